@@ -1,0 +1,86 @@
+"""One bucket of clusters: the unit of work of the stateful stage.
+
+A bucket keeps a small index (its clock, the next deadline of each cluster, the configuration in force, counts of what
+was rejected); the states of the clusters are fetched one by one from a store, only when touched or due.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from detectors.engine import Engine, decode_state, encode_state, ClusterState
+from detectors.events.event import Event
+from detectors.incidents.incident import Reading, Transition
+from detectors.settings import DetectorSettings, Published
+
+
+class Store(Protocol):
+    """Where states of clusters are kept, as bytes."""
+
+    def get(self, cluster: str) -> bytes | None:
+        """The bytes, or None for a cluster not seen before."""
+
+    def put(self, cluster: str, state: bytes) -> None:
+        """Keep the bytes."""
+
+
+class Index(msgspec.Struct):
+    """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning."""
+
+    version: int = 1
+    clock: int = 0
+    dues: dict[str, int] = {}
+    published: Published | None = None
+    records: int = 0
+    rejected: dict[str, int] = {}
+
+
+class Said(NamedTuple):
+    """What a step over a bucket says."""
+
+    transitions: list[Transition]
+    readings: list[Reading]
+    gone: list[str]
+
+
+encode_index = msgspec.msgpack.Encoder().encode
+decode_index = msgspec.msgpack.Decoder(Index).decode
+
+_engines: dict[str, Engine] = {}
+
+
+def _engine(published: Published | None) -> Engine:
+    """The engine of a configuration; built once in a process."""
+    key = published.hash if published else ""
+    engine = _engines.get(key)
+    if engine is None:
+        _engines.clear()
+        settings: Any = DetectorSettings.model_validate(published.detectors if published else {})
+        engine = _engines[key] = Engine(settings)
+    return engine
+
+
+def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Said:
+    """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`."""
+    engine = _engine(index.published)
+    until = max(until, index.clock)
+    by_cluster: dict[str, list[Event]] = {c: [] for c, due in index.dues.items() if due <= until}
+    for event in events:
+        by_cluster.setdefault(event.cluster, []).append(event)
+    said = Said([], [], [])
+    for cluster, own in by_cluster.items():
+        data = store.get(cluster)
+        state = decode_state(data) if data is not None else ClusterState()
+        result = engine.step(cluster, state, own, until)
+        store.put(cluster, encode_state(state))
+        due = engine.due(state)
+        if due is None:
+            index.dues.pop(cluster, None)
+        else:
+            index.dues[cluster] = due
+        said.transitions.extend(result.transitions)
+        said.readings.extend(result.readings)
+        said.gone.extend(result.gone)
+    index.clock = until
+    return said

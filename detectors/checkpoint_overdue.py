@@ -1,0 +1,234 @@
+"""A checkpoint in flight that is far older than this job's checkpoints usually get, or that expired.
+
+Fires when a checkpoint is older than `factor` × the job's usual high (95 % quantile of its last 64 durations) and at
+least `at_least`; while there are fewer than `min_history` durations only `learning_limit` applies. At once, and
+critical, when Flink says that it expired. Ends when that checkpoint or a later one completes, or the job ends.
+
+Why an operator cares: a hung checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
+minutes before the checkpoint timeout (10 min by default); until one completes, every failure replays from the last.
+`late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth.
+Savepoints are never overdue and never count as usual; neither does the first checkpoint after a restore.
+
+Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung 177 s before the
+TaskManager was lost and nothing else warned.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.bounded import put
+from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.incidents.incident import Evidence, Finding, Forecast, Reading
+from detectors.series import quantile
+from detectors.topology import Topology
+from detectors.units import Duration, spoken
+
+_MAX_JOBS = 200
+_MAX_HISTORY = 64
+_MAX_IN_FLIGHT = 8
+_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
+_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
+
+
+class Flight(msgspec.Struct, array_like=True):
+    """A checkpoint in flight: event time and clock of its trigger, and the record."""
+
+    since: int
+    at: int
+    record: Evidence
+
+
+class Late(msgspec.Struct, array_like=True):
+    """The checkpoint the open finding is about; `expired` counts expiries since the last completed one."""
+
+    checkpoint: int
+    since: int
+    records: list[Evidence]
+    expired: int = 0
+
+
+class JobCheckpoints(msgspec.Struct, array_like=True):
+    """Durations and ages are ms; `timeout` is learned from the first expiry."""
+
+    durations: list[int] = []
+    in_flight: dict[int, Flight] = {}
+    completed: int = -1
+    last_duration: int = -1
+    restored: bool = False
+    timeout: int = 600_000
+    late: Late | None = None
+
+
+class CheckpointOverdue(Detector):
+    """See the module."""
+
+    kind = "checkpoint_overdue"
+    wants = frozenset(
+        "checkpoint_triggered checkpoint_completed checkpoint_expired checkpoint_declined checkpoint_failed "
+        "checkpoints_stopped job_restored job_state job_ended".split()
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of checkpoint_overdue."""
+
+        factor: float = Field(3.0, ge=1.5, description="Overdue at this multiple of the job's usual high: above normal variation.")
+        at_least: Duration = Field(30_000, description="Never overdue below this age: short checkpoints vary by large factors.")
+        min_history: int = Field(5, ge=2, le=64, description="Completed checkpoints before the job's own history is used.")
+        learning_limit: Duration = Field(300_000, description="Overdue at this age while learning: half of Flink's default timeout.")
+
+    class State(msgspec.Struct, array_like=True):
+        """Jobs by id."""
+
+        jobs: dict[str, JobCheckpoints] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a checkpoint or a job."""
+        job = topology.job_of(event)
+        known = state.jobs.get(job)
+        if known is None:
+            if event.meaning not in ("checkpoint_triggered", "checkpoint_expired"):
+                return
+            known = self._new_job(state, job)
+        number = int(event.fields.get("checkpoint", -1))
+        match event.meaning:
+            case "checkpoint_triggered":
+                self._triggered(known, number, event, now)
+            case "checkpoint_completed":
+                yield from self._completed(known, job, number, int(event.fields["duration"]), now, topology)
+            case "checkpoint_expired" if number > known.completed:
+                yield from self._expired(known, job, number, event, now, topology)
+            case "checkpoint_declined" | "checkpoint_failed":
+                known.in_flight.pop(number, None)
+            case "job_restored":
+                known.restored = True
+                known.in_flight.clear()
+            case _:
+                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Checkpoints whose age has reached the limit."""
+        for job, known in state.jobs.items():
+            overdue = self._oldest(known)
+            if overdue is not None and known.late is None and now >= overdue[1].at + self.limit(known):
+                number, flight = overdue
+                known.late = Late(number, flight.since, [flight.record])
+                yield self._finding(known, job, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When the first of the oldest checkpoints in flight becomes overdue."""
+        waiting = [(k, o) for k in state.jobs.values() if k.late is None and (o := self._oldest(k)) is not None]
+        return min((flight.at + self.limit(known) for known, (_, flight) in waiting), default=None)
+
+    def limit(self, known: JobCheckpoints) -> int:
+        """Age in ms at which a checkpoint of this job is overdue."""
+        if len(known.durations) < self.config.min_history:
+            return self.config.learning_limit
+        return max(self.config.at_least, round(self.config.factor * quantile(known.durations, 0.95)))
+
+    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
+        """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus advises for ages)."""
+        for job, known in state.jobs.items():
+            job_label = topology.job_name(job) or job
+            if known.durations:
+                usual = quantile(known.durations, 0.5)
+                yield Reading(name="checkpoint_duration_usual_seconds", labels={"job": job_label}, value=usual / 1000, at=now)
+                yield Reading(name="checkpoint_duration_last_seconds", labels={"job": job_label}, value=known.last_duration / 1000, at=now)
+                yield Reading(name="checkpoint_overdue_limit_seconds", labels={"job": job_label}, value=self.limit(known) / 1000, at=now)
+            oldest = self._oldest(known)
+            if oldest is not None:
+                since = oldest[1].since / 1000
+                yield Reading(name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now)
+
+    def _new_job(self, state: State, job: str) -> JobCheckpoints:
+        known = JobCheckpoints()
+        put(state.jobs, job, known, _MAX_JOBS)
+        return known
+
+    def _oldest(self, known: JobCheckpoints) -> tuple[int, Flight] | None:
+        return min(known.in_flight.items(), key=lambda f: f[1].at, default=None)
+
+    def _triggered(self, known: JobCheckpoints, number: int, event: LogEvent, now: Now) -> None:
+        if "savepoint" in event.fields.get("type", "").lower() or number <= known.completed or number in known.in_flight:
+            return
+        # Checkpoints in flight before this one by more than any sane concurrency ended in a line that was lost.
+        for older in [n for n in known.in_flight if n <= number - _MAX_IN_FLIGHT]:
+            del known.in_flight[older]
+        known.in_flight[number] = Flight(now.time, now.clock, evidence(event, now.time))
+
+    def _completed(
+        self, known: JobCheckpoints, job: str, number: int, duration: int, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if number == known.completed:
+            return
+        if number in known.in_flight and not known.restored:
+            known.durations = [*known.durations, duration][-_MAX_HISTORY:]
+        if number in known.in_flight:
+            known.restored = False
+            known.last_duration = duration
+        known.completed = number
+        known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
+        if known.late is not None and number >= known.late.checkpoint:
+            yield self._closing(known, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}")
+
+    def _expired(
+        self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        flight = known.in_flight.pop(number, None)
+        if known.late is not None and known.late.checkpoint == number and known.late.expired:
+            return
+        if flight is not None:
+            known.timeout = max(now.time - flight.since, 1)
+        before = known.late
+        records = [*([flight.record] if flight else []), evidence(event, now.time)]
+        since = before.since if before else flight.since if flight else now.time
+        known.late = Late(number, since, records, (before.expired if before else 0) + 1)
+        yield self._finding(known, job, now.clock, topology)
+
+    def _job_changed(
+        self, state: State, known: JobCheckpoints, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        known.in_flight.clear()
+        if new in _RUNNING_AGAIN:
+            known.restored = True
+        if new in _OVER:
+            if known.late is not None:
+                yield self._closing(known, job, now, topology, f"the job is {new}")
+            del state.jobs[job]
+
+    def _closing(self, known: JobCheckpoints, job: str, now: Now, topology: Topology, why: str) -> Finding:
+        finding = self._finding(known, job, now.clock, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        known.late = None
+        return finding
+
+    def _finding(self, known: JobCheckpoints, job: str, now: int, topology: Topology) -> Finding:
+        assert known.late is not None
+        late, name = known.late, topology.job_name(job)
+        learned = len(known.durations) >= self.config.min_history
+        usual = f"usually {spoken(quantile(known.durations, 0.5))}" if learned else "too few before it to know what is usual"
+        if late.expired > 1:
+            said = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
+        elif late.expired:
+            said = f"checkpoint {late.checkpoint} expired after {spoken(known.timeout)} ({usual})"
+        else:
+            said = f"checkpoint {late.checkpoint} is not complete after {spoken(now - late.since)} ({usual})"
+        expiry = late.since + known.timeout
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={"job_id": job, "job_name": name, "checkpoint": str(late.checkpoint)},
+            since=late.since,
+            at=now,
+            severity="critical" if late.expired else "warning",
+            summary=said,
+            confidence="sure" if late.expired else "fair" if learned else "learning",
+            evidence=late.records,
+            forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
+            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at backpressure and "
+            "at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
+        )

@@ -1,0 +1,67 @@
+"""What every detector is: a fold over the events of one cluster.
+
+A detector keeps nothing but its config; all it knows is in its state, which the engine keeps as bytes. Time is an
+argument. `update` and `expire` change the state they are given and yield findings: a new one, one that changed, or one
+with `closed_at` set. A finding is told apart by its kind and subject.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.incidents.incident import Evidence, Finding, Reading
+from detectors.topology import Topology
+
+
+class DetectorConfig(BaseModel):
+    """What every detector's section of the configuration has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = Field(True, description="Off: the detector sees no event; what it has open stays as it is.")
+
+
+class Now(NamedTuple):
+    """The moment of one step: `clock` is the stream's clock, `time` the event time of the event at hand, both epoch ms."""
+
+    clock: int
+    time: int
+
+
+class Detector:
+    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name."""
+
+    kind: ClassVar[str]
+    wants: ClassVar[frozenset[str]]
+    Config: ClassVar[type[DetectorConfig]]
+    State: ClassVar[type[Any]]
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def initial(self) -> Any:
+        """The state before the first event."""
+        return self.State()
+
+    def update(self, state: Any, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterable[Finding]:
+        """Take in one event."""
+        raise NotImplementedError
+
+    def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+        """What the clock alone brings, at `now` ≥ `due(state)`."""
+        return ()
+
+    def due(self, state: Any) -> int | None:
+        """The clock time at which `expire` is to be called; None when nothing is waited for."""
+        return None
+
+    def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:
+        """The numbers it works with; the engine adds the label `cluster`."""
+        return ()
+
+
+def evidence(event: LogEvent, time: int) -> Evidence:
+    """The record of an event, as evidence."""
+    return Evidence(event.topic, event.partition, event.offset, time, event.text)

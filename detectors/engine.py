@@ -1,0 +1,210 @@
+"""The state of one cluster, and the step that folds events into it.
+
+`Engine.step` is the second stage of the product: the same code under Spark, in `flinkwatch replay` and in the tests. It
+is a fold: what comes out depends on the state and on what comes in, never on where the stream was cut into batches.
+
+Two times. The clock (`until`) is how far the stream has come on all its partitions: deadlines run on it alone, so that a
+partition that is read ahead in a catch-up makes nothing overdue. Each event carries its own Kafka timestamp; deadlines
+that lie before it are met first, and a transition it causes is dated with it.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detectors import DETECTORS
+from detectors.detector import Detector, Now
+from detectors.events.event import Event, LogEvent
+from detectors.events.zones import Zones
+from detectors.incidents import life
+from detectors.incidents.incident import Finding, Reading, Transition
+from detectors.incidents.life import Incident
+from detectors.settings import settings_hash
+from detectors.topology import Topology
+
+STATE_VERSION = 1
+_AHEAD_MS = 60_000
+_READINGS_EVERY_MS = 5_000
+
+
+class StateVersionError(Exception):
+    """State was written by another version and cannot be read: start with a new checkpoint, or with that version."""
+
+
+class ClusterState(msgspec.Struct):
+    """All that is kept of one cluster; `detectors` are the detectors' own states, decoded only when touched."""
+
+    version: int = STATE_VERSION
+    clock: int = 0
+    last_event: int = 0
+    zones: Zones = msgspec.field(default_factory=Zones)
+    topology: Topology = msgspec.field(default_factory=Topology)
+    detectors: dict[str, msgspec.Raw] = {}
+    dues: dict[str, int] = {}
+    incidents: list[Incident] = []
+    readings: dict[str, list[str]] = {}
+    readings_at: int = 0
+    unread: list[str] = []
+
+
+class Step(NamedTuple):
+    """What a step says: transitions in order, readings, and the keys of readings that are gone."""
+
+    transitions: list[Transition]
+    readings: list[Reading]
+    gone: list[str]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(ClusterState).decode
+
+
+def encode_state(state: ClusterState) -> bytes:
+    """State → bytes, as the state store keeps it."""
+    return _encode(state)
+
+
+def decode_state(data: bytes) -> ClusterState:
+    """Bytes → state. Raises StateVersionError when another version wrote it."""
+    try:
+        state = _decode_state(data)
+    except msgspec.MsgspecError as error:
+        raise StateVersionError(f"this state cannot be read: {error}") from error
+    if state.version != STATE_VERSION:
+        raise StateVersionError(f"state of version {state.version}, this is flinkwatch with version {STATE_VERSION}")
+    return state
+
+
+class Engine:
+    """Folds events into cluster states under one configuration (`DetectorSettings`)."""
+
+    def __init__(self, settings: Any) -> None:
+        self.life = settings.incidents
+        self.config_hash = settings_hash(settings)
+        self._detectors = [d(getattr(settings, d.kind)) for d in DETECTORS if getattr(settings, d.kind).enabled]
+        self._by_want: dict[str, list[Detector]] = {}
+        for detector in self._detectors:
+            for want in sorted(detector.wants):
+                self._by_want.setdefault(want, []).append(detector)
+        self._decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in self._detectors}
+
+    def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int) -> Step:
+        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes `state`."""
+        return _Fold(self, cluster, state).run(events, until)
+
+    def due(self, state: ClusterState) -> int | None:
+        """The clock time at which the next step is needed although no event may have come."""
+        deadline = self.deadline(state)
+        flush = state.readings_at + _READINGS_EVERY_MS if state.unread else None
+        return min((t for t in (deadline, flush) if t is not None), default=None)
+
+    def deadline(self, state: ClusterState) -> int | None:
+        """The next clock time at which a detector or an incident has something to say."""
+        times = list(state.dues.values())
+        if state.incidents and (waiting := life.due(state.incidents, state.last_event, self.life)) is not None:
+            times.append(waiting)
+        return min(times, default=None)
+
+
+def _arrival(event: Event) -> tuple[int, str, int, int]:
+    return event.timestamp, event.topic, event.partition, event.offset
+
+
+class _Fold:
+    """One step over one cluster: detectors' states are decoded when first touched, and encoded once at the end."""
+
+    def __init__(self, engine: Engine, cluster: str, state: ClusterState) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._state = state
+        self._open: dict[str, Any] = {}
+        self._said: list[Transition] = []
+
+    def run(self, events: Iterable[Event], until: int) -> Step:
+        state = self._state
+        # A record that arrives behind the clock is late, and the clock never runs back.
+        until = max(until, state.clock)
+        for event in sorted(events, key=_arrival):
+            clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
+            self._expire(min(clock, until))
+            state.last_event = max(state.last_event, min(clock, until))
+            self._take(event, clock)
+        self._expire(until)
+        state.clock = until
+        readings, gone = self._readings(until)
+        for kind, detector_state in self._open.items():
+            state.detectors[kind] = msgspec.Raw(_encode(detector_state))
+        return Step(self._said, readings, gone)
+
+    def _take(self, event: Event, clock: int) -> None:
+        state = self._state
+        time = state.zones.event_time(event) if isinstance(event, LogEvent) else event.time
+        state.topology.update(event, time)
+        now = Now(clock, time)
+        if isinstance(event, LogEvent):
+            self._offer(self._engine._by_want.get(event.meaning, ()), event, now)
+        else:
+            wanted = {id(d): d for s in event.samples for d in self._engine._by_want.get(s.name, ())}
+            self._offer(wanted.values(), event, now)
+
+    def _offer(self, detectors: Iterable[Detector], event: Event, now: Now) -> None:
+        for detector in detectors:
+            own = self._touch(detector)
+            for finding in detector.update(own, event, now, self._state.topology):
+                self._report(finding)
+            self._plan(detector, own)
+
+    def _expire(self, until: int) -> None:
+        """Meet every deadline up to `until` at its own time, in order."""
+        state, engine = self._state, self._engine
+        while (now := engine.deadline(state)) is not None and now <= until:
+            now = max(now, state.clock)
+            for detector in engine._detectors:
+                if state.dues.get(detector.kind, now + 1) <= now:
+                    own = self._touch(detector)
+                    for finding in detector.expire(own, now, state.topology):
+                        self._report(finding)
+                    self._plan(detector, own, after=now)
+            self._said += life.tick(state.incidents, now, state.last_event, self._cluster, engine.life, engine.config_hash)
+            state.clock = now
+
+    def _report(self, finding: Finding) -> None:
+        engine = self._engine
+        self._said += life.report(self._state.incidents, finding, self._cluster, engine.life, engine.config_hash)
+
+    def _touch(self, detector: Detector) -> Any:
+        own = self._open.get(detector.kind)
+        if own is None:
+            raw = self._state.detectors.get(detector.kind)
+            own = self._engine._decoders[detector.kind](raw) if raw is not None else detector.initial()
+            self._open[detector.kind] = own
+        return own
+
+    def _plan(self, detector: Detector, own: Any, after: int | None = None) -> None:
+        due = detector.due(own)
+        if due is None:
+            self._state.dues.pop(detector.kind, None)
+        else:
+            # A deadline that was just met and is still wanted must lie ahead, or time would stand still.
+            self._state.dues[detector.kind] = due if after is None else max(due, after + 1)
+
+    def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
+        """Readings of the detectors touched since the last ones, every few seconds, and the keys that are gone."""
+        state = self._state
+        state.unread = sorted({*state.unread, *self._open})
+        if not state.unread or now - state.readings_at < _READINGS_EVERY_MS:
+            return [], []
+        readings: list[Reading] = []
+        gone: list[str] = []
+        for detector in self._engine._detectors:
+            if detector.kind in state.unread:
+                new = list(detector.readings(self._touch(detector), now, state.topology))
+                for reading in new:
+                    reading.labels["cluster"] = self._cluster
+                keys = [r.key() for r in new]
+                gone += [k for k in state.readings.get(detector.kind, ()) if k not in keys]
+                state.readings[detector.kind] = keys
+                readings += new
+        state.readings_at, state.unread = now, []
+        return readings, gone

@@ -1,0 +1,144 @@
+"""Bytes of a Kafka record → the log text in it and its origin.
+
+Read here: the raw line (origin in headers and key), Filebeat JSON and Fluent Bit's kubernetes JSON. Every envelope
+raises `Unreadable` with a reason from `REASONS` when the bytes are not one.
+"""
+
+from typing import Any
+
+import msgspec
+
+from detectors.events.event import Record
+from detectors.events.identity import Origin
+
+REASONS = ("empty", "too_large", "invalid_utf8", "nul_byte", "not_json", "wrong_shape", "too_deep", "not_prometheus")
+
+MAX_LOG_BYTES = 512 * 1024
+MAX_METRIC_BYTES = 16 * 1024 * 1024
+
+
+class Unreadable(Exception):
+    """A record is no envelope that is read: `reason` is one of REASONS, the message says what is wrong."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class _File(msgspec.Struct, frozen=True):
+    path: str = ""
+
+
+class _LogMeta(msgspec.Struct, frozen=True):
+    file: _File = _File()
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Kubernetes(msgspec.Struct, frozen=True):
+    """Filebeat nests (`pod.name`, `namespace`), Fluent Bit is flat (`pod_name`, `namespace_name`)."""
+
+    pod: _Named = _Named()
+    namespace: str = ""
+    container: _Named = _Named()
+    labels: dict[str, Any] = {}
+    pod_name: str = ""
+    namespace_name: str = ""
+    container_name: str = ""
+    host: str = ""
+
+
+class _Shipped(msgspec.Struct, frozen=True):
+    """Filebeat has the text in `message` and an object in `log`; Fluent Bit has the text in `log`."""
+
+    message: str | None = None
+    log: str | _LogMeta | None = None
+    fields: dict[str, Any] = {}
+    host: str | _Named = ""
+    kubernetes: _Kubernetes | None = None
+
+
+_decode = msgspec.json.Decoder(_Shipped).decode
+_APP_LABELS = ("app", "app.kubernetes.io/instance", "app_kubernetes_io/instance", "app.kubernetes.io/name", "app_kubernetes_io/name")
+
+
+def check(value: bytes | None, limit: int) -> bytes:
+    """The bytes, when they can be text at all; else raises Unreadable."""
+    if not value or value.isspace():
+        raise Unreadable("empty", "the record has no value")
+    if len(value) > limit:
+        raise Unreadable("too_large", f"{len(value)} bytes; at most {limit} are read")
+    if b"\x00" in value:
+        raise Unreadable("nul_byte", f"a NUL byte at {value.index(0)}")
+    return value
+
+
+def decode_text(value: bytes) -> str:
+    """UTF-8 text; raises Unreadable naming the first bad byte."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+
+
+def decode_json(decode: Any, value: bytes, what: str) -> Any:
+    """`decode(value)`, with every way in which JSON can be wrong turned into Unreadable."""
+    try:
+        return decode(value)
+    except msgspec.ValidationError as error:
+        raise Unreadable("wrong_shape", f"not {what}: {error}") from None
+    except msgspec.DecodeError as error:
+        raise Unreadable("not_json", str(error)) from None
+    except RecursionError:
+        raise Unreadable("too_deep", "the JSON is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise Unreadable("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+
+
+def origin_of(record: Record, header: str) -> Origin:
+    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
+    origin = Origin()
+    if record.key:
+        origin.key = record.key.decode(errors="replace")
+    for name, raw in record.headers:
+        if name == header:
+            origin.header = raw.decode(errors="replace")
+        elif name == "host":
+            origin.host = raw.decode(errors="replace")
+        elif name == "file":
+            origin.file = raw.decode(errors="replace")
+    return origin
+
+
+def open_log(record: Record, header: str) -> tuple[str, Origin]:
+    """(text of one or more physical lines, origin) of a log record; raises Unreadable."""
+    value = check(record.value, MAX_LOG_BYTES)
+    origin = origin_of(record, header)
+    if value.lstrip()[:1] not in (b"{", b"["):
+        return decode_text(value), origin
+    shipped: _Shipped = decode_json(_decode, value, "a Filebeat or Fluent Bit document")
+    _fill(origin, shipped)
+    if shipped.message is not None:
+        return shipped.message, origin
+    if isinstance(shipped.log, str):
+        return shipped.log, origin
+    raise Unreadable("wrong_shape", 'neither "message" (Filebeat) nor "log" (Fluent Bit) holds a line')
+
+
+def _fill(origin: Origin, shipped: _Shipped) -> None:
+    if isinstance(shipped.log, _LogMeta):
+        origin.file = shipped.log.file.path
+    host = shipped.host if isinstance(shipped.host, str) else shipped.host.name
+    cluster = shipped.fields.get("cluster")
+    if isinstance(cluster, str):
+        origin.field = cluster
+    pod = shipped.kubernetes
+    if pod is not None:
+        origin.pod = pod.pod_name or pod.pod.name
+        origin.namespace = pod.namespace_name or pod.namespace
+        origin.container = pod.container_name or pod.container.name
+        origin.app = next((v for k in _APP_LABELS if isinstance(v := pod.labels.get(k), str)), "")
+        host = host or pod.host
+    origin.host = host or origin.host

@@ -1,0 +1,111 @@
+"""A record → the events in it, or the reason why it cannot be read.
+
+`Reader.read` is the whole first stage of the product; it keeps nothing but its settings. A record that says nothing of
+interest gives no events, which is not a rejection.
+"""
+
+
+from detectors.events import envelope, layout, metrics, vocabulary
+from detectors.events.envelope import Unreadable
+from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
+from detectors.events.identity import Identity, Origin
+
+MAX_TEXT = 500
+_MAX_LINE = 16 * 1024
+
+
+class Reader:
+    """Reads records of the log topics and of the metric topics.
+
+    `metric_topics` are the topics whose records are metrics; all others are logs.
+    """
+
+    def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
+        self._identity = identity
+        self._metric_topics = metric_topics
+
+    def read(self, record: Record) -> list[Event] | Rejected:
+        """The events of a record in the order of its lines; never raises for what a record holds."""
+        try:
+            return self._metrics(record) if record.topic in self._metric_topics else self._logs(record)
+        except Unreadable as error:
+            return Rejected(error.reason, str(error), record)
+
+    def _logs(self, record: Record) -> list[Event]:
+        text, origin = envelope.open_log(record, self._identity.header)
+        events: list[Event] = []
+        local_time = -1
+        for line in text.splitlines():
+            # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
+            line = line[:_MAX_LINE]
+            head = layout.split(line)
+            if head is None:
+                found = vocabulary.match_anywhere(line)
+                message = line
+            else:
+                local_time, message = head
+                found = vocabulary.match(message)
+            if found is not None:
+                events.append(self._log_event(record, origin, local_time, found, message))
+        return events
+
+    def _log_event(
+        self, record: Record, origin: Origin, local_time: int, found: tuple[str, dict[str, str]], message: str
+    ) -> LogEvent:
+        return LogEvent(
+            meaning=found[0],
+            cluster=origin.cluster(self._identity),
+            source=origin.source(),
+            host=origin.host,
+            timestamp=record.timestamp,
+            local_time=local_time,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            fields=found[1],
+            text=message[:MAX_TEXT].rstrip(),
+        )
+
+    def _metrics(self, record: Record) -> list[Event]:
+        value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
+        origin = envelope.origin_of(record, self._identity.header)
+        time = 0
+        samples: list[Sample]
+        if value.lstrip()[:1] in (b"{", b"["):
+            samples, tags, time = envelope.decode_json(metrics.read_telegraf, value, "Telegraf JSON")
+            origin.field = tags.get("cluster", "")
+            origin.host = tags.get("host", "") or origin.host
+        else:
+            samples = _read_page(envelope.decode_text(value))
+        if not samples:
+            return []
+        if not origin.host:
+            origin.host = samples[0].labels.get("host", "")
+        return [self._metric_event(record, origin, time, samples)]
+
+    def _metric_event(self, record: Record, origin: Origin, time: int, samples: list[Sample]) -> MetricEvent:
+        return MetricEvent(
+            cluster=origin.cluster(self._identity),
+            source=origin.source(),
+            host=origin.host,
+            timestamp=record.timestamp,
+            time=time or record.timestamp,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            samples=samples,
+        )
+
+
+def _read_page(text: str) -> list[Sample]:
+    try:
+        return metrics.read_prometheus(text)
+    except ValueError as error:
+        raise Unreadable("not_prometheus", str(error)) from None
+
+
+def gate(topic_is_metrics: bool) -> tuple[str, ...]:
+    """The literals of which every record with an event holds at least one, for a search before decoding."""
+    return metrics.GATE if topic_is_metrics else vocabulary.GATE
+
+

@@ -1,0 +1,56 @@
+"""The part of the configuration that the stream itself works with, and the record in which it travels.
+
+The section `detectors` of the file has one block per kind and `incidents`; all of it reloads live. It reaches the
+engine as a record of `flinkwatch.config`, so that a change is part of the input and replays like it.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from detectors import DETECTORS
+from detectors.incidents.life import Life
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    incidents: Life = Field(default_factory=Life, description="The life of an incident, whatever found it.")
+
+
+DetectorSettings: Any = create_model(
+    "DetectorSettings",
+    __base__=_Section,
+    __doc__="One block per kind of incident.",
+    **{
+        d.kind: (d.Config, Field(default_factory=d.Config, description=(d.__module__ and d.Config.__doc__) or ""))
+        for d in DETECTORS
+    },
+)
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The value of the key `detectors` of `flinkwatch.config`: settings as written, their hash, when and by whom."""
+
+    hash: str
+    at: int
+    by: str
+    detectors: dict[str, Any]
+
+
+def publish(settings: Any, at: int, by: str) -> Published:
+    """The settings as a record; the hash depends on the settings alone."""
+    body = settings.model_dump(mode="json")
+    return Published(settings_hash(settings), at, by, body)
+
+
+def settings_hash(settings: Any) -> str:
+    """Eight hex digits that name these settings in every transition."""
+    body = msgspec.json.encode(settings.model_dump(mode="json"), order="sorted")
+    return hashlib.sha256(body).hexdigest()[:8]
+
+
+encode_published = msgspec.json.Encoder().encode
+decode_published = msgspec.json.Decoder(Published).decode

@@ -1,0 +1,189 @@
+"""What is known of one cluster: its jobs, TaskManagers and which subtask runs where.
+
+Folded once per event, before the detectors, which only read it. Every map is bounded: the oldest entry goes first.
+"""
+
+import re
+
+import msgspec
+
+from detectors.bounded import put
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.metrics import filtered
+
+_MAX_JOBS = 200
+_MAX_TMS = 400
+_MAX_SOURCES = 500
+_MAX_ATTEMPTS = 600
+_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
+
+
+class Job(msgspec.Struct, array_like=True):
+    """A job as its JobManager tells it; `state` is Flink's word, `since` the event time it was entered."""
+
+    name: str = ""
+    state: str = ""
+    since: int = 0
+
+
+class TaskManager(msgspec.Struct, array_like=True):
+    """A TaskManager: host, and the event time at which it first registered (0: not seen)."""
+
+    host: str = ""
+    registered: int = 0
+
+
+class Subtask(msgspec.Struct, array_like=True):
+    """One attempt of one subtask; `tm` when a TaskManager's own log has named the attempt."""
+
+    task: str
+    index: int
+    tm: str = ""
+
+
+class Intake(msgspec.Struct, array_like=True):
+    """Records read by all subtasks of one job on one TaskManager: the last sum, when, and the rate per second."""
+
+    sum: float
+    time: int
+    rate: float = -1.0
+
+
+class Topology(msgspec.Struct, array_like=True):
+    """See the module. `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines."""
+
+    version: str = ""
+    jobs: dict[str, Job] = {}
+    job_of_source: dict[str, str] = {}
+    tms: dict[str, TaskManager] = {}
+    tm_of_source: dict[str, str] = {}
+    attempts: dict[str, Subtask] = {}
+    placements: dict[str, tuple[str, str]] = {}
+    intake: dict[str, dict[str, Intake]] = {}
+
+    def update(self, event: LogEvent | MetricEvent, time: int) -> None:
+        """Take in one event whose event time is `time`."""
+        if isinstance(event, MetricEvent):
+            self._measure(event)
+            return
+        job = event.fields.get("job")
+        if job is not None and self.job_of_source.get(event.source) != job:
+            put(self.job_of_source, event.source, job, _MAX_SOURCES)
+        fold = _FOLDS.get(event.meaning)
+        if fold is not None:
+            fold(self, event, time)
+
+    def job_of(self, event: LogEvent) -> str:
+        """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
+        return event.fields.get("job") or self.job_of_source.get(event.source) or f"source:{event.source}"
+
+    def job_name(self, job: str) -> str:
+        """Name of the job, or the empty string."""
+        known = self.jobs.get(job)
+        return known.name if known else ""
+
+    def tm_of(self, event: LogEvent) -> tuple[str, str]:
+        """(TaskManager id, host) of the process that wrote the line; the host is known even when the id is not."""
+        tm = self.tm_of_source.get(event.source, "")
+        return tm, self.host_of(tm) or event.host
+
+    def place_of(self, attempt: str) -> tuple[str, str, str]:
+        """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings where unknown."""
+        subtask = self.attempts.get(attempt)
+        if subtask is None:
+            return "", "", ""
+        tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
+        tm = tm or subtask.tm
+        return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
+
+    def host_of(self, tm: str) -> str:
+        """Host of a TaskManager, or the empty string."""
+        known = self.tms.get(tm)
+        return known.host if known else ""
+
+    def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
+        """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not say."""
+        rates = {k: v.rate for k, v in self.intake.get(job, {}).items() if v.rate >= 0}
+        total = sum(rates.values())
+        mine = rates.get(filtered(tm))
+        return (mine / total, 1 / len(rates)) if mine is not None and total > 0 and len(rates) > 1 else None
+
+    def _measure(self, event: MetricEvent) -> None:
+        sums: dict[tuple[str, str], float] = {}
+        for sample in event.samples:
+            tm = sample.labels.get("tm_id")
+            if sample.name == "records_in" and tm is not None:
+                key = (sample.labels.get("job_id", ""), filtered(tm))
+                sums[key] = sums.get(key, 0.0) + sample.value
+        for (job, tm), total in sums.items():
+            self._measured(job, tm, total, event.time)
+
+    def _measured(self, job: str, tm: str, total: float, time: int) -> None:
+        tms = self.intake.get(job)
+        if tms is None:
+            tms = {}
+            put(self.intake, job, tms, _MAX_JOBS)
+        last = tms.get(tm)
+        # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
+        if last is None or total < last.sum or time <= last.time:
+            put(tms, tm, Intake(total, time), _MAX_TMS)
+        elif time - last.time >= 1000:
+            tms[tm] = Intake(total, time, (total - last.sum) * 1000 / (time - last.time))
+
+    def _started(self, event: LogEvent, _time: int) -> None:
+        self.version = event.fields["version"]
+        container = _CONTAINER.search(event.source)
+        if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
+            put(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
+
+    def _tm_started(self, event: LogEvent, _time: int) -> None:
+        put(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
+        self._know(event.fields["tm"], event.host)
+
+    def _tm_registered(self, event: LogEvent, time: int) -> None:
+        tm = event.fields["tm"]
+        self._know(tm, event.fields.get("host", ""))
+        self.tms[tm].registered = self.tms[tm].registered or time
+
+    def _job_state(self, event: LogEvent, time: int) -> None:
+        known = self.jobs.get(event.fields["job"])
+        name = event.fields.get("name", known.name if known else "")
+        put(self.jobs, event.fields["job"], Job(name, event.fields["state"], time), _MAX_JOBS)
+
+    def _deploying(self, event: LogEvent, _time: int) -> None:
+        tm, host = event.fields.get("tm", ""), event.fields["host"]
+        if tm:
+            self._know(tm, host)
+        place = f"{event.fields['task']}|{event.fields['subtask']}"
+        put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
+
+    def _task_state(self, event: LogEvent, _time: int) -> None:
+        attempt = event.fields["attempt"]
+        if "_" in attempt:  # since 1.16 an attempt id tells its vertex and subtask by itself, and late acks name the TaskManager
+            return
+        task, index = event.fields["task"], int(event.fields["subtask"])
+        known = self.attempts.get(attempt)
+        if known is None:
+            known = Subtask(task, index)
+            put(self.attempts, attempt, known, _MAX_ATTEMPTS)
+        if event.source in self.tm_of_source:
+            known.tm = self.tm_of_source[event.source]
+
+    def _know(self, tm: str, host: str) -> None:
+        known = self.tms.get(tm)
+        if known is None:
+            put(self.tms, tm, TaskManager(host), _MAX_TMS)
+        elif host:
+            known.host = host
+
+
+_FOLDS = {
+    "process_version": Topology._started,
+    "tm_started": Topology._tm_started,
+    "tm_registered": Topology._tm_registered,
+    "job_state": Topology._job_state,
+    "job_ended": Topology._job_state,
+    "task_deploying": Topology._deploying,
+    "task_state": Topology._task_state,
+}
+

@@ -1,0 +1,137 @@
+"""`flinkwatch replay`: recorded Kafka records through the same code, without Spark.
+
+Input, by content: recorded Kafka records (one JSON object a line, plain or gzip), a plain Flink log file, or a page of
+Prometheus text. Records are taken in order of arrival, one second of the stream's clock at a time, as live.
+"""
+
+import base64
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detectors import bucket
+from detectors.clock import believed
+from detectors.events import layout
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.reader import Reader
+from detectors.incidents.incident import Transition
+from detectors.settings import Published
+
+_TRIGGER_MS = 1_000
+
+
+class RecordingError(Exception):
+    """A file cannot be replayed: the message names file and line."""
+
+
+class _Line(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None = None
+    headers: list[tuple[str, str]] = []
+    value: str | None = None
+    value_b64: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
+    """All records of the files in order of arrival. Raises RecordingError."""
+    files = [list(_load(p, logs_topic, metrics_topic)) for p in paths]
+    if len(files) == 1:
+        return files[0]
+    return sorted((r for f in files for r in f), key=lambda r: r.timestamp)
+
+
+def replay(records: list[Record], reader: Reader, published: Published) -> Iterator[Transition]:
+    """The transitions, in order, of records given in order of arrival."""
+    index, store = bucket.Index(published=published), MemoryStore()
+    read = [reader.read(r) for r in records]
+    clocks = believed([(_source(r, e), r.timestamp) for r, e in zip(records, read, strict=True)])
+    events: list[Event] = []
+    limit = clocks[0] + _TRIGGER_MS if clocks else 0
+    for i, clock in enumerate(clocks):
+        if clock >= limit:
+            yield from bucket.step(index, store, events, clocks[i - 1]).transitions
+            events, limit = [], clock + _TRIGGER_MS
+        found = read[i]
+        if not isinstance(found, Rejected):
+            events += found
+    if clocks:
+        yield from bucket.step(index, store, events, clocks[-1]).transitions
+
+
+class MemoryStore:
+    """States of clusters in memory."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, bytes] = {}
+
+    def get(self, cluster: str) -> bytes | None:
+        """The bytes, or None."""
+        return self._states.get(cluster)
+
+    def put(self, cluster: str, state: bytes) -> None:
+        """Keep the bytes."""
+        self._states[cluster] = state
+
+
+def _source(record: Record, read: list[Event] | Rejected) -> str:
+    if isinstance(read, list) and read:
+        return read[0].source
+    return f"{record.topic}/{record.key!r}/{dict(record.headers).get('host', b'')!r}"
+
+
+def _load(path: Path, logs_topic: str, metrics_topic: str) -> Iterator[Record]:
+    try:
+        raw = path.read_bytes()
+        text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError) as error:
+        raise RecordingError(f"{path}: {error}") from error
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip()), b"")
+    if first.startswith(b"{") and b'"topic"' in first:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _record(path, number, line)
+    elif first.startswith(b"#") or b"flink_" in first.split(b"{")[0]:
+        yield Record(metrics_topic, 0, 0, int(path.stat().st_mtime * 1000), None, text, (("host", path.stem.encode()),))
+    else:
+        yield from _plain_log(path, lines, logs_topic)
+
+
+def _record(path: Path, number: int, line: bytes) -> Record:
+    try:
+        found = _decode(line)
+        value = base64.b64decode(found.value_b64) if found.value_b64 is not None else None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise RecordingError(f"{path}:{number}: not a recorded Kafka record: {error}") from error
+    if value is None and found.value is not None:
+        value = found.value.encode()
+    return Record(
+        found.topic,
+        found.partition,
+        found.offset,
+        found.timestamp,
+        found.key.encode() if found.key is not None else None,
+        value,
+        tuple((k, v.encode()) for k, v in found.headers),
+    )
+
+
+def _plain_log(path: Path, lines: list[bytes], topic: str) -> Iterator[Record]:
+    """Each line as one raw record whose Kafka timestamp is its own time; lines without one have the last."""
+    headers: Any = (("host", path.stem.encode()), ("file", path.name.encode()))
+    timestamp = 0
+    for offset, line in enumerate(lines):
+        head = layout.split(line.decode(errors="replace"))
+        if head is not None and head[0] >= 0:
+            timestamp = head[0]
+        if line.strip():
+            yield Record(topic, 0, offset, timestamp, None, line, headers)
