@@ -34,14 +34,23 @@ class Index(msgspec.Struct):
     published: Published | None = None
     records: int = 0
     rejected: dict[str, int] = {}
+    counted_at: int = 0
+
+
+class Defect(NamedTuple):
+    """An event that a detector could not take: the error, in one line."""
+
+    event: Event
+    error: str
 
 
 class Said(NamedTuple):
-    """What a step over a bucket says."""
+    """What a step over a bucket says; `defects` are events lost to an error in a detector."""
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
+    defects: list[Defect]
 
 
 encode_index = msgspec.msgpack.Encoder().encode
@@ -68,11 +77,18 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Sai
     by_cluster: dict[str, list[Event]] = {c: [] for c, due in index.dues.items() if due <= until}
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
-    said = Said([], [], [])
+    said = Said([], [], [], [])
     for cluster, own in by_cluster.items():
         data = store.get(cluster)
         state = decode_state(data) if data is not None else ClusterState()
-        result = engine.step(cluster, state, own, until)
+        try:
+            result = engine.step(cluster, state, own, until)
+        except Exception as error:
+            # The outer edge: an error in a detector must not stop the stream, nor touch the state of this or any other
+            # cluster. The events are kept with the error, and the cluster is asked again when its next one comes.
+            index.dues.pop(cluster, None)
+            said.defects.extend(Defect(event, f"{type(error).__name__}: {error}") for event in own)
+            continue
         store.put(cluster, encode_state(state))
         due = engine.due(state)
         if due is None:

@@ -19,12 +19,9 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
 from detectors.settings import Published
+from streaming.errors import RecordingError
 
 _TRIGGER_MS = 1_000
-
-
-class RecordingError(Exception):
-    """A file cannot be replayed: the message names file and line."""
 
 
 class _Line(msgspec.Struct):
@@ -58,13 +55,21 @@ def replay(records: list[Record], reader: Reader, published: Published) -> Itera
     limit = clocks[0] + _TRIGGER_MS if clocks else 0
     for i, clock in enumerate(clocks):
         if clock >= limit:
-            yield from bucket.step(index, store, events, clocks[i - 1]).transitions
+            yield from _step(index, store, events, clocks[i - 1])
             events, limit = [], clock + _TRIGGER_MS
         found = read[i]
         if not isinstance(found, Rejected):
             events += found
     if clocks:
-        yield from bucket.step(index, store, events, clocks[-1]).transitions
+        yield from _step(index, store, events, clocks[-1])
+
+
+def _step(index: bucket.Index, store: bucket.Store, events: list[Event], until: int) -> list[Transition]:
+    said = bucket.step(index, store, events, until)
+    if said.defects:
+        defect = said.defects[0]
+        raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")
+    return said.transitions
 
 
 class MemoryStore:

@@ -1,0 +1,19 @@
+"""`flinkwatch` and `python -m streaming`: the only place that ends the process."""
+
+import sys
+
+from streaming.cli import cli
+from streaming.errors import UserError
+
+
+def main() -> None:
+    """Run the command line; an error that a user can mend is one line or a few, without a traceback."""
+    try:
+        cli(standalone_mode=True)
+    except UserError as error:
+        print(f"flinkwatch: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The whole job on one screen: source → read → watch → emit."""
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr
+from pyspark.sql.streaming import StreamingQuery
+
+from sinks.kafka_access import spark_options
+from streaming.read import COLUMNS, Stage
+from streaming.rows import EMIT_SCHEMA, READ_SCHEMA
+from streaming.settings import Settings
+from streaming.watch import BucketProcessor, OutputTopics
+
+QUERY_NAME = "flinkwatch"
+
+
+def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> StreamingQuery:
+    """Start the query. `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) count without a checkpoint only."""
+    topics = settings.kafka.topics
+    outputs = OutputTopics(topics.incidents, topics.readings, topics.rejected)
+    said = watch(read(source(spark, settings, starting_offsets), settings), outputs)
+    return emit(said, settings)
+
+
+def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> DataFrame:
+    """Records of all input topics: logs, metrics, the configuration, and the pulse that moves the clock when nothing else comes."""
+    records = (
+        spark.readStream.format("kafka")
+        .options(**spark_options(settings.kafka.access))
+        .option("subscribe", ",".join(input_topics(settings)))
+        .option("startingOffsets", json.dumps(starting_offsets))
+        .option("maxOffsetsPerTrigger", settings.streaming.max_offsets_per_trigger)
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "false")
+        .load()
+    )
+    # Few tasks: each costs a Python worker about 15 ms a batch, whatever it reads.
+    return records.withColumn("timestamp", expr("unix_millis(timestamp)")).select(*COLUMNS).coalesce(settings.streaming.shuffle_partitions)
+
+
+def read(records: DataFrame, settings: Settings) -> DataFrame:
+    """Bytes → events, packed: one row per task and bucket."""
+    kafka = settings.kafka
+    stage = Stage(settings.identity, kafka.metrics, kafka.topics.config, kafka.topics.pulse, settings.streaming.buckets)
+    return records.mapInArrow(stage.run, READ_SCHEMA)
+
+
+def watch(packed: DataFrame, outputs: OutputTopics) -> DataFrame:
+    """Events → transitions, readings, dead letters, with the state of every cluster."""
+    return packed.groupBy("bucket").transformWithState(BucketProcessor(outputs), EMIT_SCHEMA, outputMode="Update", timeMode="None")
+
+
+def emit(said: DataFrame, settings: Settings) -> StreamingQuery:
+    """Kafka is the outbox: nothing that delivers can hold the stream."""
+    return (
+        said.select(col("topic"), col("key"), col("value"))
+        .writeStream.format("kafka")
+        .queryName(QUERY_NAME)
+        .options(**spark_options(settings.kafka.access))
+        .option("checkpointLocation", settings.streaming.checkpoint)
+        .outputMode("update")
+        .trigger(processingTime=f"{settings.streaming.trigger} milliseconds")
+        .start()
+    )
+
+
+def input_topics(settings: Settings) -> tuple[str, ...]:
+    """Every topic the query reads."""
+    kafka = settings.kafka
+    return (*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse)
+
+

@@ -1,0 +1,106 @@
+"""The command line. Each command imports what it needs: replay starts in a blink and never loads Spark."""
+
+import getpass
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from streaming.logs import configure_logs
+from streaming.settings import load
+
+DEFAULT_CONFIG = Path("conf/flinkwatch.yaml")
+
+_config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FLINKWATCH_CONFIG",
+    help="Configuration file; without it conf/flinkwatch.yaml when there is one, else the defaults.",
+)
+
+
+def _config(path: Path | None) -> Path | None:
+    return path or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="flinkwatch")
+@click.option("--log-format", type=click.Choice(["auto", "text", "json"]), default="auto", help="auto: text on a terminal, else JSON.")
+def cli(log_format: str) -> None:
+    """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
+    configure_logs(log_format)
+
+
+@cli.command()
+@_config_option
+@click.option("--no-deliver", is_flag=True, help="Only the Spark job; run `flinkwatch deliver` elsewhere.")
+def run(config_file: Path | None, no_deliver: bool) -> None:
+    """Run the job and, unless --no-deliver, delivery in the same process."""
+    from streaming.job import run as run_job
+    from streaming.stop import Stop
+
+    settings = load(_config(config_file))
+    stop = Stop()
+    stop.install()
+    run_job(settings, deliver=not no_deliver, by=f"{getpass.getuser()} (run)", stop=stop)
+
+
+@cli.command()
+@_config_option
+def deliver(config_file: Path | None) -> None:
+    """Deliver incidents to Slack and Prometheus, without Spark."""
+    from streaming.deliver import run_delivery
+    from streaming.stop import Stop
+
+    settings = load(_config(config_file))
+    stop = Stop()
+    stop.install()
+    run_delivery(settings, stop)
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_config_option
+@click.option("--json", "as_json", is_flag=True, help="One transition a line, as in the topic flinkwatch.incidents.")
+def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> None:
+    """What flinkwatch would have said of recorded Kafka records, log files or metric pages. No Spark, no Kafka."""
+    from detectors.events.reader import Reader
+    from detectors.settings import publish
+    from streaming import report
+    from streaming.replay import load as load_records, replay as replay_records
+
+    settings = load(_config(config_file))
+    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
+    records = load_records(files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics")
+    transitions = replay_records(records, reader, publish(settings.detectors, at=0, by="replay"))
+    if as_json:
+        for transition in transitions:
+            sys.stdout.buffer.write(msgspec.json.encode(transition) + b"\n")
+    else:
+        report.print_transitions(list(transitions), len(records))
+
+
+@cli.group()
+def config() -> None:
+    """Check the configuration."""
+
+
+@config.command("check")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def config_check(file: Path) -> None:
+    """Validate FILE; every error names file, key and what is allowed."""
+    load(file, {})
+    click.echo(f"{file}: ok")
+
+
+@cli.command()
+@click.argument("scenario", required=False, default="late-barrier-acks")
+@click.option("--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened.")
+@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
+def demo(scenario: str, speed: float, keep: bool) -> None:
+    """Everything embedded: a broker, the job, a recorded incident, and the message as Slack would show it."""
+    from streaming.demo.show import run_demo
+
+    sys.exit(run_demo(scenario, speed, keep))

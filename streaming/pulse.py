@@ -1,0 +1,49 @@
+"""The pulse: one small record every trigger, so that the stream's clock moves when nothing else comes.
+
+Its Kafka timestamp is all it says. It goes through the whole pipeline, and it is part of the input: a batch that is run
+again has the same clock.
+"""
+
+import threading
+from typing import Any
+
+import structlog
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from sinks.kafka_access import KafkaAccess, client_options
+
+log = structlog.get_logger()
+
+
+class Pulse:
+    """Writes to `topic` every `every` ms from a thread of its own until stopped."""
+
+    def __init__(self, access: KafkaAccess, topic: str, every: int) -> None:
+        self._access = access
+        self._topic = topic
+        self._every = every / 1000
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, within two seconds; nothing to do when it never began."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _run(self) -> None:
+        producer: Any = None
+        while not self._stop.wait(self._every):
+            try:
+                producer = producer or KafkaProducer(**client_options(self._access), linger_ms=0)
+                producer.send(self._topic, value=b"")
+            except KafkaError as error:
+                # Without brokers there is nothing to read either: the clock may stand still.
+                log.warning("pulse not written", error=str(error))
+        if producer is not None:
+            producer.close(timeout=1)

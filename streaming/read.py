@@ -1,0 +1,177 @@
+"""First stage, on executors: Kafka records → packed events, in Arrow batches.
+
+What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only records
+that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from detectors.events.envelope import MAX_LOG_BYTES, MAX_METRIC_BYTES
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader, gate
+from detectors.settings import decode_published
+from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+_FLUSH_EVENTS = 10_000
+_OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
+# A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
+_LOG_SHAPE = r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log)"\s*:\s*".*\}\s*$)'
+
+
+class Stage:
+    """The read stage; `mapInArrow` is given its `run`. Plain data, so that it can be sent to executors."""
+
+    def __init__(
+        self, identity: Identity, metric_topics: tuple[str, ...], config_topic: str, pulse_topic: str, buckets: int
+    ) -> None:
+        self._identity = identity
+        self._metric_topics = frozenset(metric_topics)
+        self._config_topic = config_topic
+        self._pulse_topic = pulse_topic
+        self._buckets = buckets
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of READ_SCHEMA: events as they come, and the clocks of the task to every bucket at its end."""
+        task = _Task(Reader(self._identity, self._metric_topics), self._buckets)
+        for batch in batches:
+            for topic, part in _by_topic(batch):
+                if topic == self._config_topic:
+                    task.configure(part)
+                    continue
+                task.tick(topic, part)
+                if topic != self._pulse_topic:
+                    task.read(part, topic in self._metric_topics)
+            if task.events >= _FLUSH_EVENTS:
+                yield task.flush(every_bucket=False)
+        yield task.flush(every_bucket=True)
+
+
+class _Task:
+    """One read task of one batch."""
+
+    def __init__(self, reader: Reader, buckets: int) -> None:
+        self._reader = reader
+        self._buckets = buckets
+        self._wall = int(time.time() * 1000)
+        self._clocks: dict[str, int] = {}
+        self._new()
+
+    def _new(self) -> None:
+        self._packed: dict[int, Packed] = {}
+        self.events = 0
+
+    def _bucket(self, number: int) -> Packed:
+        return self._packed.setdefault(number, Packed())
+
+    def tick(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Note how far each partition has come."""
+        partitions, timestamps = batch.column("partition"), batch.column("timestamp")
+        first = partitions[0].as_py()
+        if pc.all(pc.equal(partitions, first)).as_py():
+            self._advance(f"{topic}/{first}", pc.max(timestamps).as_py())
+            return
+        groups = pa.table([partitions, timestamps], names=["p", "t"]).group_by("p").aggregate([("t", "max")])
+        for row in groups.to_pylist():
+            self._advance(f"{topic}/{row['p']}", row["t_max"])
+
+    def _advance(self, partition: str, timestamp: int) -> None:
+        self._clocks[partition] = max(self._clocks.get(partition, 0), timestamp)
+
+    def configure(self, batch: pa.RecordBatch) -> None:
+        """The newest configuration goes to every bucket; the key is checked before it was published."""
+        for value in batch.column("value").to_pylist():
+            if value is not None:
+                for number in range(self._buckets):
+                    self._bucket(number).published = decode_published(value)
+
+    def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
+        """Decode the records that may matter, and pack their events by bucket."""
+        self._bucket(0).records += batch.num_rows
+        wanted = batch.filter(_may_matter(batch.column("value"), metrics))
+        for row in zip(*(wanted.column(name).to_pylist() for name in COLUMNS), strict=True):
+            record = _record(*row)
+            self._take(record, self._reader.read(record))
+
+    def _take(self, record: Record, found: list[Event] | Rejected) -> None:
+        if isinstance(found, Rejected):
+            number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
+            self._bucket(number).rejected.append(dead_letter(found))
+            self.events += 1
+            return
+        for event in found:
+            self._bucket(bucket_of(event.cluster, self._buckets)).events.append(event)
+        self.events += len(found)
+
+    def flush(self, every_bucket: bool) -> pa.RecordBatch:
+        """The rows so far; at the end of the task, with its clocks, one for every bucket."""
+        if every_bucket:
+            for number in range(self._buckets):
+                packed = self._bucket(number)
+                packed.clocks, packed.wall = self._clocks, self._wall
+        rows = sorted(self._packed.items())
+        columns = [pa.array([n for n, _ in rows], pa.int32()), pa.array([encode_packed(p) for _, p in rows], pa.binary())]
+        self._new()
+        return pa.RecordBatch.from_arrays(columns, schema=_OUT)
+
+
+def _record(
+    topic: str, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: list[dict[str, bytes]] | None
+) -> Record:
+    pairs = tuple((str(h["key"]), h["value"] or b"") for h in headers) if headers else ()
+    return Record(topic, partition, offset, timestamp, key, value, pairs)
+
+
+def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if batch.num_rows == 0:
+        return
+    topics = batch.column("topic")
+    first = topics[0].as_py()
+    if pc.all(pc.equal(topics, first)).as_py():
+        yield first, batch
+        return
+    for topic in pc.unique(topics).to_pylist():
+        yield topic, batch.filter(pc.equal(topics, topic))
+
+
+def _may_matter(values: pa.Array, metrics: bool) -> pa.Array:
+    """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
+    limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
+    odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
+    mask = pc.or_(_match(values, _GATES[metrics]), odd)
+    mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE if metrics else _LOG_SHAPE)))
+    bad = _not_utf8(values)
+    return mask if bad is None else pc.or_(mask, bad)
+
+
+def _match(values: pa.Array, pattern: str) -> pa.Array:
+    return pc.fill_null(pc.match_substring_regex(values, pattern=pattern), False)
+
+
+def _not_utf8(values: pa.Array) -> pa.Array | None:
+    """Arrow checks a whole batch at memory speed; only a batch with a bad byte is looked at record by record."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([not _is_utf8(v) for v in values.to_pylist()], pa.bool_())
+    return None
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# NUL stands among the literals: such a record is decoded, and rejected.
+_GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
+_METRIC_SHAPE = r'^\s*(?:#|[a-zA-Z_:]|\{[^{}\[\]]{0,64}"(?:metrics|name|fields|tags|timestamp)")'

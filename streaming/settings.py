@@ -1,0 +1,136 @@
+"""The configuration file: every section, how it is read, and what an error in it says.
+
+Order: defaults, then the file, then the environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`), then validation. Unknown
+keys are errors. Secrets never stand in the file; sections name the environment variable or file that holds them.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from detectors.events.identity import Identity
+from detectors.settings import DetectorSettings
+from detectors.units import Duration
+from sinks.kafka_access import KafkaAccess
+from sinks.settings import Sinks
+from sinks.topics import TopicNames
+from streaming.errors import ConfigError
+
+_ENVIRONMENT = "FLINKWATCH__"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Kafka(_Section):
+    """Where the records are, and where flinkwatch keeps its own topics; needs a restart when changed."""
+
+    access: KafkaAccess = Field(default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"), description="How to reach the brokers.")
+    logs: tuple[str, ...] = Field(("flink.logs",), min_length=1, description="Topics that hold log records.")
+    metrics: tuple[str, ...] = Field(("flink.metrics",), description="Topics that hold metric records.")
+    topics: TopicNames = Field(default_factory=TopicNames, description="flinkwatch's own topics.")
+
+
+class Streaming(_Section):
+    """The Spark job; needs a restart when changed."""
+
+    master: str = Field("local[*]", description="Spark master: local[*] on one host, or a standalone, YARN or Kubernetes master.")
+    checkpoint: str = Field(
+        "/var/lib/flinkwatch/checkpoint",
+        description="Directory or URI of the state and the offsets; must be shared by all executors, and kept.",
+    )
+    trigger: Duration = Field(1_000, ge=100, description="Time between batches: an incident is said at most about two triggers after its record.")
+    buckets: int = Field(
+        8, ge=1, le=1024, description="State buckets; fixed at the first start. Each costs about 1 ms a batch, so few for a few hundred clusters."
+    )
+    shuffle_partitions: int = Field(
+        2, ge=1, le=64, description="Partitions of the stateful stage: as many as executor cores; fixed at the first start."
+    )
+    max_offsets_per_trigger: int = Field(
+        500_000, ge=1, description="Most records in one batch, so that catching up after an outage needs bounded memory."
+    )
+    starting_offsets: Literal["latest", "earliest"] = Field(
+        "latest", description="Where to begin in the log and metric topics when there is no checkpoint yet."
+    )
+    pulse: bool = Field(
+        True, description="Write a pulse every trigger, which moves the clock when no record comes; off only when somebody else does."
+    )
+    driver_memory: str = Field("768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*]).")
+    spark: dict[str, str] = Field(default_factory=dict, description="Further Spark properties, which win over flinkwatch's own.")
+
+
+class Settings(_Section):
+    """The whole file."""
+
+    kafka: Kafka = Field(default_factory=Kafka, description="Records and topics.")
+    streaming: Streaming = Field(default_factory=Streaming, description="The Spark job.")
+    identity: Identity = Field(default_factory=Identity, description="Which cluster a record belongs to.")
+    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds; these reload live.")
+    sinks: Sinks = Field(default_factory=Sinks, description="Slack and Prometheus.")
+
+
+def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a file (None: the defaults) and the environment. Raises ConfigError."""
+    name = str(path) if path else "configuration"
+    document: Any = _parse(path) if path else {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{name}: must be a mapping of sections: {', '.join(Settings.model_fields)}")
+    _overlay(document, environment)
+    try:
+        return Settings.model_validate(document)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(name, e) for e in error.errors(include_url=False))) from None
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise ConfigError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from None
+
+
+def _overlay(document: dict[str, Any], environment: Mapping[str, str]) -> None:
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(_ENVIRONMENT):
+            continue
+        *sections, key = variable.removeprefix(_ENVIRONMENT).lower().split("__")
+        place = document
+        for section in sections:
+            inner = place.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"{variable}: {section} is not a section")
+            place = inner
+        place[key] = yaml.safe_load(text)
+
+
+def _explain(name: str, error: ErrorDetails) -> str:
+    """`file: key: what is wrong; what is allowed`."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        allowed = sorted(_siblings(error["loc"]))
+        near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{name}: {key}: unknown key; {hint}allowed: {', '.join(allowed)}"
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:] if message[:1].isupper() else message
+    return f"{name}: {key}: {message}"
+
+
+def _siblings(location: tuple[int | str, ...]) -> Iterator[str]:
+    model: Any = Settings
+    for part in location[:-1]:
+        model = model.model_fields[part].annotation
+    yield from model.model_fields

@@ -1,0 +1,122 @@
+"""Second stage, on executors: packed events → what the engine says, with the state of each cluster in RocksDB.
+
+The key is a bucket of clusters. Each bucket has an index (one value) and the states of its clusters (a map), both as
+msgpack bytes whose version the engine checks: Spark's own schema evolution costs half as much again and says less.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from detectors import bucket
+from detectors.incidents.incident import Reading
+from streaming.rows import DeadLetter, Packed, decode_packed
+
+_encode_json = msgspec.json.Encoder().encode
+_COUNTERS_EVERY_MS = 15_000
+
+
+class OutputTopics(msgspec.Struct, frozen=True):
+    """Where what is said goes."""
+
+    incidents: str
+    readings: str
+    rejected: str
+
+
+class BucketProcessor(StatefulProcessor):
+    """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
+
+    def __init__(self, topics: OutputTopics) -> None:
+        self._topics = topics
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the two state variables."""
+        self._index = handle.getValueState("index", "data binary")
+        self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802,N803 (Spark's names)
+        """One batch of one bucket."""
+        packed = [decode_packed(row.packed) for row in rows]
+        stored = self._index.get()
+        index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
+        before = bucket.encode_index(index)
+        _configure(index, packed)
+        events = [event for p in packed for event in p.events]
+        said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed))
+        letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
+        for letter in letters:
+            index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
+            yield Row(topic=self._topics.rejected, key=letter.key, value=letter.value)
+        index.records += sum(p.records for p in packed)
+        for transition in said.transitions:
+            yield Row(topic=self._topics.incidents, key=transition.incident.encode(), value=_encode_json(transition))
+        readings = said.readings + _counters(index, key[0], bool(letters))
+        for reading in readings:
+            yield Row(topic=self._topics.readings, key=reading.key().encode(), value=_encode_json(reading))
+        for gone in said.gone:
+            yield Row(topic=self._topics.readings, key=gone.encode(), value=None)
+        after = bucket.encode_index(index)
+        if after != before:
+            self._index.update((after,))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _SparkStore:
+    """`bucket.Store` over a MapState."""
+
+    def __init__(self, clusters: Any) -> None:
+        self._clusters = clusters
+
+    def get(self, cluster: str) -> bytes | None:
+        found = self._clusters.getValue((cluster,))
+        return bytes(found[0]) if found is not None else None
+
+    def put(self, cluster: str, state: bytes) -> None:
+        self._clusters.updateValue((cluster,), (state,))
+
+
+def _configure(index: bucket.Index, packed: list[Packed]) -> None:
+    """A configuration takes force at the start of a batch, before any event of it."""
+    published = [p.published for p in packed if p.published is not None]
+    if published:
+        index.published = max(published, key=lambda p: p.at)
+
+
+def _clock(index: bucket.Index, packed: list[Packed]) -> int:
+    """How far the stream has come: the least advanced partition of this batch, never past the machine's time.
+
+    In a catch-up every partition with a backlog is in the batch, so none is overtaken; live, the pulse alone moves the
+    clock when nothing else comes. The bound keeps a producer whose clock is ahead from driving it.
+    """
+    clocks: dict[str, int] = {}
+    for part in packed:
+        for partition, timestamp in part.clocks.items():
+            clocks[partition] = max(clocks.get(partition, 0), timestamp)
+    if not clocks:
+        return index.clock
+    return min(min(clocks.values()), max(p.wall for p in packed))
+
+
+def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
+    """What the bucket has counted since the beginning: every few seconds, at once when something was rejected."""
+    if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
+        return []
+    index.counted_at = index.clock
+    counts = [("records_read_total", {}, index.records)] if index.records else []
+    counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
+    return [
+        Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
+        for name, labels, value in counts
+    ]
+
+
+def _defect_letter(defect: bucket.Defect) -> DeadLetter:
+    event = defect.event
+    key = f"{event.topic}/{event.partition}/{event.offset}".encode()
+    return DeadLetter("defect", key, _encode_json({"reason": "defect", "detail": defect.error, "event": event}))
