@@ -1,0 +1,267 @@
+"""A real Kafka broker for the demo and the tests: one node, KRaft mode, 127.0.0.1, a temporary directory.
+
+`python -m streaming.embedded.broker` runs one in the foreground.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from streaming.jars import broker_jars
+from streaming.java import find_java
+
+LEASH = Path(__file__).with_name("leash.py")
+
+SERVER_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+# After a crash the broker waits this long for its own ghost to go.
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+log.cleaner.dedupe.buffer.size=16777216
+num.network.threads=2
+num.io.threads=4
+"""
+
+LOG_PROPERTIES = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+"""
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start; the message carries the end of its log."""
+
+
+class Broker:
+    """A Kafka broker that lives as long as the `with` block, and never longer than this process.
+
+    Its port and its data stay the same over `kill()`, `stop()` and `restart()`; leaving the block removes the data.
+    """
+
+    def __init__(self, *, port: int | None = None, heap: str = "384m", start_within: float = 60.0) -> None:
+        self._port = port
+        self._heap = heap
+        self._start_within = start_within
+        self._ports: tuple[int, int] | None = None
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients, such as 127.0.0.1:49152."""
+        if self._ports is None:
+            raise BrokerError("the broker was never started")
+        return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running broker."""
+        if self._process is None or self._process.poll() is not None:
+            raise BrokerError("the broker is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Starts the broker and returns once a client can list its topics."""
+        if self._process is not None and self._process.poll() is None:
+            return self
+        deadline = time.monotonic() + self._start_within
+        try:
+            if self._folder is None:
+                self._prepare(deadline)
+            self._launch()
+            self._await_ready(deadline)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self, *, within: float = 20.0) -> None:
+        """Shuts the broker down in order; kills it when that takes longer than `within` seconds."""
+        if self._process is None:
+            return
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Ends the broker as a crash does."""
+        if self._process is None:
+            return
+        self._signal(signal.SIGKILL)
+        self._process.wait(10)
+
+    def restart(self) -> Self:
+        """Stops the broker, if it still runs, and starts it on the same port with the same data."""
+        self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stops the broker and removes its data."""
+        self.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The end of what the broker logged."""
+        if self._folder is None or not (log := self._folder / "broker.log").exists():
+            return ""
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _prepare(self, deadline: float) -> None:
+        """Writes the configuration and formats the storage."""
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="flinkwatch-broker-"))
+        self._ports = port, controller_port = _free_ports(self._port)
+        (folder / "tmp").mkdir()
+        (folder / "log4j.properties").write_text(LOG_PROPERTIES)
+        (folder / "server.properties").write_text(
+            SERVER_PROPERTIES.format(port=port, controller_port=controller_port, data=folder / "data")
+        )
+        # The first byte keeps the id from looking like an option.
+        cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
+        # Only the quick compiler: this process ends within a second or two.
+        command = self._java("-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format", "--cluster-id", cluster)
+        command += ["--config", str(folder / "server.properties")]
+        with (folder / "broker.log").open("ab") as log:
+            try:
+                subprocess.run(
+                    command, stdout=log, stderr=log, timeout=max(1.0, deadline - time.monotonic()), check=True
+                )
+            except subprocess.SubprocessError as error:
+                raise BrokerError(f"formatting the broker's storage failed:\n{self.log_tail()}") from error
+
+    def _java(self, *arguments: str) -> list[str]:
+        folder = self._folder
+        return [
+            str(find_java() / "bin" / "java"),
+            f"-Xmx{self._heap}",
+            "-XX:+UseSerialGC",
+            "-XX:-UsePerfData",
+            f"-Djava.io.tmpdir={folder}/tmp",
+            f"-Dlog4j.configuration=file:{folder}/log4j.properties",
+            "-cp",
+            os.pathsep.join(map(str, broker_jars())),
+            *arguments,
+        ]
+
+    def _launch(self) -> None:
+        command = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
+        command += self._java("kafka.Kafka", f"{self._folder}/server.properties")
+        started = threading.Event()
+
+        def hold() -> None:
+            # The kernel ties a child to the thread that made it: this one lives as long as the broker.
+            try:
+                with Path(f"{self._folder}/broker.log").open("ab") as log:
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    )
+            finally:
+                started.set()
+            self._process.wait()
+
+        self._process = None
+        threading.Thread(target=hold, name="embedded-broker", daemon=True).start()
+        started.wait()
+        if self._process is None:
+            raise BrokerError("the broker's process could not be started")
+
+    def _await_ready(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                raise BrokerError(f"the broker ended while it started:\n{self.log_tail()}")
+            if _answers(self.bootstrap):
+                return
+            time.sleep(0.1)
+        raise BrokerError(f"the broker was not ready within {self._start_within:.0f} s:\n{self.log_tail()}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def _free_ports(wanted: int | None) -> tuple[int, int]:
+    """A port for clients and one for the controller that nobody listens on at this moment."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", wanted or 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def _answers(bootstrap: str) -> bool:
+    """Whether a real client can list the topics."""
+    host, port = bootstrap.split(":")
+    try:
+        # The client writes a warning for every refused connection: knock first.
+        socket.create_connection((host, int(port)), timeout=1).close()
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=5000)
+    except (OSError, KafkaError):
+        return False
+    try:
+        admin.list_topics()
+    except KafkaError:
+        return False
+    finally:
+        admin.close()
+    return True
+
+
+def main() -> None:
+    """Runs a broker until Ctrl-C or SIGTERM."""
+    logging.getLogger("kafka").setLevel(logging.ERROR)
+    asked_to_stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_to_stop.set())
+    with Broker(port=int(sys.argv[1]) if len(sys.argv) > 1 else None) as broker:
+        print(f"Kafka listens on {broker.bootstrap}, process {broker.pid}. Ctrl-C stops it.", flush=True)
+        asked_to_stop.wait()
+
+
+if __name__ == "__main__":
+    main()
