@@ -1,0 +1,91 @@
+"""Keeps the board up to date: all partitions of incidents and readings, from the beginning, in no consumer group."""
+
+import time
+from threading import Event
+from typing import Any
+
+import msgspec
+import structlog
+from kafka.errors import KafkaError
+
+from detectors.incidents.incident import decode_reading, decode_transition
+from sinks.kafka_clients import Clients
+from sinks.prometheus import Board
+from sinks.topics import TopicNames
+
+log = structlog.get_logger()
+
+_POLL_MS = 500
+_CLOSE_MS = 2_000
+_ASK_MS = 5_000
+# A ready board may lag behind a burst this far.
+_MUCH = 10_000
+_CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
+
+
+class BoardReader:
+    """Reads until stopped; `problem` says whether what the board shows can be believed."""
+
+    def __init__(self, clients: Clients, topics: TopicNames, board: Board) -> None:
+        self._clients = clients
+        self._topics = topics
+        self._board = board
+        self._problem: str | None = "Kafka has not been read yet"
+        self._next_check = 0.0
+
+    def problem(self) -> str | None:
+        """Why the board is not up to date, None when it is."""
+        return self._problem
+
+    def run(self, stop: Event) -> None:
+        """Reads until `stop`. Raises kafka.errors.KafkaError when Kafka cannot be used."""
+        consumer: Any = None
+        try:
+            consumer = self._clients.board_consumer()
+            while not stop.is_set():
+                for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                    self._show(partition.topic, records)
+                self._check(consumer)
+        except KafkaError as error:
+            self._problem = f"Kafka cannot be read: {type(error).__name__}"
+            raise
+        finally:
+            if consumer is not None:
+                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+    def _show(self, topic: str, records: list[Any]) -> None:
+        skipped = 0
+        for record in records:
+            key = (record.key or b"").decode("utf-8", "replace")
+            try:
+                if topic == self._topics.incidents:
+                    self._board.show_incident(key, None if record.value is None else decode_transition(record.value))
+                else:
+                    self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
+            except (msgspec.DecodeError, ValueError) as error:
+                skipped += 1
+                self._board.count_skipped(topic, _reason(error))
+        if skipped:
+            log.warning("records skipped", topic=topic, count=skipped)
+
+    def _check(self, consumer: Any) -> None:
+        """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""
+        if time.monotonic() < self._next_check:
+            return
+        assigned = consumer.assignment()
+        if not assigned:
+            self._problem = f"no topics {self._topics.incidents}, {self._topics.readings}"
+        else:
+            ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
+            behind = sum(max(0, end - (consumer.position(part, timeout_ms=_ASK_MS) or 0)) for part, end in ends.items())
+            # Once it has caught up, a few new records are no reason to say otherwise.
+            if behind == 0 or (self._problem is None and behind < _MUCH):
+                self._problem = None
+            else:
+                self._problem = f"{behind} records of incidents and readings are not read yet"
+        ready = self._problem is None
+        self._next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
+
+
+def _reason(error: Exception) -> str:
+    return "undecodable" if isinstance(error, msgspec.DecodeError | UnicodeDecodeError) else "bad name"

@@ -1,0 +1,122 @@
+"""The delivery loop: incidents and readings out of Kafka, to Slack and to the metrics page.
+
+    delivery = Delivery(access, topics, slack, page)     # KafkaAccess, TopicNames, SlackConfig, PageConfig
+    delivery.page.add_readiness_check("query", check)    # optional; so is delivery.page.registry.register(collector)
+    delivery.start()                                     # returns at once; OSError, SecretError: cannot start
+    ...
+    delivery.stop()                                      # sends what is due, within DRAIN_S seconds
+
+or `delivery.run()`, which blocks until another thread calls `stop()`.
+
+Two threads, so that Slack never holds up the metrics:
+
+    board       incidents and readings, from the beginning   → Board → /metrics
+    incidents   those of a consumer group   → Courier → Dispatcher → Slack
+
+A partition's ledger is read before its first record is looked at. Offsets are committed after delivery; a record
+whose commit was lost comes again, and the ledger says that it was sent. Kafka being away is waited out.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from kafka.errors import KafkaError
+
+from sinks.board_reader import BoardReader
+from sinks.courier import deliver_incidents
+from sinks.dispatch import INTEGRATION
+from sinks.kafka_access import KafkaAccess
+from sinks.kafka_clients import Clients, KafkaClients
+from sinks.page import Page
+from sinks.prometheus import Board, PageConfig
+from sinks.secret import SecretError
+from sinks.slack.client import SlackConfig
+from sinks.topics import TopicNames
+
+log = structlog.get_logger()
+
+DRAIN_S = 10.0
+"""How long `stop` goes on sending what is due."""
+
+_JOIN_S = DRAIN_S + 20.0
+_RESTART_FIRST_S, _RESTART_MAX_S = 1.0, 30.0
+# A thread that has run this long counts as healthy again.
+_HEALTHY_AFTER_S = 60.0
+
+
+class Delivery:
+    """Delivers incidents and readings until stopped. Starts once."""
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topics: TopicNames,
+        slack: SlackConfig,
+        page: PageConfig,
+        *,
+        clients: Clients | None = None,
+    ) -> None:
+        clients = KafkaClients(access, topics) if clients is None else clients
+        self.page = Page(page)
+        self.board = Board()
+        self.page.registry.register(self.board)
+        self._slack = slack
+        self._page_enabled = page.enabled
+        self._stop = threading.Event()
+        reader = BoardReader(clients, topics, self.board)
+        self.page.add_readiness_check("readings", reader.problem)
+        self._threads = [
+            self._thread("board", lambda: reader.run(self._stop)),
+            self._thread(
+                "incidents",
+                lambda: deliver_incidents(clients, topics, slack, self.board, stop=self._stop, drain_s=DRAIN_S),
+            ),
+        ]
+
+    def start(self) -> None:
+        """Listens and begins. Raises OSError when the page cannot listen, SecretError without Slack's token."""
+        if self._slack.enabled:
+            self._slack.token()
+            self.board.integrate(INTEGRATION)
+        if self._page_enabled:
+            self.page.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Sends what is due, then ends; the next start sends what remains. Does nothing when it never began."""
+        self._stop.set()
+        deadline = time.monotonic() + _JOIN_S
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=max(0.0, deadline - time.monotonic()))
+                if thread.is_alive():
+                    log.warning("delivery did not end in time", thread=thread.name)
+        self.page.stop()
+
+    def run(self) -> None:
+        """`start`, then blocks until `stop` is called from elsewhere."""
+        self.start()
+        self._stop.wait()
+        self.stop()
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=self._keep_running, args=(name, work), name=f"delivery {name}", daemon=True)
+
+    def _keep_running(self, name: str, work: Callable[[], None]) -> None:
+        """The outer edge of a thread: whatever ends `work` before its time, it starts again a little later."""
+        delay = _RESTART_FIRST_S
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                work()
+            except (KafkaError, SecretError) as error:
+                log.warning("delivery interrupted, starting again", part=name, error=str(error), retry_in_s=delay)
+            except Exception:
+                log.exception("delivery failed, starting again", part=name, retry_in_s=delay)
+            if time.monotonic() - began > _HEALTHY_AFTER_S:
+                delay = _RESTART_FIRST_S
+            self._stop.wait(delay)
+            delay = min(delay * 2, _RESTART_MAX_S)

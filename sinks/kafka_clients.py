@@ -1,0 +1,81 @@
+"""The Kafka clients of delivery, made in one place with the options that matter."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Protocol
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from sinks.kafka_access import KafkaAccess, client_options
+from sinks.topics import TopicNames
+
+_READ_TIMEOUT_POLLS = 60
+_POLL_MS = 500
+# A killed deliverer's partitions stay unread this long.
+_SESSION_TIMEOUT_MS = 10_000
+_METADATA_MAX_AGE_MS = 30_000
+
+
+class Clients(Protocol):
+    """What delivery needs of Kafka; tests have it in memory."""
+
+    def group_consumer(self) -> Any:
+        """A KafkaConsumer that shares incidents with other deliverers; commits by hand."""
+
+    def board_consumer(self) -> Any:
+        """A KafkaConsumer that reads all incidents and readings from their beginning."""
+
+    def producer(self) -> Any:
+        """A KafkaProducer for the ledger."""
+
+    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Keys and values of a partition of deliveries, from the beginning to what is there now."""
+
+
+class KafkaClients:
+    """The real ones. Making one raises kafka.errors.KafkaError when no broker answers, SecretError without secrets."""
+
+    def __init__(self, access: KafkaAccess, topics: TopicNames) -> None:
+        self._access = access
+        self._topics = topics
+
+    def group_consumer(self) -> Any:
+        return self._consumer(
+            group_id=f"{self._topics.prefix}.delivery",
+            session_timeout_ms=_SESSION_TIMEOUT_MS,
+        )
+
+    def board_consumer(self) -> Any:
+        consumer = self._consumer(group_id=None)
+        consumer.subscribe([self._topics.incidents, self._topics.readings])
+        return consumer
+
+    def producer(self) -> Any:
+        return KafkaProducer(
+            **client_options(self._access), acks="all", allow_auto_create_topics=False, max_block_ms=10_000
+        )
+
+    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        where = TopicPartition(self._topics.deliveries, partition)
+        with closing(self._consumer(group_id=None)) as consumer:
+            consumer.assign([where])
+            end = consumer.end_offsets([where])[where]
+            consumer.seek_to_beginning(where)
+            for _ in range(_READ_TIMEOUT_POLLS):
+                if consumer.position(where) >= end:
+                    return
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(where, ()):
+                    yield record.key, record.value
+            raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
+
+    def _consumer(self, **options: Any) -> Any:
+        return KafkaConsumer(
+            **client_options(self._access),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            # A topic made by reading it would have the wrong cleanup policy.
+            allow_auto_create_topics=False,
+            metadata_max_age_ms=_METADATA_MAX_AGE_MS,
+            **options,
+        )

@@ -1,0 +1,114 @@
+"""The HTTP page: /metrics for Prometheus, /-/healthy and /-/ready for whoever restarts or routes."""
+
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import structlog
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from sinks.prometheus import PageConfig
+
+log = structlog.get_logger()
+
+ReadinessCheck = Callable[[], str | None]
+"""Why something is not ready, or None when it is. It must return at once and not raise."""
+
+
+class Page:
+    """Serves `registry`, to which the job and delivery add their collectors."""
+
+    def __init__(self, config: PageConfig) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+            self.registry.register(collector)
+        self._config = config
+        self._checks: dict[str, ReadinessCheck] = {}
+        self._server: ThreadingHTTPServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
+        """/-/ready answers 200 only while every check gives None."""
+        self._checks[name] = check
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 while it does not."""
+        return int(self._server.server_address[1]) if self._server is not None else 0
+
+    def start(self) -> None:
+        """Listens. Raises OSError, naming address and port, when it cannot."""
+        address = (self._config.address, self._config.port)
+        handler = type("Handler", (_Handler,), {"page": self})
+        try:
+            server = ThreadingHTTPServer(address, handler)
+        except OSError as error:
+            reason = f"sinks.prometheus: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
+            raise OSError(error.errno, reason) from error
+        server.daemon_threads = True
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)
+        self._thread.start()
+        log.info("metrics page is up", address=address[0], port=self.port)
+
+    def stop(self) -> None:
+        """Stops listening; nothing to do when it never did."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(timeout=2)
+            self._server = self._thread = None
+
+    def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body for a path."""
+        match path:
+            case "/metrics":
+                encode, content_type = choose_encoder(accept)
+                return HTTPStatus.OK, content_type, encode(self.registry)
+            case "/-/healthy":
+                return HTTPStatus.OK, _TEXT, b"flinkwatch is healthy\n"
+            case "/-/ready":
+                return self._readiness()
+            case "/":
+                return HTTPStatus.OK, "text/html; charset=utf-8", _INDEX
+            case _:
+                return HTTPStatus.NOT_FOUND, _TEXT, b"not found\n"
+
+    def _readiness(self) -> tuple[HTTPStatus, str, bytes]:
+        answers = [(name, check()) for name, check in list(self._checks.items())]
+        problems = [f"{name}: {problem}\n" for name, problem in answers if problem is not None]
+        if problems:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(problems).encode()
+        return HTTPStatus.OK, _TEXT, b"flinkwatch is ready\n"
+
+
+_TEXT = "text/plain; charset=utf-8"
+_INDEX = b"""<!doctype html><title>flinkwatch</title><h1>flinkwatch</h1>
+<p><a href="/metrics">Metrics</a> &middot; <a href="/-/healthy">healthy</a> &middot; <a href="/-/ready">ready</a></p>
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    page: Page
+    server_version = "flinkwatch"
+    sys_version = ""
+    # A scraper that connects and says nothing must not hold a thread for ever; seconds.
+    timeout = 30
+
+    def do_GET(self) -> None:
+        status, content_type, body = self.page.answer(urlsplit(self.path).path, self.headers.get("Accept", ""))
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Nothing: a scrape every few seconds is no news."""
