@@ -84,7 +84,7 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
 
 @cli.group()
 def config() -> None:
-    """Check the configuration."""
+    """Look at the configuration."""
 
 
 @config.command("check")
@@ -93,6 +93,14 @@ def config_check(file: Path) -> None:
     """Validate FILE; every error names file, key and what is allowed."""
     load(file, {})
     click.echo(f"{file}: ok")
+
+
+@config.command("defaults")
+def config_defaults() -> None:
+    """Print the configuration file with every setting, its default and its reason."""
+    from streaming.reference import configuration_file
+
+    click.echo(configuration_file(), nl=False)
 
 
 @cli.command()

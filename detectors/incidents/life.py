@@ -118,26 +118,32 @@ def _home(incidents: list[Incident], finding: Finding, life: Life) -> Incident |
 
 
 def _joined(incident: Incident, finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
-    before = (incident.cause, incident.severity, {f.kind for f in incident.findings})
+    before = (incident.cause, incident.severity)
     again = incident.closed_at is not None or incident.stale
     known = any(f.kind == finding.kind and f.subject == finding.subject and f.closed_at is None for f in incident.findings)
     _replace(incident, finding)
     incident.closed_at = incident.resolved_at = None
     incident.stale = False
     cause = leading(incident.findings)
-    after = ((cause.kind, cause.subject), _severity(incident), {f.kind for f in incident.findings})
-    if again or not known or before != after:
-        reason = "it came back" if again else f"{finding.kind}: {finding.summary}"
-        return [_say(incident, "updated", finding.at, cluster, config, reason)]
-    incident.changed = f"{finding.kind}: {finding.summary}"
-    return []
+    if (cause.kind, cause.subject) != before[0]:
+        reason = f"the cause is now known to be {cause.kind}"
+    elif again:
+        reason = f"{finding.kind} is back"
+    elif not known:
+        reason = f"{finding.kind} as well"
+    elif _severity(incident) != before[1]:
+        reason = f"it is {_severity(incident)} now"
+    else:
+        incident.changed = f"{finding.kind} goes on"
+        return []
+    return [_say(incident, "updated", finding.at, cluster, config, reason)]
 
 
 def _closed(incident: Incident, finding: Finding, cluster: str, config: str) -> list[Transition]:
     if all(f.closed_at is not None for f in incident.findings):
         incident.closed_at = finding.closed_at
         return []
-    return [_say(incident, "updated", finding.at, cluster, config, f"{finding.kind} ended: {finding.closed_because}")]
+    return [_say(incident, "updated", finding.at, cluster, config, f"{finding.kind} is over: {finding.closed_because}")]
 
 
 def _replace(incident: Incident, finding: Finding) -> None:

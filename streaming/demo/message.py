@@ -1,0 +1,65 @@
+"""A Slack message as a terminal shows it."""
+
+import html
+import re
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_BOLD = re.compile(r"\*([^*\n]+)\*")
+_LINK = re.compile(r"<([^|>]+)\|([^>]+)>")
+
+
+def as_terminal(body: dict[str, Any]) -> RenderableType:
+    """The blocks of a message body, in order; its text when it has none."""
+    blocks = body.get("blocks") or []
+    shown = [block for b in blocks if (block := _block(b)) is not None]
+    return Group(*shown) if shown else mrkdwn(str(body.get("text", "")))
+
+
+def mrkdwn(text: str, style: str = "") -> Text:
+    """Slack's markup: *bold*, <address|name>, ```code```, and its three escapes."""
+    text = _LINK.sub(r"\2 (\1)", text.replace("```", ""))
+    shown = Text(style=style)
+    end = 0
+    for bold in _BOLD.finditer(text):
+        shown.append(html.unescape(text[end : bold.start()]))
+        shown.append(html.unescape(bold[1]), style="bold")
+        end = bold.end()
+    shown.append(html.unescape(text[end:]))
+    return shown
+
+
+def _block(block: dict[str, Any]) -> RenderableType | None:
+    match block.get("type"):
+        case "header":
+            return Text(block["text"]["text"], style="bold reverse")
+        case "section" if block.get("fields"):
+            return _fields([mrkdwn(f["text"]) for f in block["fields"]])
+        case "section":
+            code = block["text"]["text"].startswith("```")
+            return mrkdwn(block["text"]["text"], "cyan" if code else "")
+        case "context":
+            return Text(" · ").join(mrkdwn(e.get("text", ""), "dim") for e in block["elements"])
+        case "divider":
+            return Text("─" * 40, style="dim")
+        case "rich_text":
+            return Text("".join(_texts(block)), style="cyan")
+        case _:
+            return None
+
+
+def _fields(fields: list[Text]) -> Table:
+    table = Table.grid(padding=(0, 4))
+    for left in range(0, len(fields), 2):
+        table.add_row(*fields[left : left + 2])
+    return table
+
+
+def _texts(element: dict[str, Any]) -> list[str]:
+    """Every text inside a rich_text block."""
+    own = [str(element["text"])] if isinstance(element.get("text"), str) else []
+    inner = [t for e in element.get("elements", []) for t in _texts(e)]
+    return own + inner

@@ -1,0 +1,78 @@
+"""Plays recorded Kafka records into real topics, faster than they happened, with their times intact.
+
+Records keep their Kafka timestamps, so the job sees what it would have seen then. Between them go pulses with the
+recording's time: the live pulse would tell the job that it is today.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+
+from kafka import KafkaAdminClient, KafkaProducer
+
+from detectors.events.event import Record
+
+_PULSE_MS = 1_000
+
+
+class Playback:
+    """One playing of one recording. `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s."""
+
+    def __init__(self, bootstrap: str, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
+        self.sent_at: dict[tuple[str, int, int], float] = {}
+        self.played = 0
+        self._bootstrap = bootstrap
+        self._records = records
+        self._pulse_topic = pulse_topic
+        self._speed = speed
+
+    @property
+    def span_ms(self) -> int:
+        """How long it took when it happened."""
+        return self._records[-1].timestamp - self._records[0].timestamp
+
+    def run(self, stop: threading.Event) -> None:
+        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
+        producer = KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
+        first, begun = self._records[0].timestamp, time.monotonic()
+        pulse = first
+        for record in self._records:
+            while pulse <= record.timestamp:
+                self._wait(pulse - first, begun, stop)
+                producer.send(self._pulse_topic, value=b"", timestamp_ms=pulse)
+                pulse += _PULSE_MS
+            self._wait(record.timestamp - first, begun, stop)
+            if stop.is_set():
+                break
+            self._send(producer, record)
+        producer.flush(timeout=10)
+        producer.close(timeout=5)
+
+    def _wait(self, since_first_ms: int, begun: float, stop: threading.Event) -> None:
+        left = begun + since_first_ms / 1000 / self._speed - time.monotonic()
+        if left > 0:
+            stop.wait(left)
+
+    def _send(self, producer: KafkaProducer, record: Record) -> None:
+        future = producer.send(
+            record.topic,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            partition=record.partition,
+            timestamp_ms=record.timestamp,
+        )
+        sent = time.time()
+        future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
+        self.played += 1
+
+
+def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
+    """The input topics of a recording, with as many partitions as it has."""
+    partitions: dict[str, int] = {}
+    for record in records:
+        partitions[record.topic] = max(partitions.get(record.topic, 1), record.partition + 1)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    for topic, count in partitions.items():
+        admin.create_topics({topic: {"num_partitions": count, "replication_factor": 1, "configs": {}}})
+    admin.close()

@@ -1,0 +1,182 @@
+"""`flinkwatch demo`: a recorded incident from Kafka to the message, before your eyes."""
+
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from detectors.events.event import Record
+from detectors.incidents.incident import Transition, decode_transition
+from streaming.demo.message import as_terminal
+from streaming.demo.playback import Playback, create_topics
+from streaming.demo.slack_server import Call
+from streaming.demo.stack import CHANNEL, Stack
+from streaming.errors import UserError
+from streaming.replay import load
+from streaming.stop import Stop
+
+_SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
+PREFIX = "flinkwatch"
+_LAST_WORD_S = 5.0
+_ALERT_WITHIN_S = 60.0
+
+
+class Shown(NamedTuple):
+    """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a thread."""
+
+    call: Call
+    incident: str
+    seq: int
+
+
+def run_demo(scenario: str, speed: float, keep: bool) -> int:
+    """Run it; the exit status: 0 only when the alert came, 130 after Ctrl-C."""
+    recording = find_scenario(scenario)
+    records = load([recording], "flink.logs", "flink.metrics")
+    stop = Stop()
+    stop.install()
+    demo = _Demo(Console(), stop, records)
+    return demo.run(recording, speed, keep)
+
+
+def find_scenario(name: str) -> Path:
+    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
+    if Path(name).is_file():
+        return Path(name)
+    found = _SCENARIOS / name / "input.jsonl.gz"
+    if not found.is_file():
+        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
+        raise UserError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
+    return found
+
+
+class _Demo:
+    """One run of the demo; everything it starts ends with it."""
+
+    def __init__(self, console: Console, stop: Stop, records: list[Record]) -> None:
+        self._console = console
+        self._stop = stop
+        self._records = records
+        self._calls: queue.Queue[Shown] = queue.Queue()
+        self._shown: list[Shown] = []
+
+    def run(self, recording: Path, speed: float, keep: bool) -> int:
+        """The exit status."""
+        begun = time.monotonic()
+        with (
+            self._console.status("starting a Kafka broker and a Slack stand-in") as status,
+            Stack(self._called) as stack,
+        ):
+            create_topics(stack.broker.bootstrap, self._records)
+            stack.job.start()
+            status.update("starting the Spark job")
+            stack.job.await_ready(waiting=lambda: not self._stop.wait(0))
+            if self._stop.wait(0):
+                return 130
+            self._introduce(stack, recording, speed, time.monotonic() - begun)
+            playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.pulse", speed)
+            status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
+            self._play(playback)
+            if keep and not self._stop.wait(0):
+                status.update("keeping everything running; Ctrl-C stops it")
+                while not self._stop.wait(0.2):
+                    self._show()
+            said = self._said(stack.broker.bootstrap)
+            status.update("stopping everything")
+        return self._summarise(playback, said, begun, keep)
+
+    def _called(self, call: Call) -> None:
+        """Slack was called: on the server's thread."""
+        payload = (call.body.get("metadata") or {}).get("event_payload") or {}
+        self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
+
+    def _introduce(self, stack: Stack, recording: Path, speed: float, seconds: float) -> None:
+        self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
+        self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
+        self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
+
+    def _play(self, playback: Playback) -> None:
+        """Play to the end, then wait for the first message, and a little longer for the last."""
+        interrupted = threading.Event()
+        thread = threading.Thread(target=playback.run, args=(interrupted,), name="playback", daemon=True)
+        thread.start()
+        while thread.is_alive() and not self._stop.wait(0.05):
+            self._show()
+        interrupted.set()
+        thread.join(timeout=15)
+        ended = time.monotonic()
+        while not self._stop.wait(0.05):
+            self._show()
+            waited = time.monotonic() - ended
+            quiet = time.time() - self._shown[-1].call.at if self._shown else 0.0
+            if (self._shown and min(waited, quiet) > _LAST_WORD_S) or waited > _ALERT_WITHIN_S:
+                return
+
+    def _show(self) -> None:
+        while not self._calls.empty():
+            shown = self._calls.get()
+            self._shown.append(shown)
+            what = {"chat.postMessage": "posts", "chat.update": "edits"}.get(shown.call.method, shown.call.method)
+            if shown.call.body.get("thread_ts"):
+                self._console.print(f"[dim]in the thread:[/dim] {escape(str(shown.call.body.get('text', '')))}")
+            else:
+                title = f"#{CHANNEL}: flinkwatch {what}"
+                self._console.print(Panel(as_terminal(shown.call.body), title=title, title_align="left", width=100))
+
+    def _said(self, bootstrap: str) -> dict[tuple[str, int], Transition]:
+        """Every transition the job has said, by incident and number: the messages name them."""
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+        topic = f"{PREFIX}.incidents"
+        partitions = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        said: dict[tuple[str, int], Transition] = {}
+        deadline = time.monotonic() + 10
+        while any(consumer.position(p) < ends[p] for p in partitions) and time.monotonic() < deadline:
+            for records in consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    transition = decode_transition(record.value)
+                    said[transition.incident, transition.seq] = transition
+        consumer.close()
+        return said
+
+    def _summarise(self, playback: Playback, said: dict[tuple[str, int], Transition], begun: float, keep: bool) -> int:
+        alerts = [(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
+        if not alerts:
+            self._console.print("No alert came." if not self._stop.wait(0) else "Interrupted before an alert came.")
+            return 130 if self._stop.wait(0) and not keep else 1
+        table = Table.grid(padding=(0, 2))
+        for incident in dict.fromkeys(s.incident for s, _ in alerts):
+            own = [(s, t) for s, t in alerts if s.incident == incident]
+            last = own[-1][1]
+            first_shown, first = next((s, t) for s, t in own if t.cause == last.cause)
+            confirmed = [
+                playback.sent_at[r]
+                for e in first.evidence
+                if (r := (e.topic, e.partition, e.offset)) in playback.sent_at
+            ]
+            table.add_row("incident", f"{incident}  {last.severity}  in {last.cluster}")
+            table.add_row("cause", f"{last.cause}: {escape(last.summary)}")
+            table.add_row(
+                "messages",
+                f"{sum(s.call.method == 'chat.postMessage' and not s.call.body.get('thread_ts') for s, _ in own)} posted, "
+                f"{sum(s.call.method == 'chat.update' for s, _ in own)} edits",
+            )
+            if confirmed:
+                table.add_row(
+                    "alert", f"{first_shown.call.at - max(confirmed):.1f} s after the record that confirmed the cause"
+                )
+        table.add_row(
+            "in all",
+            f"{playback.played} records in {time.monotonic() - begun:.0f} s; it took {playback.span_ms / 60_000:.1f} min when it happened",
+        )
+        self._console.print(Panel(table, title="what was found", title_align="left", width=100))
+        return 130 if self._stop.wait(0) and not keep else 0

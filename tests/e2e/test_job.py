@@ -1,0 +1,148 @@
+"""The job on a real broker: it says what replay says, survives kill -9 and hostile records, and ends in order."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from detectors.events.event import Record
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader
+from detectors.incidents.incident import Transition
+from detectors.settings import DetectorSettings, publish
+from streaming.replay import load, replay
+from tests.e2e.harness import SCENARIOS, Installation
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+Make = Callable[..., Installation]
+
+
+def recorded(scenario: str) -> list[Record]:
+    return load([SCENARIOS / scenario / "input.jsonl.gz"], "flink.logs", "flink.metrics")
+
+
+def replayed(records: list[Record], metrics_topic: str) -> list[Transition]:
+    reader = Reader(Identity(), frozenset({metrics_topic}))
+    return list(replay(records, reader, publish(DetectorSettings(), at=0, by="test")))
+
+
+def essence(transitions: list[Transition]) -> list[tuple[object, ...]]:
+    """What must be equal whatever the batches: everything but the clock, which may differ by a trigger."""
+    return [
+        (t.incident, t.seq, t.transition, t.cause, t.severity, t.summary, [e.offset for e in t.evidence])
+        for t in sorted(transitions, key=lambda t: (t.incident, t.seq))
+    ]
+
+
+def test_the_job_says_what_replay_says(installation: Make) -> None:
+    """The same records give the same transitions, numbers and evidence, under Spark and without it."""
+    here = installation()
+    here.create_inputs()
+    stored = here.send(recorded("late-barrier-acks"))
+    expected = replayed(stored, here.metrics)
+    assert expected[-1].cause == "late_barrier_acks"
+    here.job.start()
+    here.wait_for(lambda: len(here.transitions()) >= len(expected))
+    assert here.job.terminate() == 0
+    assert essence(here.transitions()) == essence(expected)
+
+
+def test_kill_9_in_the_middle_loses_nothing_and_splits_nothing(installation: Make) -> None:
+    """Killed after the first half was read and started again: one incident, numbered without a gap, as if nothing had been."""
+    here = installation()
+    here.create_inputs()
+    records = recorded("late-barrier-acks")
+    middle = next(i for i, r in enumerate(records) if b"Checkpoint 7 of job" in (r.value or b"")) + 1
+    stored = here.send(records[:middle])
+    here.job.start()
+    here.wait_for(lambda: len(here.transitions()) >= 1)
+    here.job.kill()
+    stored += here.send(records[middle:])
+    here.job.start()
+    expected = replayed(stored, here.metrics)
+    here.wait_for(lambda: len(here.transitions()) >= len(expected))
+    assert here.job.terminate() == 0
+    said = here.transitions()
+    assert len({t.incident for t in said}) == 1
+    assert [t.seq for t in said] == list(range(1, len(said) + 1))
+    assert said[-1].cause == expected[-1].cause == "late_barrier_acks"
+    assert {e.offset for t in said for e in t.evidence} == {e.offset for t in expected for e in t.evidence}
+
+
+HOSTILE = {
+    "empty": b"",
+    "invalid_utf8": "日志".encode("gbk"),
+    "too_large": b"x" * 5_000_000,
+    "nul_byte": b"2026-11-21 02:10:52,332 INFO  a.b.C [] - \x00 zero",
+    "wrong_shape": b'{"neither": "message nor log"}',
+    "too_deep": b"[" * 10_000 + b"]" * 10_000,
+    "not_json": b'{"message": "Completed checkpoint 1',
+}
+
+
+def test_hostile_records_are_rejected_counted_and_kept(installation: Make) -> None:
+    """Each gets its reason, none is lost, and the records around them are read as if they were not there."""
+    here = installation()
+    here.create_inputs()
+    records = recorded("late-barrier-acks")
+    start = records[0].timestamp
+    bad = [Record("flink.logs", 0, 0, start, None, value) for value in HOSTILE.values()]
+    bad += [Record("flink.logs", 0, 0, start, b"key", None), Record("flink.metrics", 0, 0, start, None, b'{"metrics": 5}')]
+    stored = here.send([*bad, *records])
+    expected = replayed(stored, here.metrics)
+    here.job.start()
+    here.wait_for(lambda: len(here.transitions()) >= len(expected) and len(here.rejected()) >= len(bad))
+    assert here.job.terminate() == 0
+    reasons = sorted(letter["reason"] for letter in here.rejected())
+    assert reasons == sorted([*HOSTILE, "empty", "wrong_shape"])
+    assert essence(here.transitions()) == essence(expected)
+    counted = {k: v for k, v in here.readings().items() if k.startswith("records_rejected_total")}
+    assert sum(counted.values()) == len(bad)
+
+
+def test_silence_moves_the_clock_by_the_pulse_alone(installation: Make) -> None:
+    """A checkpoint is overdue, and then its incident stale, although no record of the cluster comes any more."""
+    here = installation()
+    here.create_inputs()
+    records = recorded("late-barrier-acks")
+    first_trigger = next(i for i, r in enumerate(records) if b"Triggering checkpoint 6 " in (r.value or b""))
+    here.send(records[: first_trigger + 1])
+    here.job.start()
+    now = records[first_trigger].timestamp
+    here.pulse(now + 20_000)
+    here.pulse(now + 31_000)
+    here.wait_for(lambda: [t.transition for t in here.transitions()] == ["opened"])
+    assert here.transitions()[0].cause == "checkpoint_overdue"
+    here.pulse(now + 1_000_000)
+    here.wait_for(lambda: [t.transition for t in here.transitions()] == ["opened", "stale"])
+    assert here.job.terminate() == 0
+
+
+def test_a_missing_topic_is_named_in_one_line(installation: Make) -> None:
+    """Without the shipper's topics the job does not start, and says which."""
+    here = installation()
+    here.job.start()
+    here.job.log.touch()
+    status = None
+    while status is None:
+        status = here.job.exit_status()
+    assert status == 1
+    assert f"Kafka has no topic {here.logs}, {here.metrics}" in here.job.log_tail(1)
+
+
+def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make, tmp_path: Path) -> None:
+    """State is kept by bucket: another number would look for it where it is not."""
+    here = installation()
+    here.create_inputs()
+    here.job.start()
+    here.wait_for(lambda: (here.folder / "checkpoint" / "flinkwatch.json").exists())
+    here.job.kill()
+    other = installation(checkpoint=str(here.folder / "checkpoint"), buckets=3)
+    other.create_inputs()
+    other.job.start()
+    status = None
+    while status is None:
+        status = other.job.exit_status()
+    assert status == 1
+    assert "buckets is 3, the checkpoint has 2" in other.job.log_tail(1)
