@@ -122,7 +122,7 @@ def _kind(kind: str) -> str:
 
 
 def _note(note: str) -> list[Block]:
-    return [_section(f":information_source: {prose(note, 300)}")] if note else []
+    return [_section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
 
 
 def _summary(transition: Transition, scale: float) -> list[Block]:

@@ -16,7 +16,6 @@ _SPAN = re.compile(
     r"|(?<![^\W_])_(?P<italic>[^_\n]+)_(?![^\W_])"
     r"|(?<![^\W_])~(?P<struck>[^~\n]+)~(?![^\W_])"
 )
-_EMOJI = {":information_source:": "ℹ️"}
 
 _STYLE = """
 body{margin:0;font:15px/1.46 Lato,system-ui,sans-serif;color:#1d1c1d;background:#fff}
@@ -98,7 +97,7 @@ def _block(block: Block) -> str:
 def _object(text: Block) -> str:
     if text.get("type") == "mrkdwn":
         return mrkdwn(text["text"])
-    return html.escape(html.unescape(text.get("text", "")))
+    return _literal(text.get("text", ""))
 
 
 def mrkdwn(text: str) -> str:
@@ -129,8 +128,6 @@ def _span(found: re.Match[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    for name, character in _EMOJI.items():
-        text = text.replace(name, character)
     # Slack's three entities become characters, then HTML's.
     return html.escape(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
