@@ -1,0 +1,78 @@
+"""The configuration file: what it says is what the code does, and every error names file, key and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from streaming.errors import ConfigError
+from streaming.reference import configuration_file
+from streaming.settings import Settings, load
+
+SHIPPED = Path(__file__).parents[3] / "conf" / "flinkwatch.yaml"
+
+
+def test_the_shipped_file_is_what_the_model_says() -> None:
+    """`flinkwatch config defaults > conf/flinkwatch.yaml` after a change of a setting."""
+    assert SHIPPED.read_text() == configuration_file()
+
+
+def test_the_shipped_file_is_the_defaults() -> None:
+    assert load(SHIPPED, {}) == Settings()
+
+
+def test_every_setting_has_its_reason() -> None:
+    settings = [line for line in configuration_file().splitlines() if line.strip()]
+    without = [b for a, b in zip(settings, settings[1:], strict=False) if "#" not in b and "#" not in a]
+    assert without == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kafka: {acces: {}}", "kafka.acces: unknown key; did you mean access? allowed: access, logs, metrics, topics"),
+        ("detectors: {checkpoint_overdu: {}}", "did you mean checkpoint_overdue?"),
+        ("detectors: {late_barrier_acks: {burst: 5}}", 'detectors.late_barrier_acks.burst: is not a duration'),
+        ("detectors: {late_barrier_acks: {burst: 5}}", "for instance 5s or 5m"),
+        ("detectors: {late_barrier_acks: {min_acks: 0}}", "detectors.late_barrier_acks.min_acks: input should be greater than or equal to 1"),
+        ("streaming: {starting_offsets: middle}", "streaming.starting_offsets: input should be 'latest' or 'earliest'"),
+        ("streaming: {trigger: 1ms}", "streaming.trigger: input should be greater than or equal to 100"),
+        ("kafka: {access: {bootstrap_servers: broker}}", "must be host:port, comma-separated"),
+        ("identity: {cluster: [header, tag]}", "identity.cluster.1: input should be 'header', 'field'"),
+        ("- a list", "must be a mapping of sections: kafka, streaming"),
+        ("kafka: {", "not YAML"),
+    ],
+)  # fmt: skip
+def test_an_error_names_file_and_key_and_what_is_allowed(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(file, {})
+    assert str(error.value).startswith(str(file))
+    assert said in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        load(tmp_path / "none.yaml", {})
+
+
+def test_every_error_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("kafka: {acces: {}}\ndetectors: {late_barrier_acks: {burst: 5}}\n")
+    with pytest.raises(ConfigError) as error:
+        load(file, {})
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "good.yaml"
+    file.write_text("kafka: {access: {bootstrap_servers: 'file:1'}}")
+    environment = {"FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS": "environment:2", "FLINKWATCH__STREAMING__BUCKETS": "3"}
+    settings = load(file, environment)
+    assert settings.kafka.access.bootstrap_servers == "environment:2"
+    assert settings.streaming.buckets == 3
+
+
+def test_a_typing_error_in_the_environment_is_an_error_too() -> None:
+    with pytest.raises(ConfigError, match=r"streaming\.bucket: unknown key; did you mean buckets"):
+        load(None, {"FLINKWATCH__STREAMING__BUCKET": "3"})
