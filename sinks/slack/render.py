@@ -5,8 +5,8 @@ Everything that came out of a log passes through `escape`.
 """
 
 import json
+import re
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -18,6 +18,7 @@ from sinks.slack.words import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_w
 MESSAGE_LIMIT = 12_000
 """Characters of a whole message: Slack refuses near 13,200 (`msg_blocks_too_long`), undocumented."""
 
+_KIND = re.compile(r"[a-z0-9_]{1,80}")
 _HEADER_LIMIT = 150
 _TEXT_LIMIT = 400
 _PLAIN_LIMIT = 3000
@@ -63,7 +64,8 @@ def render(transition: Transition, runbook_base_url: str = "", note: str = "") -
 
 def render_plain(transition: Transition) -> Message:
     """The same without blocks, for when Slack refuses them."""
-    lines = [_title(transition), transition.summary, transition.reason, _forecast_words(transition), transition.advice]
+    advice = "" if transition.transition == "resolved" else transition.advice
+    lines = [_title(transition), transition.summary, _reason(transition), _forecast_words(transition), advice]
     share = _PLAIN_LIMIT // len(lines)
     text = "\n".join(prose(line, share) for line in lines if line)
     return Message(f"{text}\n{_identity(transition, 1.0)}", [])
@@ -71,7 +73,7 @@ def render_plain(transition: Transition) -> Message:
 
 def render_reply(transition: Transition) -> Message:
     """One short line for the incident's thread: what changed."""
-    what = transition.reason or transition.summary
+    what = _reason(transition) or transition.summary
     text = f"{_mark(transition)} {_state(transition)} at {clock_time(transition.at, transition.at)} UTC: {what}"
     return Message(prose(text, _TEXT_LIMIT), [])
 
@@ -127,16 +129,25 @@ def _note(note: str) -> list[Block]:
 
 def _summary(transition: Transition, scale: float) -> list[Block]:
     summary = prose(transition.summary, int(1200 * scale))
-    reason = prose(transition.reason, int(400 * scale))
+    reason = prose(_reason(transition), int(400 * scale))
     lines = [summary]
     if transition.transition == "resolved":
         lines = [f"~{summary}~" if summary else "", f"*How it ended:* {reason}" if reason else ""]
     elif transition.transition == "stale":
         lines = [_SILENCE, reason, summary]
-    elif transition.transition == "updated" and reason:
+    elif transition.transition == "updated" and reason and not transition.reason.endswith(transition.summary):
         lines = [summary, f"*What changed:* {reason}"]
     text = "\n".join(line for line in lines if line)
     return [_section(text)] if text else []
+
+
+def _reason(transition: Transition) -> str:
+    """What changed, a kind in front of it in words."""
+    if transition.transition == "opened":
+        return ""
+    kind, colon, rest = transition.reason.partition(":")
+    known = any(finding.kind == kind for finding in transition.findings)
+    return f"{kind_words(kind)}{colon}{rest}" if known else transition.reason
 
 
 def _fields(transition: Transition, scale: float) -> list[Block]:
@@ -157,6 +168,8 @@ def _fields(transition: Transition, scale: float) -> list[Block]:
     ]
     if transition.transition == "resolved":
         fields += [("Ended", moment(_ended_at(transition))), ("Cause", _kind(transition.cause))]
+    elif transition.transition == "stale":
+        fields.append(("Last look", moment(transition.at)))
     elif transition.at > _since(transition):
         fields += [("Lasts", f"{spoken(transition.at - _since(transition))} at {moment(transition.at)}")]
     shown = [_mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
@@ -171,17 +184,19 @@ def _codes(names: list[str], limit: int) -> str:
 
 def _forecast(transition: Transition, scale: float) -> list[Block]:
     words = _forecast_words(transition)
-    if not words or transition.transition == "resolved":
+    if not words:
         return []
     return [_section(f"*What happens next*\n{prose(words, int(400 * scale))}")]
 
 
 def _forecast_words(transition: Transition) -> str:
     forecast, now = transition.forecast, transition.at
-    if forecast is None:
+    if forecast is None or transition.transition == "resolved":
         return ""
-    away = f"in {spoken(forecast.at - now)}" if forecast.at >= now else f"{spoken(now - forecast.at)} ago"
-    words = f"{forecast.what} at {clock_time(forecast.at, now)} UTC, {away}"
+    if forecast.at >= now:
+        words = f"{forecast.what} at {clock_time(forecast.at, now)} UTC, in {spoken(forecast.at - now)}"
+    else:
+        words = f"{forecast.what}: expected at {clock_time(forecast.at, now)} UTC, {spoken(now - forecast.at)} ago"
     if forecast.earliest < forecast.latest:
         words += f" (between {clock_time(forecast.earliest, now)} and {clock_time(forecast.latest, now)} UTC)"
     return words
@@ -236,8 +251,8 @@ def _context(transition: Transition, runbook_base_url: str, scale: float) -> lis
     learning = any(finding.confidence == "learning" for finding in transition.findings)
     if learning:
         words.append("confidence: learning, little history yet")
-    if runbook_base_url:
-        words.append(f"<{runbook_base_url.rstrip('/')}/{quote(transition.cause, safe='')}|Runbook>")
+    if runbook_base_url and _KIND.fullmatch(transition.cause):
+        words.append(f"<{runbook_base_url.rstrip('/')}/{transition.cause}|Runbook>")
     return [{"type": "context", "elements": [_mrkdwn(" · ".join(words))]}]
 
 

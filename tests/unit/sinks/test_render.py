@@ -1,0 +1,227 @@
+"""The Slack message: what a person on call reads, and that nothing from a log can take it over."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.incidents.incident import Evidence, Finding, Forecast, Transition
+from sinks.slack.escape import code, plain, prose
+from sinks.slack.render import MESSAGE_LIMIT, Message, render, render_plain, render_reply
+from sinks.slack.words import clock_time, kind_words, moment
+from streaming.demo.slack_limits import blocks_problem
+from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
+
+RUNBOOKS = "https://example.org/runbooks/"
+
+CASES = {
+    "opened": make_transition(),
+    "learning": make_transition(findings=[overdue_finding(confidence="learning")], forecast=None),
+    "updated": make_transition(
+        seq=3,
+        transition="updated",
+        at=OPENED_AT + 60_000,
+        cause="late_barrier_acks",
+        severity="critical",
+        reason="late_barrier_acks: 4 of 4 late acknowledgements come from one TaskManager.",
+        summary="4 of 4 late acknowledgements come from one TaskManager.",
+        findings=[late_acks_finding(), overdue_finding()],
+    ),
+    "resolved": make_transition(
+        seq=5,
+        transition="resolved",
+        at=OPENED_AT + 780_000,
+        ended_at=OPENED_AT + 654_000,
+        reason="checkpoint 4713 completed in 9.8 s",
+        findings=[overdue_finding(closed_at=OPENED_AT + 654_000, closed_because="completed"), late_acks_finding()],
+    ),
+    "stale": make_transition(
+        seq=4,
+        transition="stale",
+        at=OPENED_AT + 960_000,
+        reason="no record of this cluster has arrived since 14:04:12",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_messages_read_as_reviewed(case: str, golden: Callable[[str, str], None]) -> None:
+    message = render(CASES[case], RUNBOOKS)
+    golden(f"{case}.json", json.dumps(msgspec.to_builtins(message), ensure_ascii=False, indent=1) + "\n")
+
+
+def test_lines_read_as_reviewed(golden: Callable[[str, str], None]) -> None:
+    parts = [f"{render_reply(one).text}\n\n{render_plain(one).text}\n" for one in CASES.values()]
+    golden("lines.txt", "\n".join(parts))
+
+
+def everything(message: Message) -> str:
+    return json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
+
+
+def test_a_message_says_what_where_how_bad_and_what_to_do() -> None:
+    said = everything(render(CASES["opened"], RUNBOOKS))
+    for part in ("Warning", "Checkpoint overdue", "orders-enrichment", "prod-eu", "96 s old", "expires", "in 8 min"):
+        assert part in said
+    for part in ("What to do", "flink.logs/3@120455", "9f2c41d07b3e", "c0ffee12", RUNBOOKS + "checkpoint_overdue"):
+        assert part in said
+
+
+def test_a_stale_incident_does_not_look_recovered() -> None:
+    said = everything(render(CASES["stale"]))
+    assert "not recovered" in said
+    assert "Resolved" not in said
+    assert "✅" not in said
+
+
+def test_a_resolved_incident_says_how_long_it_lasted_and_no_longer_what_to_do() -> None:
+    said = everything(render(CASES["resolved"]))
+    assert "Resolved after 12 min 30 s" in said
+    assert "What to do" not in said
+    assert "expires" not in said
+
+
+def test_a_note_stands_before_the_summary() -> None:
+    blocks = render(make_transition(), note="The earlier message is gone.").blocks
+    assert "The earlier message is gone." in blocks[1]["text"]["text"]
+
+
+ATTACK = "<!channel> <@U012> <https://evil.example|click> *bold* _it_ ~no~ `code` ``` & <b>\n> quote\x00\x07\u202e"
+
+
+def attacked() -> Transition:
+    finding = Finding(
+        kind="restart_loop",
+        subject=ATTACK,
+        entity=dict.fromkeys(("cluster", "job_name", "task", "tm_id", "host", "checkpoint"), ATTACK),
+        since=OPENED_AT,
+        at=OPENED_AT,
+        severity="critical",
+        summary=ATTACK,
+        closed_because=ATTACK,
+    )
+    return make_transition(
+        incident=ATTACK,
+        cluster=ATTACK,
+        job_name=ATTACK,
+        cause=ATTACK,
+        summary=ATTACK,
+        advice=ATTACK,
+        reason=ATTACK,
+        config=ATTACK,
+        transition="updated",
+        findings=[finding, finding],
+        evidence=[Evidence(ATTACK, 0, 0, OPENED_AT, ATTACK)],
+        forecast=Forecast(ATTACK, OPENED_AT, OPENED_AT, OPENED_AT),
+    )
+
+
+def mrkdwn_texts(message: Message) -> list[str]:
+    found = [message.text]
+    for block in message.blocks:
+        objects = [block.get("text"), *block.get("fields", []), *block.get("elements", [])]
+        found += [one["text"] for one in objects if one and one["type"] == "mrkdwn"]
+    return found
+
+
+@pytest.mark.parametrize("make", [render, render_plain, render_reply])
+def test_text_from_a_log_mentions_nobody_and_makes_no_link(make: Callable[[Transition], Message]) -> None:
+    said = everything(make(attacked()))
+    assert "<" not in said
+    assert ">" not in said
+    # json.dumps would write control characters as escapes.
+    assert "\\u0000" not in said
+    assert "\u202e" not in said
+
+
+def test_text_from_a_log_cannot_end_a_code_block() -> None:
+    for text in mrkdwn_texts(render(attacked())):
+        assert text.count("```") in (0, 2)
+        assert text.replace("```", "").count("`") % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("my_job_name", "my_job_name"),
+        ("3 * 4", "3 ∗ 4"),  # noqa: RUF001 - the look-alike is meant
+        ("a & b", "a &amp; b"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_prose_changes_only_what_slack_would_act_on(text: str, shown: str) -> None:
+    assert prose(text, 100) == shown
+
+
+def test_a_log_line_in_code_can_be_copied() -> None:
+    assert code("at o.a.f.*Foo_(~x) in $Proxy_1", 100) == "at o.a.f.*Foo_(~x) in $Proxy_1"
+
+
+@given(st.text(), st.integers(min_value=0, max_value=80), st.sampled_from([prose, code, plain]))
+def test_a_cut_text_fits_and_halves_no_entity(text: str, limit: int, escape: Callable[[str, int], str]) -> None:
+    shown = escape(text, limit)
+    assert len(shown) <= limit
+    assert not re.search(r"&(?!(amp|lt|gt);)", shown)
+    assert not re.search(r"[<>\x00-\x1f]", shown)
+
+
+NASTY = st.one_of(
+    st.text(max_size=600),
+    st.sampled_from(
+        ['"' * 5000, "\\" * 5000, "&" * 5000, "<!channel>" * 500, "`" * 3000, "x" * 20_000, "🔥" * 4000, ""]
+    ),
+)
+TIMES = st.one_of(st.integers(-(2**63), 2**63), st.just(OPENED_AT))
+NAMES = st.sampled_from(["cluster", "job_id", "job_name", "task", "tm_id", "host", "checkpoint"])
+SEVERITY = st.sampled_from(["info", "warning", "critical"])
+
+
+@st.composite
+def transitions(draw: st.DrawFn) -> Transition:
+    findings: Any = st.builds(
+        Finding,
+        kind=NASTY,
+        subject=NASTY,
+        entity=st.dictionaries(NAMES, NASTY, max_size=7),
+        since=TIMES,
+        at=TIMES,
+        severity=SEVERITY,
+        summary=NASTY,
+        closed_at=st.none() | TIMES,
+    )
+    evidence: Any = st.builds(Evidence, NASTY, st.integers(0), st.integers(0), TIMES, NASTY)
+    return make_transition(
+        transition=draw(st.sampled_from(["opened", "updated", "resolved", "stale"])),
+        severity=draw(SEVERITY),
+        at=draw(TIMES),
+        ended_at=draw(st.none() | TIMES),
+        findings=draw(st.lists(findings, max_size=12)),
+        evidence=draw(st.lists(evidence, max_size=8)),
+        forecast=draw(st.none() | st.builds(Forecast, NASTY, TIMES, TIMES, TIMES)),
+        **{name: draw(NASTY) for name in ("incident", "cluster", "cause", "summary", "advice", "reason", "config")},
+        job_name=draw(NASTY),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(transitions(), st.sampled_from(["", RUNBOOKS]))
+def test_any_message_fits_slacks_limits(transition: Transition, runbooks: str) -> None:
+    message = render(transition, runbooks, note="A note.")
+    assert message.size() <= MESSAGE_LIMIT
+    assert blocks_problem(message.blocks) == ""
+    assert message.text
+    for short in (render_plain(transition), render_reply(transition)):
+        assert 0 < len(short.text) <= 4000
+
+
+def test_words_are_those_of_people() -> None:
+    assert kind_words("taskmanager_lost") == "TaskManager lost"
+    assert kind_words("ha_connection_lost") == "HA connection lost"
+    assert moment(OPENED_AT) == "2026-03-01 14:03:00 UTC"
+    assert clock_time(OPENED_AT, OPENED_AT) == "14:03:00"
+    assert clock_time(OPENED_AT - 86_400_000, OPENED_AT) == "2026-02-28 14:03:00"
