@@ -9,6 +9,7 @@ import selectors
 import subprocess
 import time
 from pathlib import Path
+from typing import IO, cast
 from urllib.parse import unquote, urlsplit
 
 from streaming.progress import Progress
@@ -21,19 +22,17 @@ UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|PKIX path|unable to find vali
 REASONS = (
     (
         UNTRUSTED,
-        "The server's certificate is not trusted, as behind a company's proxy. Set PIP_CERT and SSL_CERT_FILE to the "
-        "company's certificate bundle (PEM).",
+        "The certificate of the server, or of a proxy in the way, is not trusted: set PIP_CERT and SSL_CERT_FILE.",
     ),
     (
-        re.compile(r"ProxyError|Cannot connect to proxy|Tunnel connection failed|Unable to tunnel through proxy|\b407\b"),
+        re.compile(r"ProxyError|Cannot connect to proxy|Tunnel connection failed|Unable to tunnel|\b407\b"),
         "The proxy refused. HTTPS_PROXY is {proxy}; set it to http://user:password@host:port of the proxy to use.",
     ),
     (
         re.compile(r"DO NOT MATCH THE HASHES|HashMismatch"),
-        "A file is not the one that was locked: the index or a cache in between serves something else. "
-        "PIP_INDEX_URL names the index; pip cache purge empties pip's cache.",
+        "A file is not the one that was locked: the index (PIP_INDEX_URL is {index}) or a cache serves something else.",
     ),
-    (re.compile(r"No space left on device"), "The disk is full: about 2 GB are needed here and as much in pip's cache."),
+    (re.compile(r"No space left on device"), "The disk is full: 2 GB are needed here and as much in pip's cache."),
     (
         re.compile(
             r"NewConnectionError|ConnectTimeout|ReadTimeout|ConnectionReset|RemoteDisconnected|Failed to establish|"
@@ -43,9 +42,10 @@ REASONS = (
             r"Server access error",
             re.IGNORECASE,
         ),
-        "There is no way to the server: no network, a firewall, or a mirror that lacks it. Behind a proxy set "
-        "HTTPS_PROXY (now {proxy}). With mirrors of your own set PIP_INDEX_URL (now {index}) for Python packages and "
-        "FLINKWATCH_IVY_SETTINGS (now {ivy}) to an ivysettings.xml for jars.",
+        """There is no way to the server: no network, a firewall, or a mirror that lacks the file.
+  Behind a proxy set HTTPS_PROXY (now {proxy}).
+  With mirrors of your own set PIP_INDEX_URL (now {index}) for Python packages
+  and FLINKWATCH_IVY_SETTINGS (now {ivy}) to an ivysettings.xml for jars.""",
     ),
 )
 
@@ -119,12 +119,12 @@ def _watched(command: list[str], *, show: Progress, log: Path) -> tuple[int, str
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process,
         selectors.DefaultSelector() as selector,
     ):
-        assert process.stdout is not None
-        selector.register(process.stdout, selectors.EVENT_READ)
+        heard_from = cast("IO[bytes]", process.stdout)
+        selector.register(heard_from, selectors.EVENT_READ)
         try:
             while True:
                 if selector.select(timeout=1.0):
-                    if not (piece := os.read(process.stdout.fileno(), 65536)):
+                    if not (piece := os.read(heard_from.fileno(), 65536)):
                         break
                     text, heard = piece.decode(errors="replace"), time.monotonic()
                     output += text
@@ -132,6 +132,7 @@ def _watched(command: list[str], *, show: Progress, log: Path) -> tuple[int, str
                 elif time.monotonic() - heard > SILENT_FOR:
                     output += f"\nno word for {SILENT_FOR:.0f} s: ended\n"
                     process.kill()
+                    break
                 show(_last_line(output))
         except BaseException:
             process.kill()
@@ -140,8 +141,8 @@ def _watched(command: list[str], *, show: Progress, log: Path) -> tuple[int, str
 
 
 def _last_line(output: str) -> str:
-    lines = output[-500:].rstrip().splitlines()
-    return lines[-1].strip() if lines else ""
+    lines = [line.strip() for line in output[-2000:].splitlines() if line.strip(" .\t")]
+    return lines[-1] if lines else ""
 
 
 def _worth_reading(output: str) -> list[str]:

@@ -32,7 +32,7 @@ def _plain(title: str) -> Iterator[Progress]:
     def show(detail: str) -> None:
         nonlocal said
         now = time.monotonic()
-        if now - said >= EVERY or detail.endswith("pyspark"):
+        if now - said >= EVERY:
             said = now
             print(f"    {now - started:.0f} s: {detail[:100]}", flush=True)
 
@@ -42,8 +42,8 @@ def _plain(title: str) -> Iterator[Progress]:
 @contextlib.contextmanager
 def _live(title: str) -> Iterator[Progress]:
     try:
-        from rich.console import Console
-        from rich.markup import escape
+        from rich.console import Console  # noqa: PLC0415
+        from rich.markup import escape  # noqa: PLC0415
     except ImportError:
         with _plain(title) as show:
             yield show

@@ -68,7 +68,6 @@ def make_packages(show: Progress) -> None:
         # Not by this process: it may run in the environment that goes.
         base = getattr(sys, "_base_executable", None) or sys.executable
         _run([base, "-m", "venv", "--clear", str(VENV)])
-    show("downloading: 800 MB when nothing is cached, 450 of them pyspark")
     _pip(show, "install", "--require-hashes", "--requirement", str(LOCK))
     _stamp(stamp, LOCK)
 
@@ -138,7 +137,11 @@ def record_jars(show: Progress) -> None:
 
 
 PYTHON_STEPS = (
-    Step("Python packages", packages_done, make_packages),
+    Step(
+        "Python packages: 800 MB to download where none is cached, more than half of it pyspark",
+        packages_done,
+        make_packages,
+    ),
     Step("flinkwatch itself", project_done, make_project),
 )
 OTHER_STEPS = (

@@ -1,6 +1,6 @@
 """Lets Java trust what this machine trusts.
 
-A Java from PyPI or a download brings its own list of certificates, and knows nothing of the one a company's proxy needs.
+A Java from a package index or a download brings its own list of certificates: a company's own is not on it.
 Runs before anything is installed: standard library only.
 """
 

@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -98,8 +99,9 @@ class Broker:
         deadline = time.monotonic() + self._start_within
         try:
             if self._folder is None:
-                self._prepare(deadline)
-            self._launch()
+                self._folder = Path(tempfile.mkdtemp(prefix="flinkwatch-broker-"))
+                self._prepare(self._folder, deadline)
+            self._process = self._launch(self._folder)
             self._await_ready(deadline)
         except BaseException:
             self.kill()
@@ -153,11 +155,10 @@ class Broker:
     ) -> None:
         self.close()
 
-    def _prepare(self, deadline: float) -> None:
+    def _prepare(self, folder: Path, deadline: float) -> None:
         """Writes the configuration and formats the storage."""
-        self._folder = folder = Path(tempfile.mkdtemp(prefix="flinkwatch-broker-"))
         self._ports = port, controller_port = _free_ports(self._port)
-        (folder / "tmp").mkdir()
+        (folder / "scratch").mkdir()
         (folder / "log4j.properties").write_text(LOG_PROPERTIES)
         (folder / "server.properties").write_text(
             SERVER_PROPERTIES.format(port=port, controller_port=controller_port, data=folder / "data")
@@ -165,8 +166,8 @@ class Broker:
         # The first byte keeps the id from looking like an option.
         cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
         # Only the quick compiler: this process ends within a second or two.
-        command = self._java("-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format", "--cluster-id", cluster)
-        command += ["--config", str(folder / "server.properties")]
+        command = self._java(folder, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format")
+        command += ["--cluster-id", cluster, "--config", str(folder / "server.properties")]
         with (folder / "broker.log").open("ab") as log:
             try:
                 subprocess.run(
@@ -175,41 +176,39 @@ class Broker:
             except subprocess.SubprocessError as error:
                 raise BrokerError(f"formatting the broker's storage failed:\n{self.log_tail()}") from error
 
-    def _java(self, *arguments: str) -> list[str]:
-        folder = self._folder
+    def _java(self, folder: Path, *arguments: str) -> list[str]:
         return [
             str(find_java() / "bin" / "java"),
             f"-Xmx{self._heap}",
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
-            f"-Djava.io.tmpdir={folder}/tmp",
-            f"-Dlog4j.configuration=file:{folder}/log4j.properties",
+            f"-Djava.io.tmpdir={folder / 'scratch'}",
+            f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
             "-cp",
             os.pathsep.join(map(str, broker_jars())),
             *arguments,
         ]
 
-    def _launch(self) -> None:
+    def _launch(self, folder: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
-        command += self._java("kafka.Kafka", f"{self._folder}/server.properties")
-        started = threading.Event()
+        command += self._java(folder, "kafka.Kafka", str(folder / "server.properties"))
+        started: Future[subprocess.Popen[bytes]] = Future()
 
         def hold() -> None:
             # The kernel ties a child to the thread that made it: this one lives as long as the broker.
             try:
-                with Path(f"{self._folder}/broker.log").open("ab") as log:
-                    self._process = subprocess.Popen(
+                with (folder / "broker.log").open("ab") as log:
+                    process = subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                     )
-            finally:
-                started.set()
-            self._process.wait()
+            except OSError as error:
+                started.set_exception(error)
+                return
+            started.set_result(process)
+            process.wait()
 
-        self._process = None
         threading.Thread(target=hold, name="embedded-broker", daemon=True).start()
-        started.wait()
-        if self._process is None:
-            raise BrokerError("the broker's process could not be started")
+        return started.result()
 
     def _await_ready(self, deadline: float) -> None:
         while time.monotonic() < deadline:
