@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from detectors.engine import Engine, decode_state, encode_state, ClusterState
+from detectors.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.settings import DetectorSettings, Published
@@ -83,7 +83,7 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Sai
         state = decode_state(data) if data is not None else ClusterState()
         try:
             result = engine.step(cluster, state, own, until)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # The outer edge: an error in a detector must not stop the stream, nor touch the state of this or any other
             # cluster. The events are kept with the error, and the cluster is asked again when its next one comes.
             index.dues.pop(cluster, None)

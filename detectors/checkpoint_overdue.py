@@ -67,17 +67,34 @@ class CheckpointOverdue(Detector):
 
     kind = "checkpoint_overdue"
     wants = frozenset(
-        "checkpoint_triggered checkpoint_completed checkpoint_expired checkpoint_declined checkpoint_failed "
-        "checkpoints_stopped job_restored job_state job_ended".split()
+        [
+            "checkpoint_triggered",
+            "checkpoint_completed",
+            "checkpoint_expired",
+            "checkpoint_declined",
+            "checkpoint_failed",
+            "checkpoints_stopped",
+            "job_restored",
+            "job_state",
+            "job_ended",
+        ]
     )
 
     class Config(DetectorConfig):
         """Thresholds of checkpoint_overdue."""
 
-        factor: float = Field(3.0, ge=1.5, description="Overdue at this multiple of the job's usual high: above normal variation.")
-        at_least: Duration = Field(30_000, description="Never overdue below this age: short checkpoints vary by large factors.")
-        min_history: int = Field(5, ge=2, le=64, description="Completed checkpoints before the job's own history is used.")
-        learning_limit: Duration = Field(300_000, description="Overdue at this age while learning: half of Flink's default timeout.")
+        factor: float = Field(
+            3.0, ge=1.5, description="Overdue at this multiple of the job's usual high: above normal variation."
+        )
+        at_least: Duration = Field(
+            30_000, description="Never overdue below this age: short checkpoints vary by large factors."
+        )
+        min_history: int = Field(
+            5, ge=2, le=64, description="Completed checkpoints before the job's own history is used."
+        )
+        learning_limit: Duration = Field(
+            300_000, description="Overdue at this age while learning: half of Flink's default timeout."
+        )
 
     class State(msgspec.Struct, array_like=True):
         """Jobs by id."""
@@ -131,18 +148,34 @@ class CheckpointOverdue(Detector):
         return max(self.config.at_least, round(self.config.factor * quantile(known.durations, 0.95)))
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus advises for ages)."""
+        """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
+        advises for ages).
+        """
         for job, known in state.jobs.items():
             job_label = topology.job_name(job) or job
             if known.durations:
                 usual = quantile(known.durations, 0.5)
-                yield Reading(name="checkpoint_duration_usual_seconds", labels={"job": job_label}, value=usual / 1000, at=now)
-                yield Reading(name="checkpoint_duration_last_seconds", labels={"job": job_label}, value=known.last_duration / 1000, at=now)
-                yield Reading(name="checkpoint_overdue_limit_seconds", labels={"job": job_label}, value=self.limit(known) / 1000, at=now)
+                yield Reading(
+                    name="checkpoint_duration_usual_seconds", labels={"job": job_label}, value=usual / 1000, at=now
+                )
+                yield Reading(
+                    name="checkpoint_duration_last_seconds",
+                    labels={"job": job_label},
+                    value=known.last_duration / 1000,
+                    at=now,
+                )
+                yield Reading(
+                    name="checkpoint_overdue_limit_seconds",
+                    labels={"job": job_label},
+                    value=self.limit(known) / 1000,
+                    at=now,
+                )
             oldest = self._oldest(known)
             if oldest is not None:
                 since = oldest[1].since / 1000
-                yield Reading(name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now)
+                yield Reading(
+                    name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
+                )
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -153,7 +186,11 @@ class CheckpointOverdue(Detector):
         return min(known.in_flight.items(), key=lambda f: f[1].at, default=None)
 
     def _triggered(self, known: JobCheckpoints, number: int, event: LogEvent, now: Now) -> None:
-        if "savepoint" in event.fields.get("type", "").lower() or number <= known.completed or number in known.in_flight:
+        if (
+            "savepoint" in event.fields.get("type", "").lower()
+            or number <= known.completed
+            or number in known.in_flight
+        ):
             return
         # Checkpoints in flight before this one by more than any sane concurrency ended in a line that was lost.
         for older in [n for n in known.in_flight if n <= number - _MAX_IN_FLIGHT]:
@@ -210,7 +247,11 @@ class CheckpointOverdue(Detector):
         assert known.late is not None
         late, name = known.late, topology.job_name(job)
         learned = len(known.durations) >= self.config.min_history
-        usual = f"usually {spoken(quantile(known.durations, 0.5))}" if learned else "too few before it to know what is usual"
+        usual = (
+            f"usually {spoken(quantile(known.durations, 0.5))}"
+            if learned
+            else "too few before it to know what is usual"
+        )
         if late.expired > 1:
             said = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
         elif late.expired:
@@ -229,6 +270,7 @@ class CheckpointOverdue(Detector):
             confidence="sure" if late.expired else "fair" if learned else "learning",
             evidence=late.records,
             forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
-            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at backpressure and "
+            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
+            "backpressure and "
             "at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
         )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.event import LogEvent
 from detectors.incidents.incident import Evidence, Finding, Reading
 from detectors.topology import Topology
 
@@ -24,7 +24,9 @@ class DetectorConfig(BaseModel):
 
 
 class Now(NamedTuple):
-    """The moment of one step: `clock` is the stream's clock, `time` the event time of the event at hand, both epoch ms."""
+    """The moment of one step: `clock` is the stream's clock, `time` the event time of the event at hand, both
+    epoch ms.
+    """
 
     clock: int
     time: int
@@ -45,8 +47,8 @@ class Detector:
         """The state before the first event."""
         return self.State()
 
-    def update(self, state: Any, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterable[Finding]:
-        """Take in one event."""
+    def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
+        """Take in one event: a `LogEvent`, or a `MetricEvent` when it wants metrics."""
         raise NotImplementedError
 
     def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:

@@ -3,7 +3,8 @@
 `Engine.step` is the second stage of the product: the same code under Spark, in `flinkwatch replay` and in the tests. It
 is a fold: what comes out depends on the state and on what comes in, never on where the stream was cut into batches.
 
-Two times. The clock (`until`) is how far the stream has come on all its partitions: deadlines run on it alone, so that a
+Two times. The clock (`until`) is how far the stream has come on all its partitions: deadlines run on it alone, so
+that a
 partition that is read ahead in a catch-up makes nothing overdue. Each event carries its own Kafka timestamp; deadlines
 that lie before it are met first, and a transition it causes is dated with it.
 """
@@ -90,7 +91,9 @@ class Engine:
         self._decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in self._detectors}
 
     def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int) -> Step:
-        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes `state`."""
+        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes
+        `state`.
+        """
         return _Fold(self, cluster, state).run(events, until)
 
     def due(self, state: ClusterState) -> int | None:
@@ -166,7 +169,9 @@ class _Fold:
                     for finding in detector.expire(own, now, state.topology):
                         self._report(finding)
                     self._plan(detector, own, after=now)
-            self._said += life.tick(state.incidents, now, state.last_event, self._cluster, engine.life, engine.config_hash)
+            self._said += life.tick(
+                state.incidents, now, state.last_event, self._cluster, engine.life, engine.config_hash
+            )
             state.clock = now
 
     def _report(self, finding: Finding) -> None:

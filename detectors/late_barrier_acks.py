@@ -1,7 +1,8 @@
 """After a checkpoint expired, the subtasks that were too slow show themselves.
 
 Fires when an expired checkpoint has `min_acks` late acknowledgements (`Received late message for now expired checkpoint
-attempt`, JobManager, Flink ≤ 1.10), or one `Checkpoint N has been notified as aborted, would not trigger any checkpoint`
+attempt`, JobManager, Flink ≤ 1.10), or one `Checkpoint N has been notified as aborted, would not trigger any
+checkpoint`
 (Flink ≥ 1.11: written only where the barrier had not come through, so it names the slow TaskManager), or when late
 acknowledgements repeat over `repeats` checkpoints. Ends after `healthy_checkpoints` in a row have completed.
 
@@ -76,18 +77,42 @@ class LateBarrierAcks(Detector):
 
     kind = "late_barrier_acks"
     wants = frozenset(
-        "checkpoint_expired checkpoint_acked_late checkpoint_abort_noticed checkpoint_completed job_state job_ended".split()
+        [
+            "checkpoint_expired",
+            "checkpoint_acked_late",
+            "checkpoint_abort_noticed",
+            "checkpoint_completed",
+            "job_state",
+            "job_ended",
+        ]
     )
 
     class Config(DetectorConfig):
         """Thresholds of late_barrier_acks."""
 
-        min_acks: int = Field(3, ge=1, description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint.")
-        repeats: int = Field(2, ge=2, description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.")
-        burst: Duration = Field(2_000, description="All late within this time: the barrier came through at once, alignment.")
-        remember: Duration = Field(600_000, description="A late sign this long after the expiry no longer belongs to it.")
-        healthy_checkpoints: int = Field(2, ge=1, description="Completed checkpoints in a row that end it: one may slip through.")
-        skew_share: float = Field(0.8, gt=0.5, le=1, description="Share of the late subtasks on one TaskManager from which it is named as the place.")
+        min_acks: int = Field(
+            3, ge=1, description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint."
+        )
+        repeats: int = Field(
+            2,
+            ge=2,
+            description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.",
+        )
+        burst: Duration = Field(
+            2_000, description="All late within this time: the barrier came through at once, alignment."
+        )
+        remember: Duration = Field(
+            600_000, description="A late sign this long after the expiry no longer belongs to it."
+        )
+        healthy_checkpoints: int = Field(
+            2, ge=1, description="Completed checkpoints in a row that end it: one may slip through."
+        )
+        skew_share: float = Field(
+            0.8,
+            gt=0.5,
+            le=1,
+            description="Share of the late subtasks on one TaskManager from which it is named as the place.",
+        )
 
     class State(msgspec.Struct, array_like=True):
         """Jobs by id; `notices` wait for their expiry."""
@@ -131,7 +156,12 @@ class LateBarrierAcks(Detector):
         waiting = [n for n in state.notices if n.checkpoint == number and now.clock - n.at <= self.config.remember]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:
-            self._late(known.expired[number], f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}", notice.ack, notice.record)
+            self._late(
+                known.expired[number],
+                f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}",
+                notice.ack,
+                notice.record,
+            )
             known.expired[number].notices = True
         if waiting:
             yield from self._judge(known, job, number, now, topology)
@@ -148,9 +178,7 @@ class LateBarrierAcks(Detector):
         if self._late(checkpoint, attempt, ack, evidence(event, now.time)):
             yield from self._judge(known, job, number, now, topology)
 
-    def _noticed(
-        self, state: State, number: int, event: LogEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
+    def _noticed(self, state: State, number: int, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """The line names no job: it belongs to the job whose checkpoint of that number expired last."""
         tm, host = topology.tm_of(event)
         ack, record = Ack(now.time, "", tm, host), evidence(event, now.time)
@@ -191,7 +219,9 @@ class LateBarrierAcks(Detector):
         known.last_completed = number
         known.healthy += 1
         if known.open >= 0 and number > known.open and known.healthy >= self.config.healthy_checkpoints:
-            yield self._closing(known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}")
+            yield self._closing(
+                known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}"
+            )
 
     def _closing(self, known: JobAcks, job: str, now: Now, topology: Topology, why: str) -> Finding:
         finding = self._finding(known, job, now, topology)
@@ -226,11 +256,15 @@ class LateBarrierAcks(Detector):
         )
 
     def _place(self, checkpoint: Expired) -> tuple[str, str, float]:
-        """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of them."""
+        """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of
+        them.
+        """
         places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
         if not places:
             return "", "", 0.0
-        (tm, host), share = max(((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0]))
+        (tm, host), share = max(
+            ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
+        )
         return (tm, host, share) if share >= self.config.skew_share else ("", "", share)
 
     def _burst(self, checkpoint: Expired) -> bool:
@@ -258,11 +292,16 @@ class LateBarrierAcks(Detector):
         place = tm or host or "the slow subtasks"
         if self._burst(checkpoint):
             return (
-                f"Barriers could not overtake the data queued before {place}: look for key skew or one slow operator there "
-                "(busyTimeMsPerSecond, inputQueueLength, records in per subtask) and for other load on the host. For now: restart "
-                "or move the job off it, or raise the checkpoint timeout; for good: spread the keys, or unaligned checkpoints."
+                f"Barriers could not overtake the data queued before {place}: look for key skew or one "
+                f"slow operator there "
+                "(busyTimeMsPerSecond, inputQueueLength, records in per subtask) and for other load on "
+                "the host. For now: restart "
+                "or move the job off it, or raise the checkpoint timeout; for good: spread the keys, or "
+                "unaligned checkpoints."
             )
         return (
-            f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the checkpoint storage "
-            "(latency, throttling), at the host's network and disk, and at the state size; incremental checkpoints help."
+            f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at "
+            f"the checkpoint storage "
+            "(latency, throttling), at the host's network and disk, and at the state size; incremental "
+            "checkpoints help."
         )

@@ -20,15 +20,12 @@ class _Section(BaseModel):
     incidents: Life = Field(default_factory=Life, description="The life of an incident, whatever found it.")
 
 
-DetectorSettings: Any = create_model(
-    "DetectorSettings",
-    __base__=_Section,
-    __doc__="One block per kind of incident.",
-    **{
-        d.kind: (d.Config, Field(default_factory=d.Config, description=(d.__module__ and d.Config.__doc__) or ""))
-        for d in DETECTORS
-    },
-)
+_BLOCKS: dict[str, Any] = {
+    d.kind: (d.Config, Field(default_factory=d.Config, description=d.Config.__doc__)) for d in DETECTORS
+}
+
+DetectorSettings: Any = create_model("DetectorSettings", __base__=_Section, **_BLOCKS)
+"""The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
 class Published(msgspec.Struct, frozen=True):

@@ -1,8 +1,10 @@
 """A TaskManager is gone without having said goodbye.
 
-Fires `confirm` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer reachable, or its
+Fires `confirm` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer reachable, or
+its
 connection was closed or its worker terminated for such a reason. One finding per TaskManager, however many lines.
-Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout, the end of the
+Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout, the end of
+the
 job or of the cluster. Ends when a TaskManager registers in its place (or it comes back), or when checkpoints have
 completed for `recovered_without` and the job evidently runs without it.
 
@@ -28,7 +30,14 @@ _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
 _HARD = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
-_ORDERLY = ("shutting down", "idle timeout", "stopping jobmaster", "leader changed", "lost leadership", "application status")
+_ORDERLY = (
+    "shutting down",
+    "idle timeout",
+    "stopping jobmaster",
+    "leader changed",
+    "lost leadership",
+    "application status",
+)
 _WORDS = {
     "tm_timed_out": "its heartbeat timed out",
     "tm_unreachable": "it is no longer reachable",
@@ -37,7 +46,9 @@ _WORDS = {
 
 
 class Loss(msgspec.Struct, array_like=True):
-    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the records."""
+    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the
+    records.
+    """
 
     since: int
     at: int
@@ -51,25 +62,47 @@ class TaskManagerLost(Detector):
 
     kind = "taskmanager_lost"
     wants = frozenset(
-        "tm_timed_out tm_unreachable tm_closed tm_terminated tm_registered tm_connection_closed rpc_gated "
-        "process_signalled cluster_ending checkpoint_completed".split()
+        [
+            "tm_timed_out",
+            "tm_unreachable",
+            "tm_closed",
+            "tm_terminated",
+            "tm_registered",
+            "tm_connection_closed",
+            "rpc_gated",
+            "process_signalled",
+            "cluster_ending",
+            "checkpoint_completed",
+        ]
     )
 
     class Config(DetectorConfig):
         """Thresholds of taskmanager_lost."""
 
-        confirm: Duration = Field(2_000, description="Wait this long for the TaskManager's own goodbye, which another source may bring later.")
+        confirm: Duration = Field(
+            2_000, description="Wait this long for the TaskManager's own goodbye, which another source may bring later."
+        )
         orderly_for: Duration = Field(60_000, description="A loss within this time after an orderly end is that end.")
-        hint_for: Duration = Field(120_000, description="A gated address dates a loss that is confirmed within this time.")
-        recovered_without: Duration = Field(300_000, description="Checkpoints completing this long after the loss end it: the job runs without.")
+        hint_for: Duration = Field(
+            120_000, description="A gated address dates a loss that is confirmed within this time."
+        )
+        recovered_without: Duration = Field(
+            300_000, description="Checkpoints completing this long after the loss end it: the job runs without."
+        )
 
     class State(msgspec.Struct, array_like=True):
-        """Losses by TaskManager id; `orderly` the clock of orderly ends ("*": all); `hints` the event time of gated addresses."""
+        """Losses by TaskManager id; `orderly` the clock of orderly ends ("*": all); `hints` the event time of gated
+        addresses.
+
+        `ended` is the event time at which a loss ended: what was written before, and comes again or late, is about
+        that one.
+        """
 
         losses: dict[str, Loss] = {}
         orderly: dict[str, int] = {}
         hints: dict[str, int] = {}
         replacements: list[str] = []
+        ended: dict[str, int] = {}
 
     config: Config
 
@@ -122,7 +155,7 @@ class TaskManagerLost(Detector):
     def _lost(self, state: State, event: LogEvent, why: str, now: Now) -> None:
         tm = event.fields.get("tm") or event.fields["address"]
         ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
-        if now.clock - ended <= self.config.orderly_for:
+        if now.clock - ended <= self.config.orderly_for or now.time <= state.ended.get(tm, now.time - 1):
             return
         loss = state.losses.get(tm)
         if loss is None:
@@ -154,7 +187,8 @@ class TaskManagerLost(Detector):
         """It came back, or another took its place: the same host first, else the oldest loss; each replaces one."""
         state.hints.pop(tm, None)
         if tm in state.losses:
-            yield from self._ended(state, tm, now, topology, "it registered again")
+            if now.time > state.losses[tm].since:
+                yield from self._ended(state, tm, now, topology, "it registered again")
         elif state.losses and tm not in state.replacements and not self._registered_before(topology, tm, now):
             host = topology.host_of(tm)
             same = [t for t in state.losses if host and topology.host_of(t) == host]
@@ -174,6 +208,7 @@ class TaskManagerLost(Detector):
 
     def _ended(self, state: State, tm: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
         loss = state.losses.pop(tm)
+        put(state.ended, tm, now.time, _MAX_TMS)
         finding = self._finding(tm, loss, now.clock, topology)
         if not loss.said:
             # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
@@ -183,7 +218,9 @@ class TaskManagerLost(Detector):
 
     def _finding(self, tm: str, loss: Loss, now: int, topology: Topology) -> Finding:
         host = topology.host_of(tm)
-        running = [(j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")]
+        running = [
+            (j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")
+        ]
         job, name = running[0] if len(running) == 1 else ("", "")
         where = f" on host {host}" if host and host not in tm else ""
         return Finding(
@@ -195,9 +232,10 @@ class TaskManagerLost(Detector):
             severity="critical",
             summary=f"TaskManager {tm}{where} is lost: {loss.why}",
             confidence="sure",
-            evidence=loss.records,
-            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it ended: the last lines of "
-            "its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager takes its place the job restarts "
+            evidence=list(loss.records),
+            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it "
+            f"ended: the last lines of "
+            "its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager takes "
+            "its place the job restarts "
             "from the last completed checkpoint, and waits if slots are missing.",
         )
-

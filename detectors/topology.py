@@ -50,7 +50,10 @@ class Intake(msgspec.Struct, array_like=True):
 
 
 class Topology(msgspec.Struct, array_like=True):
-    """See the module. `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines."""
+    """See the module.
+
+    `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines.
+    """
 
     version: str = ""
     jobs: dict[str, Job] = {}
@@ -102,7 +105,9 @@ class Topology(msgspec.Struct, array_like=True):
         return known.host if known else ""
 
     def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
-        """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not say."""
+        """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not
+        say.
+        """
         rates = {k: v.rate for k, v in self.intake.get(job, {}).items() if v.rate >= 0}
         total = sum(rates.values())
         mine = rates.get(filtered(tm))
@@ -159,7 +164,9 @@ class Topology(msgspec.Struct, array_like=True):
 
     def _task_state(self, event: LogEvent, _time: int) -> None:
         attempt = event.fields["attempt"]
-        if "_" in attempt:  # since 1.16 an attempt id tells its vertex and subtask by itself, and late acks name the TaskManager
+        if (
+            "_" in attempt
+        ):  # since 1.16 an attempt id tells its vertex and subtask by itself, and late acks name the TaskManager
             return
         task, index = event.fields["task"], int(event.fields["subtask"])
         known = self.attempts.get(attempt)
@@ -186,4 +193,3 @@ _FOLDS = {
     "task_deploying": Topology._deploying,
     "task_state": Topology._task_state,
 }
-

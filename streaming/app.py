@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sinks.kafka_access import spark_options
 from streaming.read import COLUMNS, Stage
@@ -16,7 +16,10 @@ QUERY_NAME = "flinkwatch"
 
 
 def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> StreamingQuery:
-    """Start the query. `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) count without a checkpoint only."""
+    """Start the query.
+
+    `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) count without a checkpoint only.
+    """
     topics = settings.kafka.topics
     outputs = OutputTopics(topics.incidents, topics.readings, topics.rejected)
     said = watch(read(source(spark, settings, starting_offsets), settings), outputs)
@@ -24,7 +27,9 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
 
 
 def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> DataFrame:
-    """Records of all input topics: logs, metrics, the configuration, and the pulse that moves the clock when nothing else comes."""
+    """Records of all input topics: logs, metrics, the configuration, and the pulse that moves the clock when
+    nothing else comes.
+    """
     records = (
         spark.readStream.format("kafka")
         .options(**spark_options(settings.kafka.access))
@@ -36,7 +41,11 @@ def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, 
         .load()
     )
     # Few tasks: each costs a Python worker about 15 ms a batch, whatever it reads.
-    return records.withColumn("timestamp", expr("unix_millis(timestamp)")).select(*COLUMNS).coalesce(settings.streaming.shuffle_partitions)
+    return (
+        records.withColumn("timestamp", expr("unix_millis(timestamp)"))
+        .select(*COLUMNS)
+        .coalesce(settings.streaming.shuffle_partitions)
+    )
 
 
 def read(records: DataFrame, settings: Settings) -> DataFrame:
@@ -48,11 +57,18 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
 
 def watch(packed: DataFrame, outputs: OutputTopics) -> DataFrame:
     """Events → transitions, readings, dead letters, with the state of every cluster."""
-    return packed.groupBy("bucket").transformWithState(BucketProcessor(outputs), EMIT_SCHEMA, outputMode="Update", timeMode="None")
+    return packed.groupBy("bucket").transformWithState(
+        BucketProcessor(outputs), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+    )
 
 
 def emit(said: DataFrame, settings: Settings) -> StreamingQuery:
     """Kafka is the outbox: nothing that delivers can hold the stream."""
+    return outbox(said, settings).trigger(processingTime=f"{settings.streaming.trigger} milliseconds").start()
+
+
+def outbox(said: DataFrame, settings: Settings) -> DataStreamWriter:
+    """The writer of what is said, without a trigger: the benchmarks have their own."""
     return (
         said.select(col("topic"), col("key"), col("value"))
         .writeStream.format("kafka")
@@ -60,8 +76,6 @@ def emit(said: DataFrame, settings: Settings) -> StreamingQuery:
         .options(**spark_options(settings.kafka.access))
         .option("checkpointLocation", settings.streaming.checkpoint)
         .outputMode("update")
-        .trigger(processingTime=f"{settings.streaming.trigger} milliseconds")
-        .start()
     )
 
 
@@ -69,5 +83,3 @@ def input_topics(settings: Settings) -> tuple[str, ...]:
     """Every topic the query reads."""
     kafka = settings.kafka
     return (*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse)
-
-

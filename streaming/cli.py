@@ -27,7 +27,12 @@ def _config(path: Path | None) -> Path | None:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flinkwatch")
-@click.option("--log-format", type=click.Choice(["auto", "text", "json"]), default="auto", help="auto: text on a terminal, else JSON.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    help="auto: text on a terminal, else JSON.",
+)
 def cli(log_format: str) -> None:
     """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
     configure_logs(log_format)
@@ -69,11 +74,14 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
     from detectors.events.reader import Reader
     from detectors.settings import publish
     from streaming import report
-    from streaming.replay import load as load_records, replay as replay_records
+    from streaming.replay import load as load_records
+    from streaming.replay import replay as replay_records
 
     settings = load(_config(config_file))
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    records = load_records(files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics")
+    records = load_records(
+        files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
+    )
     transitions = replay_records(records, reader, publish(settings.detectors, at=0, by="replay"))
     if as_json:
         for transition in transitions:
@@ -105,7 +113,9 @@ def config_defaults() -> None:
 
 @cli.command()
 @click.argument("scenario", required=False, default="late-barrier-acks")
-@click.option("--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened.")
+@click.option(
+    "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened."
+)
 @click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
 def demo(scenario: str, speed: float, keep: bool) -> None:
     """Everything embedded: a broker, the job, a recorded incident, and the message as Slack would show it."""

@@ -141,13 +141,13 @@ def _watched(command: list[str], *, show: Progress, log: Path) -> tuple[int, str
 
 
 def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output[-2000:].splitlines() if line.strip(" .\t")]
-    return lines[-1] if lines else ""
+    lines = _worth_reading(output[-2000:])
+    return lines[-1].strip() if lines else ""
 
 
 def _worth_reading(output: str) -> list[str]:
     """The end of the output without Ivy's rows of dots."""
-    lines = [line.rstrip()[:200] for line in output.splitlines() if line.strip(" .\t")]
+    lines = [line.rstrip()[:200] for line in output.splitlines() if line.strip() and not line.startswith("..")]
     return lines[-12:]
 
 

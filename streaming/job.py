@@ -1,6 +1,7 @@
 """`flinkwatch run`: preflight, delivery, session, query, and an orderly end.
 
-SIGTERM and SIGINT let the batch at hand finish, then stop the query, then delivery; a failed query ends the process with
+SIGTERM and SIGINT let the batch at hand finish, then stop the query, then delivery; a failed query ends the process
+with
 its cause in one line.
 """
 
@@ -39,7 +40,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
     published = publish_settings(settings, by)
     log.info("configuration in force", hash=published.hash, published_by=published.by)
     health = Health(settings.streaming.trigger)
-    delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks.slack, settings.sinks.prometheus) if deliver else None
+    delivery = (
+        Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks.slack, settings.sinks.prometheus)
+        if deliver
+        else None
+    )
     if delivery is not None:
         delivery.page.add_readiness_check("query", health.problem)
         delivery.start()
@@ -51,7 +56,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
             query = _start(spark, settings, starting_offsets(settings, partitions))
             if settings.streaming.pulse:
                 pulse.start()
-            log.info("watching", topics=[*settings.kafka.logs, *settings.kafka.metrics], checkpoint=settings.streaming.checkpoint)
+            log.info(
+                "watching",
+                topics=[*settings.kafka.logs, *settings.kafka.metrics],
+                checkpoint=settings.streaming.checkpoint,
+            )
             _follow(query, health, stop)
         finally:
             _quietly(spark.stop)
@@ -119,14 +128,18 @@ def _drain(query: StreamingQuery) -> None:
 
 def _check_layout(spark: SparkSession, settings: Settings) -> None:
     """Buckets and partitions are fixed by the checkpoint: state would be looked for where it is not."""
-    wanted = {"buckets": settings.streaming.buckets, "shuffle_partitions": settings.streaming.shuffle_partitions, "state_version": STATE_VERSION}
-    jvm: Any = spark._jvm
+    wanted = {
+        "buckets": settings.streaming.buckets,
+        "shuffle_partitions": settings.streaming.shuffle_partitions,
+        "state_version": STATE_VERSION,
+    }
+    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no public way to Hadoop's file systems
     path = jvm.org.apache.hadoop.fs.Path(settings.streaming.checkpoint, "flinkwatch.json")
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
     if not files.exists(path):
-        with_content = files.create(path, True)
-        with_content.write(bytearray(msgspec.json.encode(wanted)))
-        with_content.close()
+        file = files.create(path, True)
+        file.write(bytearray(msgspec.json.encode(wanted)))
+        file.close()
         return
     stream = files.open(path)
     found = msgspec.json.decode(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)))
@@ -134,7 +147,8 @@ def _check_layout(spark: SparkSession, settings: Settings) -> None:
     different = [f"{k} is {wanted[k]}, the checkpoint has {found.get(k)}" for k in wanted if found.get(k) != wanted[k]]
     if different:
         raise PreflightError(
-            f"{settings.streaming.checkpoint} was made with other settings: {'; '.join(different)}. They are fixed at the first start: "
+            f"{settings.streaming.checkpoint} was made with other settings: {'; '.join(different)}. They "
+            f"are fixed at the first start: "
             "set them back, or name a new streaming.checkpoint (history and open incidents start anew)."
         )
 
@@ -150,6 +164,5 @@ def _cause(error: BaseException | None) -> str:
 def _quietly(action: Callable[[], None]) -> None:
     try:
         action()
-    except Exception as error:  # the JVM may be gone already, and everything is stored
+    except Exception as error:  # noqa: BLE001 - the JVM may be gone already, and everything is stored
         log.debug("session did not stop in order", error=str(error))
-

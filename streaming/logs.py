@@ -1,4 +1,6 @@
-"""How flinkwatch itself logs: readable text on a terminal, JSON elsewhere; one line per event, a constant sentence plus fields."""
+"""How flinkwatch itself logs: readable text on a terminal, JSON elsewhere; one line per event, a constant
+sentence plus fields.
+"""
 
 import logging
 import sys
@@ -16,7 +18,11 @@ def configure_logs(log_format: str = "auto") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    renderer: list[Any] = [structlog.dev.ConsoleRenderer()] if text else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    renderer: list[Any] = (
+        [structlog.dev.ConsoleRenderer()]
+        if text
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
     structlog.configure(
         processors=[*shared, *renderer],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
@@ -24,7 +30,11 @@ def configure_logs(log_format: str = "auto") -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer], foreign_pre_chain=shared))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer], foreign_pre_chain=shared
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -24,7 +24,10 @@ _WAIT_MS = 10_000
 
 
 def check_topics(settings: Settings) -> dict[str, int]:
-    """Partition counts of the input topics; flinkwatch's own are made when missing and allowed. Raises PreflightError."""
+    """Partition counts of the input topics; flinkwatch's own are made when missing and allowed.
+
+    Raises PreflightError.
+    """
     kafka = settings.kafka
     with _brokers(kafka.access) as admin:
         ensure_topics(admin, kafka.topics, kafka.topics.create)
@@ -32,8 +35,10 @@ def check_topics(settings: Settings) -> dict[str, int]:
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:
             raise PreflightError(
-                f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are written by your log shipper "
-                f"and metrics agent. Topics there: {', '.join(sorted(t for t in known if not t.startswith('__'))) or 'none'}"
+                f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are "
+                f"written by your log shipper "
+                f"and metrics agent. Topics there: "
+                f"{', '.join(sorted(t for t in known if not t.startswith('__'))) or 'none'}"
             )
         wanted = [*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse]
         return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(wanted)}
@@ -42,7 +47,9 @@ def check_topics(settings: Settings) -> dict[str, int]:
 def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str, dict[str, int]]:
     """Where a query without a checkpoint begins: the configuration from its first record, the pulse from now."""
     kafka = settings.kafka
-    begin = dict.fromkeys((*kafka.logs, *kafka.metrics), _EARLIEST if settings.streaming.starting_offsets == "earliest" else _LATEST)
+    begin = dict.fromkeys(
+        (*kafka.logs, *kafka.metrics), _EARLIEST if settings.streaming.starting_offsets == "earliest" else _LATEST
+    )
     begin |= {kafka.topics.config: _EARLIEST, kafka.topics.pulse: _LATEST}
     return {topic: {str(p): where for p in range(partitions[topic])} for topic, where in begin.items()}
 
@@ -79,6 +86,8 @@ def _brokers(access: KafkaAccess) -> Iterator[Any]:
     try:
         admin = KafkaAdminClient(**client_options(access))
     except KafkaError as error:
-        raise PreflightError(f"no Kafka broker answers at {access.bootstrap_servers} (kafka.access): {error}") from error
+        raise PreflightError(
+            f"no Kafka broker answers at {access.bootstrap_servers} (kafka.access): {error}"
+        ) from error
     with closing(admin):
         yield admin

@@ -1,6 +1,7 @@
 """First stage, on executors: Kafka records → packed events, in Arrow batches.
 
-What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only records
+What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only
+records
 that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
 """
 
@@ -117,13 +118,22 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
         rows = sorted(self._packed.items())
-        columns = [pa.array([n for n, _ in rows], pa.int32()), pa.array([encode_packed(p) for _, p in rows], pa.binary())]
+        columns = [
+            pa.array([n for n, _ in rows], pa.int32()),
+            pa.array([encode_packed(p) for _, p in rows], pa.binary()),
+        ]
         self._new()
         return pa.RecordBatch.from_arrays(columns, schema=_OUT)
 
 
 def _record(
-    topic: str, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: list[dict[str, bytes]] | None
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[dict[str, bytes]] | None,
 ) -> Record:
     pairs = tuple((str(h["key"]), h["value"] or b"") for h in headers) if headers else ()
     return Record(topic, partition, offset, timestamp, key, value, pairs)

@@ -1,6 +1,6 @@
 """What a replay found, for a person at a terminal."""
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +20,7 @@ def print_transitions(transitions: list[Transition], records: int) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("what", ratio=1)
     for t in transitions:
-        when = datetime.fromtimestamp(t.at / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        when = datetime.fromtimestamp(t.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         table.add_row(when, t.incident, t.transition, t.severity, t.cause, t.summary)
     console.print(table)
     causes = ", ".join(sorted(t.cause for t in incidents.values()))

@@ -27,7 +27,8 @@ class DeadLetter(msgspec.Struct, array_like=True):
 class Packed(msgspec.Struct, array_like=True):
     """What a read task has for one bucket.
 
-    `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when it
+    `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
+    it
     began, which no clock may pass.
     """
 

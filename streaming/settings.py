@@ -1,6 +1,7 @@
 """The configuration file: every section, how it is read, and what an error in it says.
 
-Order: defaults, then the file, then the environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`), then validation. Unknown
+Order: defaults, then the file, then the environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`), then validation.
+Unknown
 keys are errors. Secrets never stand in the file; sections name the environment variable or file that holds them.
 """
 
@@ -32,7 +33,9 @@ class _Section(BaseModel):
 class Kafka(_Section):
     """Where the records are, and where flinkwatch keeps its own topics; needs a restart when changed."""
 
-    access: KafkaAccess = Field(default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"), description="How to reach the brokers.")
+    access: KafkaAccess = Field(
+        default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"), description="How to reach the brokers."
+    )
     logs: tuple[str, ...] = Field(("flink.logs",), min_length=1, description="Topics that hold log records.")
     metrics: tuple[str, ...] = Field(("flink.metrics",), description="Topics that hold metric records.")
     topics: TopicNames = Field(default_factory=TopicNames, description="flinkwatch's own topics.")
@@ -41,29 +44,50 @@ class Kafka(_Section):
 class Streaming(_Section):
     """The Spark job; needs a restart when changed."""
 
-    master: str = Field("local[*]", description="Spark master: local[*] on one host, or a standalone, YARN or Kubernetes master.")
+    master: str = Field(
+        "local[*]", description="Spark master: local[*] on one host, or a standalone, YARN or Kubernetes master."
+    )
     checkpoint: str = Field(
         "/var/lib/flinkwatch/checkpoint",
         description="Directory or URI of the state and the offsets; must be shared by all executors, and kept.",
     )
-    trigger: Duration = Field(1_000, ge=100, description="Time between batches: an incident is said at most about two triggers after its record.")
+    trigger: Duration = Field(
+        1_000,
+        ge=100,
+        description="Time between batches: an incident is said at most about two triggers after its record.",
+    )
     buckets: int = Field(
-        8, ge=1, le=1024, description="State buckets; fixed at the first start. Each costs about 1 ms a batch, so few for a few hundred clusters."
+        8,
+        ge=1,
+        le=1024,
+        description="State buckets; fixed at the first start. Each costs about 1 ms a batch, so few for a few "
+        "hundred clusters.",
     )
     shuffle_partitions: int = Field(
-        2, ge=1, le=64, description="Partitions of the stateful stage: as many as executor cores; fixed at the first start."
+        2,
+        ge=1,
+        le=64,
+        description="Partitions of the stateful stage: as many as executor cores; fixed at the first start.",
     )
     max_offsets_per_trigger: int = Field(
-        500_000, ge=1, description="Most records in one batch, so that catching up after an outage needs bounded memory."
+        500_000,
+        ge=1,
+        description="Most records in one batch, so that catching up after an outage needs bounded memory.",
     )
     starting_offsets: Literal["latest", "earliest"] = Field(
         "latest", description="Where to begin in the log and metric topics when there is no checkpoint yet."
     )
     pulse: bool = Field(
-        True, description="Write a pulse every trigger, which moves the clock when no record comes; off only when somebody else does."
+        True,
+        description="Write a pulse every trigger, which moves the clock when no record comes; off only when "
+        "somebody else does.",
     )
-    driver_memory: str = Field("768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*]).")
-    spark: dict[str, str] = Field(default_factory=dict, description="Further Spark properties, which win over flinkwatch's own.")
+    driver_memory: str = Field(
+        "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict, description="Further Spark properties, which win over flinkwatch's own."
+    )
 
 
 class Settings(_Section):

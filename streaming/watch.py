@@ -38,7 +38,7 @@ class BucketProcessor(StatefulProcessor):
         self._index = handle.getValueState("index", "data binary")
         self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802,N803 (Spark's names)
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
         """One batch of one bucket."""
         packed = [decode_packed(row.packed) for row in rows]
         stored = self._index.get()
@@ -100,7 +100,8 @@ def _clock(index: bucket.Index, packed: list[Packed]) -> int:
             clocks[partition] = max(clocks.get(partition, 0), timestamp)
     if not clocks:
         return index.clock
-    return min(min(clocks.values()), max(p.wall for p in packed))
+    wall = max(p.wall for p in packed)
+    return min([*clocks.values(), wall])
 
 
 def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
@@ -108,7 +109,7 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
         return []
     index.counted_at = index.clock
-    counts = [("records_read_total", {}, index.records)] if index.records else []
+    counts: list[tuple[str, dict[str, str], int]] = [("records_read_total", {}, index.records)] if index.records else []
     counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
     return [
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")

@@ -61,7 +61,13 @@ class _Shipped(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_Shipped).decode
-_APP_LABELS = ("app", "app.kubernetes.io/instance", "app_kubernetes_io/instance", "app.kubernetes.io/name", "app_kubernetes_io/name")
+_APP_LABELS = (
+    "app",
+    "app.kubernetes.io/instance",
+    "app_kubernetes_io/instance",
+    "app.kubernetes.io/name",
+    "app_kubernetes_io/name",
+)
 
 
 def check(value: bytes | None, limit: int) -> bytes:

@@ -21,8 +21,10 @@ class Identity(BaseModel):
 
     cluster: tuple[Rule, ...] = Field(
         ("header", "field", "kubernetes", "yarn", "key", "default"),
-        description="Rules for the cluster of a record, first that exists wins: `header` (the Kafka header named below), "
-        "`field` (fields.cluster or the tag `cluster`), `kubernetes` (namespace/app label), `yarn` (the application id in a "
+        description="Rules for the cluster of a record, first that exists wins: `header` (the Kafka header "
+        "named below), "
+        "`field` (fields.cluster or the tag `cluster`), `kubernetes` (namespace/app label), `yarn` (the "
+        "application id in a "
         "container id), `key` (the Kafka key up to the first /), `default` (the name below).",
     )
     header: str = Field("cluster", description="Name of the Kafka header for the rule `header`.")

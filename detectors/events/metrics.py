@@ -23,7 +23,9 @@ NAMES: dict[str, str] = {
 
 LABELS = ("job_id", "job_name", "tm_id", "host", "task_id", "task_name", "subtask_index")
 
-GATE: tuple[str, ...] = tuple(dict.fromkeys(n.removeprefix("flink_jobmanager_").removeprefix("flink_taskmanager_") for n in NAMES))
+GATE: tuple[str, ...] = tuple(
+    dict.fromkeys(n.removeprefix("flink_jobmanager_").removeprefix("flink_taskmanager_") for n in NAMES)
+)
 """The literals of which every metric record that matters holds at least one."""
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+))?\s*$")
@@ -56,7 +58,7 @@ def filtered(value: str) -> str:
 
 def read_prometheus(text: str) -> list[Sample]:
     """The samples of a Prometheus text page that matter. Raises ValueError, with the line, when it is not one."""
-    samples = []
+    samples: list[Sample] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line[0] == "#":
             continue

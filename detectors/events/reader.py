@@ -4,7 +4,6 @@
 interest gives no events, which is not a rejection.
 """
 
-
 from detectors.events import envelope, layout, metrics, vocabulary
 from detectors.events.envelope import Unreadable
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
@@ -107,5 +106,3 @@ def _read_page(text: str) -> list[Sample]:
 def gate(topic_is_metrics: bool) -> tuple[str, ...]:
     """The literals of which every record with an event holds at least one, for a search before decoding."""
     return metrics.GATE if topic_is_metrics else vocabulary.GATE
-
-

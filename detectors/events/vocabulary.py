@@ -77,10 +77,14 @@ WORDINGS: tuple[Wording, ...] = (
         r"Checkpoint (?P<checkpoint>\d+) has been notified as aborted, would not trigger any checkpoint\.",
         since="1.11",
     ),
-    Wording("checkpoints_stopped", "Stopping checkpoint coordinator", rf"Stopping checkpoint coordinator for job {_JOB}"),
+    Wording(
+        "checkpoints_stopped", "Stopping checkpoint coordinator", rf"Stopping checkpoint coordinator for job {_JOB}"
+    ),
     Wording("job_restored", "Restoring job ", rf"Restoring job {_JOB} from", since="1.9"),
     Wording("job_restored", "Starting job ", rf"Starting job {_JOB} from savepoint"),
-    Wording("job_restored", "Restoring from latest valid checkpoint", r"Restoring from latest valid checkpoint", until="1.8"),
+    Wording(
+        "job_restored", "Restoring from latest valid checkpoint", r"Restoring from latest valid checkpoint", until="1.8"
+    ),
     # Jobs and their tasks
     Wording(
         "job_state",
@@ -107,8 +111,17 @@ WORDINGS: tuple[Wording, ...] = (
         r"Registered TaskManager at (?P<host>\S+) \((?P<address>[^)]*)\) as (?P<tm>[0-9a-f]{32})",
         until="1.8",
     ),
-    Wording("tm_unreachable", "is no longer reachable", r"TaskManager with id (?P<tm>\S+) is no longer reachable", since="1.14"),
-    Wording("tm_timed_out", "heartbeat of TaskManager with id ", r"The heartbeat of TaskManager with id (?P<tm>\S+) +timed out"),
+    Wording(
+        "tm_unreachable",
+        "is no longer reachable",
+        r"TaskManager with id (?P<tm>\S+) is no longer reachable",
+        since="1.14",
+    ),
+    Wording(
+        "tm_timed_out",
+        "heartbeat of TaskManager with id ",
+        r"The heartbeat of TaskManager with id (?P<tm>\S+) +timed out",
+    ),
     Wording(
         "tm_timed_out",
         "Heartbeat of TaskManager with id ",
@@ -116,10 +129,26 @@ WORDINGS: tuple[Wording, ...] = (
         until="1.13",
         anywhere=True,
     ),
-    Wording("tm_closed", "Closing TaskExecutor connection ", r"Closing TaskExecutor connection (?P<tm>\S+) because: (?P<reason>.*)"),
-    Wording("tm_closed", "Disconnect TaskExecutor ", r"Disconnect TaskExecutor (?P<tm>\S+) because: (?P<reason>.*)", since="1.17"),
-    Wording("tm_closed", "is terminated. Diagnostics", r"Worker (?P<tm>\S+) is terminated\. Diagnostics: (?P<reason>.*)", since="1.12"),
-    Wording("tm_terminated", "Task manager akka.tcp", r"Task manager (?P<address>akka\.tcp://\S+) terminated", until="1.8"),
+    Wording(
+        "tm_closed",
+        "Closing TaskExecutor connection ",
+        r"Closing TaskExecutor connection (?P<tm>\S+) because: (?P<reason>.*)",
+    ),
+    Wording(
+        "tm_closed",
+        "Disconnect TaskExecutor ",
+        r"Disconnect TaskExecutor (?P<tm>\S+) because: (?P<reason>.*)",
+        since="1.17",
+    ),
+    Wording(
+        "tm_closed",
+        "is terminated. Diagnostics",
+        r"Worker (?P<tm>\S+) is terminated\. Diagnostics: (?P<reason>.*)",
+        since="1.12",
+    ),
+    Wording(
+        "tm_terminated", "Task manager akka.tcp", r"Task manager (?P<address>akka\.tcp://\S+) terminated", until="1.8"
+    ),
     Wording(
         "tm_connection_closed",
         "Connection unexpectedly closed by remote task manager ",
@@ -135,7 +164,11 @@ WORDINGS: tuple[Wording, ...] = (
     Wording("process_signalled", "RECEIVED SIGNAL ", r"RECEIVED SIGNAL (?P<signal>\d+)"),
     Wording("tm_started", "Starting TaskManager with ResourceID", r"Starting TaskManager with ResourceID: (?P<tm>\S+)"),
     Wording("process_version", "Starting ", r" *Starting (?P<what>.+) \(Version: (?P<version>[0-9][0-9A-Za-z.\-]*)"),
-    Wording("cluster_ending", "down with application status ", r"Shutting (?P<what>\S+) down with application status (?P<status>\w+)"),
+    Wording(
+        "cluster_ending",
+        "down with application status ",
+        r"Shutting (?P<what>\S+) down with application status (?P<status>\w+)",
+    ),
 )
 
 MEANINGS: frozenset[str] = frozenset(w.meaning for w in WORDINGS)

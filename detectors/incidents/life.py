@@ -28,13 +28,18 @@ class Life(BaseModel):
         60_000, description="Wait this long after the last finding closed before saying resolved: damps flapping."
     )
     reopen_within: Duration = Field(
-        600_000, description="A finding that comes back within this time continues the resolved incident instead of opening a new one."
+        600_000,
+        description="A finding that comes back within this time continues the resolved incident instead of "
+        "opening a new one.",
     )
     stale_after: Duration = Field(
-        900_000, description="Without any event of the cluster for this long an open incident is said to be stale: nobody knows."
+        900_000,
+        description="Without any event of the cluster for this long an open incident is said to be stale: "
+        "nobody knows.",
     )
     update_every: Duration = Field(
-        60_000, description="Smallest time between two updates that change neither cause, severity nor the set of findings."
+        60_000,
+        description="Smallest time between two updates that change neither cause, severity nor the set of findings.",
     )
 
 
@@ -120,7 +125,9 @@ def _home(incidents: list[Incident], finding: Finding, life: Life) -> Incident |
 def _joined(incident: Incident, finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
     before = (incident.cause, incident.severity)
     again = incident.closed_at is not None or incident.stale
-    known = any(f.kind == finding.kind and f.subject == finding.subject and f.closed_at is None for f in incident.findings)
+    known = any(
+        f.kind == finding.kind and f.subject == finding.subject and f.closed_at is None for f in incident.findings
+    )
     _replace(incident, finding)
     incident.closed_at = incident.resolved_at = None
     incident.stale = False

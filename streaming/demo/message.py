@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -33,22 +34,19 @@ def mrkdwn(text: str, style: str = "") -> Text:
 
 
 def _block(block: dict[str, Any]) -> RenderableType | None:
-    match block.get("type"):
-        case "header":
-            return Text(block["text"]["text"], style="bold reverse")
-        case "section" if block.get("fields"):
-            return _fields([mrkdwn(f["text"]) for f in block["fields"]])
-        case "section":
-            code = block["text"]["text"].startswith("```")
-            return mrkdwn(block["text"]["text"], "cyan" if code else "")
-        case "context":
-            return Text(" · ").join(mrkdwn(e.get("text", ""), "dim") for e in block["elements"])
-        case "divider":
-            return Text("─" * 40, style="dim")
-        case "rich_text":
-            return Text("".join(_texts(block)), style="cyan")
-        case _:
-            return None
+    show = _BLOCKS.get(str(block.get("type")))
+    return show(block) if show is not None else None
+
+
+def _section(block: dict[str, Any]) -> RenderableType:
+    if block.get("fields"):
+        return _fields([mrkdwn(f["text"]) for f in block["fields"]])
+    text = block["text"]["text"]
+    return mrkdwn(text, "cyan" if text.startswith("```") else "")
+
+
+def _context(block: dict[str, Any]) -> RenderableType:
+    return Text(" · ").join(mrkdwn(e.get("text", ""), "dim") for e in block["elements"])
 
 
 def _fields(fields: list[Text]) -> Table:
@@ -63,3 +61,12 @@ def _texts(element: dict[str, Any]) -> list[str]:
     own = [str(element["text"])] if isinstance(element.get("text"), str) else []
     inner = [t for e in element.get("elements", []) for t in _texts(e)]
     return own + inner
+
+
+_BLOCKS: dict[str, Callable[[dict[str, Any]], RenderableType]] = {
+    "header": lambda block: Text(block["text"]["text"], style="bold reverse"),
+    "section": _section,
+    "context": _context,
+    "divider": lambda _: Text("─" * 40, style="dim"),
+    "rich_text": lambda block: Text("".join(_texts(block)), style="cyan"),
+}

@@ -16,7 +16,10 @@ _PULSE_MS = 1_000
 
 
 class Playback:
-    """One playing of one recording. `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s."""
+    """One playing of one recording.
+
+    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
+    """
 
     def __init__(self, bootstrap: str, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
         self.sent_at: dict[tuple[str, int, int], float] = {}

@@ -26,14 +26,27 @@ _SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 PREFIX = "flinkwatch"
 _LAST_WORD_S = 5.0
 _ALERT_WITHIN_S = 60.0
+_WIDTH = 100
 
 
 class Shown(NamedTuple):
-    """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a thread."""
+    """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a
+    thread.
+    """
 
     call: Call
     incident: str
     seq: int
+
+
+class Told(NamedTuple):
+    """A message, and the transition it tells."""
+
+    shown: Shown
+    transition: Transition
+
+
+Said = dict[tuple[str, int], Transition]
 
 
 def run_demo(scenario: str, speed: float, keep: bool) -> int:
@@ -80,7 +93,7 @@ class _Demo:
             stack.job.await_ready(waiting=lambda: not self._stop.wait(0))
             if self._stop.wait(0):
                 return 130
-            self._introduce(stack, recording, speed, time.monotonic() - begun)
+            self._introduce(stack, recording, time.monotonic() - begun)
             playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.pulse", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
             self._play(playback)
@@ -97,7 +110,7 @@ class _Demo:
         payload = (call.body.get("metadata") or {}).get("event_payload") or {}
         self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
 
-    def _introduce(self, stack: Stack, recording: Path, speed: float, seconds: float) -> None:
+    def _introduce(self, stack: Stack, recording: Path, seconds: float) -> None:
         self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
@@ -128,9 +141,9 @@ class _Demo:
                 self._console.print(f"[dim]in the thread:[/dim] {escape(str(shown.call.body.get('text', '')))}")
             else:
                 title = f"#{CHANNEL}: flinkwatch {what}"
-                self._console.print(Panel(as_terminal(shown.call.body), title=title, title_align="left", width=100))
+                self._console.print(Panel(as_terminal(shown.call.body), title=title, title_align="left", width=_WIDTH))
 
-    def _said(self, bootstrap: str) -> dict[tuple[str, int], Transition]:
+    def _said(self, bootstrap: str) -> Said:
         """Every transition the job has said, by incident and number: the messages name them."""
         consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
         topic = f"{PREFIX}.incidents"
@@ -138,7 +151,7 @@ class _Demo:
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         ends = consumer.end_offsets(partitions)
-        said: dict[tuple[str, int], Transition] = {}
+        said: Said = {}
         deadline = time.monotonic() + 10
         while any(consumer.position(p) < ends[p] for p in partitions) and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=500).values():
@@ -148,35 +161,32 @@ class _Demo:
         consumer.close()
         return said
 
-    def _summarise(self, playback: Playback, said: dict[tuple[str, int], Transition], begun: float, keep: bool) -> int:
-        alerts = [(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
-        if not alerts:
-            self._console.print("No alert came." if not self._stop.wait(0) else "Interrupted before an alert came.")
-            return 130 if self._stop.wait(0) and not keep else 1
+    def _summarise(self, playback: Playback, said: Said, begun: float, keep: bool) -> int:
+        told = [Told(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
+        interrupted = self._stop.wait(0) and not keep
+        if not told:
+            self._console.print("Interrupted before an alert came." if interrupted else "No alert came.")
+            return 130 if interrupted else 1
         table = Table.grid(padding=(0, 2))
-        for incident in dict.fromkeys(s.incident for s, _ in alerts):
-            own = [(s, t) for s, t in alerts if s.incident == incident]
-            last = own[-1][1]
-            first_shown, first = next((s, t) for s, t in own if t.cause == last.cause)
-            confirmed = [
-                playback.sent_at[r]
-                for e in first.evidence
-                if (r := (e.topic, e.partition, e.offset)) in playback.sent_at
-            ]
-            table.add_row("incident", f"{incident}  {last.severity}  in {last.cluster}")
-            table.add_row("cause", f"{last.cause}: {escape(last.summary)}")
-            table.add_row(
-                "messages",
-                f"{sum(s.call.method == 'chat.postMessage' and not s.call.body.get('thread_ts') for s, _ in own)} posted, "
-                f"{sum(s.call.method == 'chat.update' for s, _ in own)} edits",
-            )
-            if confirmed:
-                table.add_row(
-                    "alert", f"{first_shown.call.at - max(confirmed):.1f} s after the record that confirmed the cause"
-                )
-        table.add_row(
-            "in all",
-            f"{playback.played} records in {time.monotonic() - begun:.0f} s; it took {playback.span_ms / 60_000:.1f} min when it happened",
-        )
-        self._console.print(Panel(table, title="what was found", title_align="left", width=100))
-        return 130 if self._stop.wait(0) and not keep else 0
+        for incident in dict.fromkeys(t.shown.incident for t in told):
+            _describe(table, [t for t in told if t.shown.incident == incident], playback)
+        minutes = playback.span_ms / 60_000
+        seconds = time.monotonic() - begun
+        table.add_row("in all", f"{playback.played} records in {seconds:.0f} s; when it happened, in {minutes:.1f} min")
+        self._console.print(Panel(table, title="what was found", title_align="left", width=_WIDTH))
+        return 130 if interrupted else 0
+
+
+def _describe(table: Table, told: list[Told], playback: Playback) -> None:
+    """The rows of one incident: what it is, and how long after its proof the first message named the cause."""
+    last = told[-1].transition
+    first = next(t for t in told if t.transition.cause == last.cause)
+    sent = [playback.sent_at.get((e.topic, e.partition, e.offset)) for e in first.transition.evidence]
+    confirmed = max((at for at in sent if at is not None), default=None)
+    edits = sum(t.shown.call.method == "chat.update" for t in told)
+    table.add_row("incident", f"{last.incident}, {last.severity}, in {last.cluster}")
+    table.add_row("cause", f"{last.cause}: {escape(last.summary)}")
+    table.add_row("messages", f"{len(told) - edits} posted, {edits} edits")
+    if confirmed is not None:
+        delay = first.shown.call.at - confirmed
+        table.add_row("alert", f"{delay:.1f} s after the record that confirmed the cause")

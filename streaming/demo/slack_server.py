@@ -95,7 +95,7 @@ class SlackServer:
         self.messages: list[Posted] = []
         self._channels = {name.lstrip("#"): f"C{number:010d}" for number, name in enumerate(channels, 1)}
         self._token = token
-        self._on_call = on_call
+        self.on_call = on_call
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
@@ -182,8 +182,8 @@ class SlackServer:
                 answer: Body = {"ok": False, "error": fault.error}
             else:
                 answer = self._answer(method, body, token)
-        if self._on_call is not None:
-            self._on_call(call)
+        if self.on_call is not None:
+            self.on_call(call)
         return fault, answer
 
     def wait_silently(self, seconds: float) -> None:

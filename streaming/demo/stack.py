@@ -1,4 +1,6 @@
-"""Everything the demo starts, and its orderly end: a broker, the Slack stand-in, and `flinkwatch run` as a user would."""
+"""Everything the demo starts, and its orderly end: a broker, the Slack stand-in, and `flinkwatch run` as a user
+would.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -15,7 +17,10 @@ CHANNEL = "flink-alerts"
 
 
 class Stack:
-    """The demo's processes; leaving the `with` block stops all of them. `slack`, `broker` and `job` are up on entry, the job is not started."""
+    """The demo's processes; leaving the `with` block stops all of them.
+
+    `slack`, `broker` and `job` are up on entry, the job is not started.
+    """
 
     def __init__(self, on_slack_call: Callable[[Call], None]) -> None:
         self._on_slack_call = on_slack_call

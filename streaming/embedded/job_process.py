@@ -26,9 +26,18 @@ class JobProcessError(RuntimeError):
 
 
 class JobProcess:
-    """The job with `configuration` (a document as in the YAML file); its files are in `folder`. It dies with this process."""
+    """The job with `configuration` (a document as in the YAML file); its files are in `folder`.
 
-    def __init__(self, folder: Path, configuration: Mapping[str, Any], *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    It dies with this process.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        configuration: Mapping[str, Any],
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = folder / "job.log"
         self._config = folder / "flinkwatch.yaml"
         self._arguments = arguments
@@ -45,12 +54,23 @@ class JobProcess:
     @property
     def pid(self) -> int:
         """Process id of the driver's Python, which is also its process group."""
-        assert self._process is not None
+        if self._process is None:
+            raise JobProcessError("the job was never started")
         return self._process.pid
 
     def start(self) -> None:
         """Start it; returns at once."""
-        command = [sys.executable, "-m", "streaming", "--log-format", "json", "run", "--config", str(self._config), *self._arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "streaming",
+            "--log-format",
+            "json",
+            "run",
+            "--config",
+            str(self._config),
+            *self._arguments,
+        ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
@@ -65,7 +85,9 @@ class JobProcess:
         """Until its page says ready, or `waiting` says to give up. Raises JobProcessError."""
         self.await_condition(self._ready, within, waiting)
 
-    def await_condition(self, met: Callable[[], bool], within: float, waiting: Callable[[], bool] = lambda: True) -> None:
+    def await_condition(
+        self, met: Callable[[], bool], within: float, waiting: Callable[[], bool] = lambda: True
+    ) -> None:
         """Until `met`, looking ten times a second while the job lives. Raises JobProcessError."""
         deadline = time.monotonic() + within
         while waiting() and not met():
@@ -102,7 +124,12 @@ class JobProcess:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def _ready(self) -> bool:
-        with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(f"{self.page_url}/-/ready", timeout=2):
+        with (
+            contextlib.suppress(urllib.error.URLError, OSError),
+            urllib.request.urlopen(  # noqa: S310 - its own page
+                f"{self.page_url}/-/ready", timeout=2
+            ),
+        ):
             return True
         return False
 

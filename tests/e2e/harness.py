@@ -45,11 +45,15 @@ class Installation:
         """The topics that a shipper would have made."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         for topic in (self.logs, self.metrics):
-            admin.create_topics({topic: {
-                "num_partitions": partitions,
-                "replication_factor": 1,
-                "configs": {"max.message.bytes": "20000000"},
-            }})
+            admin.create_topics(
+                {
+                    topic: {
+                        "num_partitions": partitions,
+                        "replication_factor": 1,
+                        "configs": {"max.message.bytes": "20000000"},
+                    }
+                }
+            )
         admin.close()
 
     def send(self, records: Iterable[Record]) -> list[Record]:
@@ -115,4 +119,6 @@ class Installation:
 
 
 def _as_stored(record: Record, where: Any) -> Record:
-    return Record(where.topic, where.partition, where.offset, record.timestamp, record.key, record.value, record.headers)
+    return Record(
+        where.topic, where.partition, where.offset, record.timestamp, record.key, record.value, record.headers
+    )

@@ -49,7 +49,9 @@ def test_the_job_says_what_replay_says(installation: Make) -> None:
 
 
 def test_kill_9_in_the_middle_loses_nothing_and_splits_nothing(installation: Make) -> None:
-    """Killed after the first half was read and started again: one incident, numbered without a gap, as if nothing had been."""
+    """Killed after the first half was read and started again: one incident, numbered without a gap, as if nothing
+    had been.
+    """
     here = installation()
     here.create_inputs()
     records = recorded("late-barrier-acks")
@@ -88,7 +90,10 @@ def test_hostile_records_are_rejected_counted_and_kept(installation: Make) -> No
     records = recorded("late-barrier-acks")
     start = records[0].timestamp
     bad = [Record("flink.logs", 0, 0, start, None, value) for value in HOSTILE.values()]
-    bad += [Record("flink.logs", 0, 0, start, b"key", None), Record("flink.metrics", 0, 0, start, None, b'{"metrics": 5}')]
+    bad += [
+        Record("flink.logs", 0, 0, start, b"key", None),
+        Record("flink.metrics", 0, 0, start, None, b'{"metrics": 5}'),
+    ]
     stored = here.send([*bad, *records])
     expected = replayed(stored, here.metrics)
     here.job.start()
@@ -136,7 +141,7 @@ def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make, t
     here = installation()
     here.create_inputs()
     here.job.start()
-    here.wait_for(lambda: (here.folder / "checkpoint" / "flinkwatch.json").exists())
+    here.wait_for((here.folder / "checkpoint" / "flinkwatch.json").exists)
     here.job.kill()
     other = installation(checkpoint=str(here.folder / "checkpoint"), buckets=3)
     other.create_inputs()

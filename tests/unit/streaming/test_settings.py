@@ -1,5 +1,6 @@
 """The configuration file: what it says is what the code does, and every error names file, key and what is allowed."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def test_the_shipped_file_is_the_defaults() -> None:
 
 def test_every_setting_has_its_reason() -> None:
     settings = [line for line in configuration_file().splitlines() if line.strip()]
-    without = [b for a, b in zip(settings, settings[1:], strict=False) if "#" not in b and "#" not in a]
+    without = [b for a, b in pairwise(settings) if "#" not in b and "#" not in a]
     assert without == []
 
 
@@ -33,7 +34,8 @@ def test_every_setting_has_its_reason() -> None:
         ("detectors: {checkpoint_overdu: {}}", "did you mean checkpoint_overdue?"),
         ("detectors: {late_barrier_acks: {burst: 5}}", 'detectors.late_barrier_acks.burst: is not a duration'),
         ("detectors: {late_barrier_acks: {burst: 5}}", "for instance 5s or 5m"),
-        ("detectors: {late_barrier_acks: {min_acks: 0}}", "detectors.late_barrier_acks.min_acks: input should be greater than or equal to 1"),
+        ("detectors: {late_barrier_acks: {min_acks: 0}}", "detectors.late_barrier_acks.min_acks: input should "
+            "be greater than or equal to 1"),
         ("streaming: {starting_offsets: middle}", "streaming.starting_offsets: input should be 'latest' or 'earliest'"),
         ("streaming: {trigger: 1ms}", "streaming.trigger: input should be greater than or equal to 100"),
         ("kafka: {access: {bootstrap_servers: broker}}", "must be host:port, comma-separated"),
@@ -67,7 +69,10 @@ def test_every_error_is_said_at_once(tmp_path: Path) -> None:
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text("kafka: {access: {bootstrap_servers: 'file:1'}}")
-    environment = {"FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS": "environment:2", "FLINKWATCH__STREAMING__BUCKETS": "3"}
+    environment = {
+        "FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS": "environment:2",
+        "FLINKWATCH__STREAMING__BUCKETS": "3",
+    }
     settings = load(file, environment)
     assert settings.kafka.access.bootstrap_servers == "environment:2"
     assert settings.streaming.buckets == 3
