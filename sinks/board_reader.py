@@ -4,12 +4,11 @@ import time
 from threading import Event
 from typing import Any
 
-import msgspec
 import structlog
 from kafka.errors import KafkaError
 
 from detectors.incidents.incident import decode_reading, decode_transition
-from sinks.kafka_clients import Clients
+from sinks.kafka_clients import UNREADABLE, Clients
 from sinks.prometheus import Board
 from sinks.topics import TopicNames
 
@@ -62,7 +61,7 @@ class BoardReader:
                     self._board.show_incident(key, None if record.value is None else decode_transition(record.value))
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
-            except (msgspec.DecodeError, ValueError) as error:
+            except (*UNREADABLE, ValueError) as error:
                 skipped += 1
                 self._board.count_skipped(topic, _reason(error))
         if skipped:
@@ -88,4 +87,4 @@ class BoardReader:
 
 
 def _reason(error: Exception) -> str:
-    return "undecodable" if isinstance(error, msgspec.DecodeError | UnicodeDecodeError) else "bad name"
+    return "undecodable" if isinstance(error, UNREADABLE) else "bad name"

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from threading import Event
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import KafkaError
@@ -17,7 +16,7 @@ from kafka.structs import OffsetAndMetadata
 
 from detectors.incidents.incident import decode_transition
 from sinks.dispatch import INTEGRATION, Dispatcher
-from sinks.kafka_clients import Clients
+from sinks.kafka_clients import UNREADABLE, Clients
 from sinks.ledger import Ledger
 from sinks.prometheus import Board
 from sinks.slack.client import SlackClient, SlackConfig
@@ -80,12 +79,16 @@ class Courier:
 
     def run(self, stop: Event, drain_s: float) -> None:
         """See `deliver_incidents`."""
-        self._consumer.subscribe([self._topics.incidents], listener=_Moves(self._moves))
+        self._consumer.subscribe([self._topics.incidents], listener=self.listener())
         while not stop.is_set():
             self.turn()
         deadline = time.monotonic() + drain_s
         while self.turn() and time.monotonic() < deadline:
             pass
+
+    def listener(self) -> ConsumerRebalanceListener:
+        """What the consumer tells of partitions that come and go."""
+        return _Moves(self._moves)
 
     def turn(self) -> bool:
         """Reads what has come, sends at most one notification, commits. False when there was nothing to do."""
@@ -125,7 +128,7 @@ class Courier:
         for record in records:
             try:
                 self._accept_one(record)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 skipped += 1
             self._read[partition] = record.offset + 1
         if skipped:

@@ -83,13 +83,24 @@ class Dispatcher:
         """Takes one step for the incident that is due longest. False when none is due."""
         waiting = self.outbox.next(self._clock())
         if waiting is not None:
-            delay = self._step(waiting)
+            delay = self._step_guarded(waiting)
             if delay is None:
                 self.outbox.done(waiting.transition.incident)
             else:
                 self.outbox.later(waiting, self._clock() + delay)
         self._board.set_waiting(INTEGRATION, len(self.outbox))
         return waiting is not None
+
+    def _step_guarded(self, waiting: Waiting) -> float | None:
+        """The outer edge of one incident: a defect that one brings out must not hold up the others."""
+        try:
+            return self._step(waiting)
+        except Exception:
+            self._board.count_attempt(INTEGRATION, "other")
+            log.exception("incident cannot be told", incident=waiting.transition.incident, tries=waiting.tries)
+            if waiting.tries >= _TRIES_COUNTED:
+                return None
+            return self._put_off(waiting, "a defect in flinkwatch")
 
     def _step(self, waiting: Waiting) -> float | None:
         """One step towards delivery. Seconds until the next, None when it needs nothing more."""

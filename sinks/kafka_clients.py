@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Protocol
 
+import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
@@ -15,6 +16,10 @@ _POLL_MS = 500
 # A killed deliverer's partitions stay unread this long.
 _SESSION_TIMEOUT_MS = 10_000
 _METADATA_MAX_AGE_MS = 30_000
+
+
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What decoding a record may raise; RecursionError comes from JSON nested thousands deep."""
 
 
 class Clients(Protocol):

@@ -92,7 +92,7 @@ class Ledger:
             incident = name.removeprefix(self._prefix)
             try:
                 entry = None if value is None else _decode(value)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 entry = None
                 unreadable += 1
             if entry is None:

@@ -66,7 +66,9 @@ class SlackConfig(BaseModel):
         description="How long to wait for Slack's answer; it usually comes within a second.",
     )
     base_url: str = Field(
-        default="https://slack.com/api/", description="Address of Slack's web API; another one for tests and proxies."
+        default="https://slack.com/api/",
+        pattern=r"^https?://[^\s/]+",
+        description="Address of Slack's web API; another one for tests and proxies.",
     )
 
     @model_validator(mode="after")
@@ -110,6 +112,10 @@ _UNAVAILABLE = frozenset({"service_unavailable", "team_added_to_org", "accesslim
 _UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
+# What the SDK raises over an answer that is not a JSON object, or not text.
+_NOT_SLACK = (AttributeError, TypeError, ValueError, LookupError)
+
+
 class SlackClient:
     """Posts, edits and looks up messages of one channel."""
 
@@ -151,6 +157,8 @@ class SlackClient:
             outcome = _classify_transport(error)
         except (SecretError, SlackRequestError):
             return None
+        except _NOT_SLACK as error:
+            outcome = Unknown(type(error).__name__, "other")
         if isinstance(outcome, RetryAfter):
             return outcome
         return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else None
@@ -182,6 +190,8 @@ class SlackClient:
             return _classify_answer(error)
         except (OSError, http.client.HTTPException) as error:
             return _classify_transport(error)
+        except _NOT_SLACK as error:
+            return Unknown(f"not an answer of Slack's API: {type(error).__name__}", "other")
 
 
 _QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}

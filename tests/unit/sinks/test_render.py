@@ -149,7 +149,7 @@ def test_text_from_a_log_cannot_end_a_code_block() -> None:
     ("text", "shown"),
     [
         ("my_job_name", "my_job_name"),
-        ("3 * 4", "3 ∗ 4"),  # noqa: RUF001 - the look-alike is meant
+        ("3 * 4", "3 ∗ 4"),
         ("a & b", "a &amp; b"),
         ("two\nlines", "two lines"),
     ],

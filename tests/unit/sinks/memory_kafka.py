@@ -1,0 +1,138 @@
+"""Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka_clients.KafkaClients`."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from sinks.topics import TopicNames
+
+TOPICS = TopicNames()
+
+
+class Kept(NamedTuple):
+    """A record as a consumer gives it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class MemoryKafka:
+    """Topics as lists. `refuse_writes` makes the ledger unreachable."""
+
+    def __init__(self) -> None:
+        self.logs: defaultdict[TopicPartition, list[Kept]] = defaultdict(list)
+        self.committed: dict[TopicPartition, int] = {}
+        self.refuse_writes = False
+        self.partitions = 2
+        for partition in range(self.partitions):
+            self.logs[TopicPartition(TOPICS.incidents, partition)] = []
+
+    def write(self, topic: str, key: str, value: bytes | None, partition: int = 0) -> None:
+        """Appends a record."""
+        log = self.logs[TopicPartition(topic, partition)]
+        log.append(Kept(topic, partition, len(log), key.encode(), value))
+
+    def group_consumer(self) -> Any:
+        return GroupConsumer(self)
+
+    def board_consumer(self) -> Any:
+        return BoardConsumer(self)
+
+    def producer(self) -> Any:
+        return Producer(self)
+
+    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        for kept in self.logs[TopicPartition(TOPICS.deliveries, partition)]:
+            yield kept.key, kept.value
+
+
+class _Consumer:
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self.closed = False
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._positions)
+
+    def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Kept]]:
+        found: dict[TopicPartition, list[Kept]] = {}
+        for partition, position in self._positions.items():
+            records = self._kafka.logs[partition][position : position + max_records]
+            if records and partition not in self._paused:
+                found[partition] = records
+                self._positions[partition] += len(records)
+                max_records -= len(records)
+        return found
+
+    def close(self, autocommit: bool = True, timeout_ms: int | None = None) -> None:
+        self.closed = True
+
+
+class GroupConsumer(_Consumer):
+    """Owns every partition from `subscribe` on; `revoke` and `assign` act as the group would."""
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        self._listener = listener
+        self.assign([partition for partition in self._kafka.logs if partition.topic in topics])
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._positions |= {partition: self._kafka.committed.get(partition, 0) for partition in partitions}
+        self._listener.on_partitions_assigned(partitions)
+
+    def revoke(self, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            del self._positions[partition]
+        self._listener.on_partitions_revoked(partitions)
+
+    def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
+        self._kafka.committed |= {partition: offset.offset for partition, offset in offsets.items()}
+
+    def paused(self) -> set[TopicPartition]:
+        return self._paused
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._paused |= set(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._paused -= set(partitions)
+
+
+class BoardConsumer(_Consumer):
+    """Reads everything from the beginning."""
+
+    def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Kept]]:
+        for partition in list(self._kafka.logs):
+            if partition.topic in (TOPICS.incidents, TOPICS.readings):
+                self._positions.setdefault(partition, 0)
+        return super().poll(timeout_ms, max_records)
+
+    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        return {partition: len(self._kafka.logs[partition]) for partition in partitions}
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        return self._positions[partition]
+
+
+class Producer:
+    """Writes at once."""
+
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+
+    def send(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> Any:
+        if self._kafka.refuse_writes:
+            raise KafkaTimeoutError("no broker")
+        self._kafka.write(topic, key.decode(), value, partition)
+        return SimpleNamespace(get=lambda timeout: None)
+
+    def close(self, timeout: float) -> None:
+        """Nothing is held."""

@@ -1,0 +1,105 @@
+"""Whether to post, edit or leave it, and what waits in which order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.ledger import Edit, Entry, Post, Skip, State, next_step
+from sinks.outbox import Outbox
+from tests.unit.sinks.samples import make_transition
+
+
+def entry(seq: int, state: State, ts: str = "") -> Entry:
+    return Entry(incident="i", seq=seq, state=state, at=1_000, channel="C1" if ts else "", ts=ts)
+
+
+@pytest.mark.parametrize(
+    ("known", "seq", "step"),
+    [
+        (None, 1, Post()),
+        (None, 5, Post()),
+        (entry(1, "sent", "1.1"), 2, Edit("C1", "1.1")),
+        (entry(2, "sent", "1.1"), 2, Skip("already sent")),
+        (entry(3, "sent", "1.1"), 2, Skip("already sent")),
+        (entry(1, "intent"), 1, Post(look_since=1_000)),
+        (entry(1, "unknown"), 2, Post(look_since=1_000)),
+        (entry(3, "intent", "1.1"), 3, Edit("C1", "1.1")),
+        (entry(3, "unknown", "1.1"), 4, Edit("C1", "1.1")),
+        (entry(3, "intent", "1.1"), 2, Skip("a newer change was tried")),
+        (entry(3, "unknown"), 2, Skip("a newer change was tried")),
+    ],
+)
+def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Post | Edit | Skip) -> None:
+    assert next_step(known, make_transition(seq=seq), "info") == step
+
+
+def test_min_severity_counts_only_for_what_was_never_sent() -> None:
+    info = make_transition(seq=2, severity="info")
+    assert next_step(None, info, "warning") == Skip("below min_severity")
+    assert next_step(entry(1, "sent", "1.1"), info, "warning") == Edit("C1", "1.1")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["intent", "sent", "unknown"]), st.booleans()), min_size=1)
+)
+def test_nothing_sent_is_ever_sent_again(history: list[tuple[int, State, bool]]) -> None:
+    for seq, state, stands in history:
+        step = next_step(entry(seq, state, "1.1" if stands else ""), make_transition(seq=seq), "info")
+        assert (state == "sent") == isinstance(step, Skip)
+
+
+def test_the_outbox_gives_the_one_that_is_due_longest() -> None:
+    outbox = Outbox()
+    for number, now in ((1, 10.0), (2, 11.0)):
+        outbox.put(make_transition(incident=str(number)), 0, number, now)
+    first = outbox.next(12.0)
+    assert first is not None
+    assert first.transition.incident == "1"
+    outbox.later(first, 20.0)
+    second = outbox.next(12.0)
+    assert second is not None
+    assert second.transition.incident == "2"
+    outbox.done("2")
+    assert outbox.next(12.0) is None
+    assert outbox.next_due() == 20.0
+    assert outbox.next(20.0) is first
+
+
+def test_a_newer_change_takes_the_place_of_the_older_and_keeps_its_time() -> None:
+    outbox = Outbox()
+    outbox.put(make_transition(seq=1), 0, 7, 0.0)
+    waiting = outbox.next(0.0)
+    assert waiting is not None
+    outbox.later(waiting, 30.0)
+    outbox.put(make_transition(seq=2), 0, 9, 1.0)
+    outbox.put(make_transition(seq=1), 0, 11, 1.0)
+    assert len(outbox) == 1
+    assert outbox.next_due() == 30.0
+    newest = outbox.next(30.0)
+    assert newest is not None
+    assert (newest.transition.seq, newest.offset) == (2, 9)
+
+
+def test_the_lowest_waiting_offset_bounds_what_may_be_committed() -> None:
+    outbox = Outbox()
+    for offset, partition in ((5, 0), (6, 0), (2, 1)):
+        outbox.put(make_transition(incident=f"{offset}"), partition, offset, 0.0)
+    assert outbox.lowest_offset(0) == 5
+    outbox.done("5")
+    assert outbox.lowest_offset(0) == 6
+    outbox.drop(0)
+    assert outbox.lowest_offset(0) is None
+    assert outbox.lowest_offset(1) == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.floats(0, 100))))
+def test_the_outbox_holds_the_newest_of_each_incident(puts: list[tuple[int, int, float]]) -> None:
+    outbox, newest = Outbox(), dict[str, int]()
+    for offset, (incident, seq, now) in enumerate(puts):
+        outbox.put(make_transition(incident=str(incident), seq=seq), 0, offset, now)
+        newest[str(incident)] = max(seq, newest.get(str(incident), 0))
+    taken: dict[str, int] = {}
+    while (waiting := outbox.next(100.0)) is not None:
+        taken[waiting.transition.incident] = waiting.transition.seq
+        outbox.done(waiting.transition.incident)
+    assert taken == newest

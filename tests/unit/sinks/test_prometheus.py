@@ -1,0 +1,167 @@
+"""What a scrape shows, and the page it comes from."""
+
+import http.client
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from detectors.incidents.incident import Reading
+from sinks.page import Page
+from sinks.prometheus import Board, PageConfig
+from tests.unit.sinks.samples import make_transition
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    page = Page(PageConfig(address="127.0.0.1", port=0))
+    page.start()
+    yield page
+    page.stop()
+
+
+def get(page: Page, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=5)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def scrape(page: Page) -> dict[str, float]:
+    """Samples by "name{label=value,...}", read by Prometheus's own parser."""
+    status, text = get(page, "/metrics")
+    assert status == 200
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {
+        sample.name + "{" + ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items())) + "}": sample.value
+        for sample in samples
+    }
+
+
+@pytest.fixture
+def board(page: Page) -> Board:
+    board = Board()
+    page.registry.register(board)
+    return board
+
+
+ACTIVE = "flinkwatch_incident_active{cluster=prod-eu,job=orders-enrichment,kind=checkpoint_overdue,severity=warning}"
+
+
+def test_an_incident_is_active_until_it_is_resolved(page: Page, board: Board) -> None:
+    board.show_incident("i", make_transition(incident="i"))
+    assert scrape(page)[ACTIVE] == 1
+    board.show_incident("i", make_transition(incident="i", transition="stale"))
+    assert scrape(page)[ACTIVE] == 1, "silence is no recovery"
+    board.show_incident("i", make_transition(incident="i", transition="resolved"))
+    assert ACTIVE not in scrape(page)
+
+
+def test_a_series_vanishes_with_its_tombstone(page: Page, board: Board) -> None:
+    board.show_incident("i", make_transition(incident="i"))
+    board.show_incident("i", None)
+    reading = Reading(name="heap_floor_bytes", labels={"cluster": "c", "tm": "tm-1"}, value=5e8, at=1)
+    board.show_reading(reading.key(), reading)
+    assert scrape(page)["flinkwatch_heap_floor_bytes{cluster=c,tm=tm-1}"] == 5e8
+    board.show_reading(reading.key(), None)
+    assert not {name for name in scrape(page) if "heap_floor" in name or "incident_active" in name}
+
+
+def test_incidents_with_the_same_labels_are_counted(page: Page, board: Board) -> None:
+    for name in ("i", "j"):
+        board.show_incident(name, make_transition(incident=name))
+    assert scrape(page)[ACTIVE] == 2
+
+
+def test_no_message_and_no_id_is_a_label(page: Page, board: Board) -> None:
+    incident = make_transition()
+    board.show_incident(incident.incident, incident)
+    board.count_opened(incident)
+    text = get(page, "/metrics")[1]
+    for part in (incident.incident, incident.job_id, incident.summary, "4711", incident.config):
+        assert part not in text
+
+
+def test_counters_of_the_job_are_summed_over_its_buckets(page: Page, board: Board) -> None:
+    for bucket, value in (("0", 10.0), ("1", 32.0)):
+        labels = {"bucket": bucket, "reason": "not_json"}
+        reading = Reading(name="records_rejected_total", labels=labels, value=value, at=1, type="counter")
+        board.show_reading(reading.key(), reading)
+    assert scrape(page)["flinkwatch_records_rejected_total{reason=not_json}"] == 42
+    text = get(page, "/metrics")[1]
+    assert "# TYPE flinkwatch_records_rejected_total counter" in text
+    assert "# HELP flinkwatch_records_rejected_total Records that could not be understood" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("with space", {}),
+        ("", {}),
+        ("ok", {"a-b": "c"}),
+        ("ok", {"__name__": "c"}),
+        ("incidents_total", {}),
+        ("incident_active", {}),
+        ("build_info", {}),
+        ("notifications_failed_total", {}),
+    ],
+)
+def test_a_reading_that_would_break_the_page_is_refused(
+    page: Page, board: Board, name: str, labels: dict[str, str]
+) -> None:
+    with pytest.raises(ValueError, match="name"):
+        board.show_reading("k", Reading(name=name, labels=labels, value=1.0, at=1))
+    scrape(page)
+
+
+def test_readings_of_any_value_and_label_text_can_be_scraped(page: Page, board: Board) -> None:
+    for number, value in enumerate((float("nan"), float("inf"), -1e308, 0.0)):
+        labels = {"cluster": f'"quoted" \\ \n line {number} 名'}
+        board.show_reading(str(number), Reading(name="slope", labels=labels, value=value, at=1))
+    assert len([name for name in scrape(page) if name.startswith("flinkwatch_slope")]) == 4
+
+
+def test_failures_start_at_zero_with_alertmanagers_reasons(page: Page, board: Board) -> None:
+    board.integrate("slack")
+    board.count_attempt("slack", None)
+    board.count_attempt("slack", "rateLimited")
+    samples = scrape(page)
+    assert samples["flinkwatch_notifications_total{integration=slack}"] == 2
+    failures = {name: value for name, value in samples.items() if "notifications_failed_total" in name}
+    assert len(failures) == 6
+    assert sum(failures.values()) == 1
+    assert failures["flinkwatch_notifications_failed_total{integration=slack,reason=rateLimited}"] == 1
+    assert samples["flinkwatch_notifications_queue_length{integration=slack}"] == 0
+
+
+def test_the_page_tells_its_version_and_process(page: Page, board: Board) -> None:
+    samples = scrape(page)
+    assert any(name.startswith("flinkwatch_build_info{version=") for name in samples)
+    assert samples["process_resident_memory_bytes{}"] > 0
+
+
+def test_healthy_always_ready_only_when_every_check_passes(page: Page) -> None:
+    problems: dict[str, str | None] = {"query": "no batch has finished yet", "readings": "12 records behind"}
+    page.add_readiness_check("query", lambda: problems["query"])
+    page.add_readiness_check("readings", lambda: problems["readings"])
+    assert get(page, "/-/healthy")[0] == 200
+    status, text = get(page, "/-/ready")
+    assert (status, text) == (503, "query: no batch has finished yet\nreadings: 12 records behind\n")
+    problems.update(query=None, readings=None)
+    assert get(page, "/-/ready")[0] == 200
+
+
+def test_other_paths_and_methods(page: Page) -> None:
+    assert get(page, "/nothing")[0] == 404
+    assert get(page, "/")[0] == 200
+    assert get(page, "/metrics?debug=1")[0] == 200
+    assert get(page, "/metrics", "HEAD") == (200, "")
+    assert get(page, "/metrics", "POST")[0] == 501
+
+
+def test_a_taken_port_is_named(page: Page) -> None:
+    other = Page(PageConfig(address="127.0.0.1", port=page.port))
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{page.port}"):
+        other.start()

@@ -1,0 +1,130 @@
+"""flinkwatch's own topics: made as they must be, or said how to make them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sinks.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
+
+NAMES = TopicNames()
+
+
+class MemoryAdmin:
+    """A KafkaAdminClient over a dict of topics: name → (partitions, configs)."""
+
+    def __init__(self, **topics: tuple[int, str]) -> None:
+        self.config = {"bootstrap_servers": ["a:9092", "b:9092"]}
+        self.topics = {
+            f"flinkwatch.{name}": (count, {"cleanup.policy": policy}) for name, (count, policy) in topics.items()
+        }
+
+    def list_topics(self) -> list[str]:
+        return [*self.topics, "flink.logs"]
+
+    def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        return [{"name": name, "partitions": [{}] * self.topics[name][0]} for name in names]
+
+    def describe_configs(self, resources: list[Any], config_filter: str) -> dict[str, Any]:
+        assert config_filter == "all"
+        named = ((resource.name, self.topics[resource.name][1]) for resource in resources)
+        return {"topic": {name: {key: {"value": value} for key, value in configs.items()} for name, configs in named}}
+
+    def create_topics(self, topics: dict[str, dict[str, Any]]) -> None:
+        for name, options in topics.items():
+            self.topics[name] = (options["num_partitions"], options["configs"])
+
+    def wait_for_topics(self, names: list[str]) -> None:
+        assert set(names) <= set(self.topics)
+
+
+def right() -> dict[str, tuple[int, str]]:
+    return {name.name.removeprefix("flinkwatch."): (name.partitions, name.policy) for name in wanted_topics(NAMES)}
+
+
+def test_missing_topics_are_made_with_their_policies() -> None:
+    admin = MemoryAdmin()
+    ensure_topics(admin, NAMES, create=True)
+    made = {name: (count, configs) for name, (count, configs) in admin.topics.items()}
+    assert made == {
+        "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
+        "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
+        "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
+        "flinkwatch.config": (1, {"cleanup.policy": "compact"}),
+        "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
+        "flinkwatch.pulse": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
+    }
+    ensure_topics(admin, NAMES, create=False)
+
+
+def test_a_new_ledger_takes_the_partitions_of_existing_incidents() -> None:
+    admin = MemoryAdmin(incidents=(7, "compact"))
+    ensure_topics(admin, NAMES, create=True)
+    assert admin.topics["flinkwatch.deliveries"][0] == 7
+
+
+def test_where_topics_may_not_be_made_the_error_gives_the_commands() -> None:
+    topics = right()
+    del topics["readings"], topics["pulse"]
+    with pytest.raises(TopicsError) as caught:
+        ensure_topics(MemoryAdmin(**topics), NAMES, create=False)
+    make = "  kafka-topics.sh --bootstrap-server a:9092,b:9092 --create --topic"
+    assert str(caught.value).splitlines() == [
+        "Kafka topics are not as flinkwatch needs them:",
+        "flinkwatch.readings: is missing",
+        f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact",
+        "flinkwatch.pulse: is missing",
+        f"{make} flinkwatch.pulse --partitions 1 --config cleanup.policy=delete --config retention.ms=3600000",
+    ]
+
+
+def test_a_wrong_cleanup_policy_is_refused_also_when_topics_may_be_made() -> None:
+    with pytest.raises(TopicsError, match=r"deliveries: cleanup.policy is delete, must be compact\n  kafka-configs.sh"):
+        ensure_topics(MemoryAdmin(**right() | {"deliveries": (4, "delete")}), NAMES, create=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "grown"),
+    [
+        ({"deliveries": (2, "compact")}, "flinkwatch.deliveries"),
+        ({"incidents": (3, "compact")}, "flinkwatch.incidents"),
+    ],
+)
+def test_a_ledger_that_is_partitioned_differently_is_refused(changes: dict[str, tuple[int, str]], grown: str) -> None:
+    with pytest.raises(TopicsError, match=f"must be equal\n.*--alter --topic {grown} --partitions 4"):
+        ensure_topics(MemoryAdmin(**right() | changes), NAMES, create=True)
+
+
+def test_the_configuration_must_be_in_one_partition() -> None:
+    with pytest.raises(TopicsError, match=r"flinkwatch\.config: has 3 partitions, must have 1"):
+        ensure_topics(MemoryAdmin(**right() | {"config": (3, "compact")}), NAMES, create=True)
+
+
+def test_somebody_else_making_a_topic_at_the_same_time_is_no_error() -> None:
+    from kafka.errors import TopicAlreadyExistsError
+
+    admin = MemoryAdmin()
+    make = admin.create_topics
+
+    def lose_the_race(topics: dict[str, dict[str, Any]]) -> None:
+        make(topics)
+        raise TopicAlreadyExistsError
+
+    racing: Any = SimpleNamespace(
+        config=admin.config,
+        list_topics=admin.list_topics,
+        describe_topics=admin.describe_topics,
+        describe_configs=admin.describe_configs,
+        create_topics=lose_the_race,
+        wait_for_topics=admin.wait_for_topics,
+    )
+    ensure_topics(racing, NAMES, create=True)
+
+
+def test_the_prefix_names_all_topics() -> None:
+    assert {topic.name for topic in wanted_topics(TopicNames(prefix="team.fw"))} == {
+        f"team.fw.{name}" for name in ("incidents", "readings", "rejected", "config", "deliveries", "pulse")
+    }
+    with pytest.raises(ValidationError):
+        TopicNames(prefix="not allowed")
