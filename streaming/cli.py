@@ -2,6 +2,7 @@
 
 import getpass
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -82,12 +83,13 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
     records = load_records(
         files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
     )
-    transitions = replay_records(records, reader, publish(settings.detectors, at=0, by="replay"))
+    rejected: Counter[str] = Counter()
+    transitions = replay_records(records, reader, publish(settings.detectors, at=0, by="replay"), rejected)
     if as_json:
         for transition in transitions:
             sys.stdout.buffer.write(msgspec.json.encode(transition) + b"\n")
     else:
-        report.print_transitions(list(transitions), len(records))
+        report.print_transitions(list(transitions), len(records), rejected)
 
 
 @cli.group()

@@ -38,5 +38,5 @@ def configure_logs(log_format: str = "auto") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    # Says at WARNING what its clients then do by themselves.
-    logging.getLogger("kafka").setLevel(logging.ERROR)
+    # Its clients retry by themselves, and what they give up on they raise.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)

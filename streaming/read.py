@@ -184,4 +184,8 @@ def _is_utf8(value: bytes | None) -> bool:
 
 # NUL stands among the literals: such a record is decoded, and rejected.
 _GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
-_METRIC_SHAPE = r'^\s*(?:#|[a-zA-Z_:]|\{[^{}\[\]]{0,64}"(?:metrics|name|fields|tags|timestamp)")'
+# A metric record is a page whose first line is a comment or a sample, or Telegraf's JSON.
+_METRIC_SHAPE = (
+    r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]"
+    r'|\{.*"(?:metrics"\s*:\s*\[|fields"\s*:\s*\{).*\}\s*$)'
+)

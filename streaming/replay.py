@@ -6,6 +6,7 @@ Prometheus text. Records are taken in order of arrival, one second of the stream
 
 import base64
 import gzip
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,14 @@ def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Rec
     return sorted((r for f in files for r in f), key=lambda r: r.timestamp)
 
 
-def replay(records: list[Record], reader: Reader, published: Published) -> Iterator[Transition]:
-    """The transitions, in order, of records given in order of arrival."""
+def replay(
+    records: list[Record], reader: Reader, published: Published, rejected: Counter[str] | None = None
+) -> Iterator[Transition]:
+    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read."""
     index, store = bucket.Index(published=published), MemoryStore()
     read = [reader.read(r) for r in records]
+    if rejected is not None:
+        rejected.update(found.reason for found in read if isinstance(found, Rejected))
     clocks = believed([(_source(r, e), r.timestamp) for r, e in zip(records, read, strict=True)])
     events: list[Event] = []
     limit = clocks[0] + _TRIGGER_MS if clocks else 0
