@@ -83,13 +83,14 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Sai
         state = decode_state(data) if data is not None else ClusterState()
         try:
             result = engine.step(cluster, state, own, until)
+            encoded = encode_state(state)
         except Exception as error:  # noqa: BLE001
             # The outer edge: an error in a detector must not stop the stream, nor touch the state of this or any other
             # cluster. The events are kept with the error, and the cluster is asked again when its next one comes.
             index.dues.pop(cluster, None)
             said.defects.extend(Defect(event, f"{type(error).__name__}: {error}") for event in own)
             continue
-        store.put(cluster, encode_state(state))
+        store.put(cluster, encoded)
         due = engine.due(state)
         if due is None:
             index.dues.pop(cluster, None)

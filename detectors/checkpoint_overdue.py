@@ -20,7 +20,7 @@ from pydantic import Field
 
 from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
+from detectors.events.event import LogEvent, MetricEvent
 from detectors.incidents.incident import Evidence, Finding, Forecast, Reading
 from detectors.series import quantile
 from detectors.topology import Topology
@@ -29,8 +29,10 @@ from detectors.units import Duration, spoken
 _MAX_JOBS = 200
 _MAX_HISTORY = 64
 _MAX_IN_FLIGHT = 8
+_GAUGE_LAG_MS = 5_000
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
+_CLOSING = _OVER | {"SUSPENDED"}
 
 
 class Flight(msgspec.Struct, array_like=True):
@@ -51,7 +53,11 @@ class Late(msgspec.Struct, array_like=True):
 
 
 class JobCheckpoints(msgspec.Struct, array_like=True):
-    """Durations and ages are ms; `timeout` is learned from the first expiry."""
+    """Durations and ages are ms; `timeout` is learned from the last expiry.
+
+    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may begin anew there, and
+    what was written before it is of the past.
+    """
 
     durations: list[int] = []
     in_flight: dict[int, Flight] = {}
@@ -60,6 +66,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     restored: bool = False
     timeout: int = 600_000
     late: Late | None = None
+    reset: int = -(1 << 62)
 
 
 class CheckpointOverdue(Detector):
@@ -103,8 +110,15 @@ class CheckpointOverdue(Detector):
 
     config: Config
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a checkpoint or a job."""
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a checkpoint or a job, or the gauge of checkpoints in progress."""
+        if isinstance(event, MetricEvent):
+            self._measured(state, event)
+            return
+        if event.meaning == "cluster_ending":
+            for ending in state.jobs.values():
+                ending.in_flight.clear()
+            return
         job = topology.job_of(event)
         known = state.jobs.get(job)
         if known is None:
@@ -117,13 +131,12 @@ class CheckpointOverdue(Detector):
                 self._triggered(known, number, event, now)
             case "checkpoint_completed":
                 yield from self._completed(known, job, number, int(event.fields["duration"]), now, topology)
-            case "checkpoint_expired" if number > known.completed:
+            case "checkpoint_expired" if number > known.completed and now.time >= known.reset:
                 yield from self._expired(known, job, number, event, now, topology)
-            case "checkpoint_declined" | "checkpoint_failed":
+            case "checkpoint_declined" | "checkpoint_failed" | "checkpoint_expired":
                 known.in_flight.pop(number, None)
             case "job_restored":
-                known.restored = True
-                known.in_flight.clear()
+                self._reset(known, now.time, restored=True)
             case _:
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
 
@@ -192,6 +205,8 @@ class CheckpointOverdue(Detector):
             or number in known.in_flight
         ):
             return
+        if now.time < known.reset:
+            return
         # Checkpoints in flight before this one by more than any sane concurrency ended in a line that was lost.
         for older in [n for n in known.in_flight if n <= number - _MAX_IN_FLIGHT]:
             del known.in_flight[older]
@@ -200,8 +215,9 @@ class CheckpointOverdue(Detector):
     def _completed(
         self, known: JobCheckpoints, job: str, number: int, duration: int, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        if number == known.completed:
+        if number <= known.completed or now.time < known.reset:
             return
+        again = known.restored
         if number in known.in_flight and not known.restored:
             known.durations = [*known.durations, duration][-_MAX_HISTORY:]
         if number in known.in_flight:
@@ -209,7 +225,7 @@ class CheckpointOverdue(Detector):
             known.last_duration = duration
         known.completed = number
         known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
-        if known.late is not None and number >= known.late.checkpoint:
+        if known.late is not None and (number >= known.late.checkpoint or again):
             yield self._closing(known, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}")
 
     def _expired(
@@ -229,13 +245,26 @@ class CheckpointOverdue(Detector):
     def _job_changed(
         self, state: State, known: JobCheckpoints, job: str, new: str, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        known.in_flight.clear()
-        if new in _RUNNING_AGAIN:
-            known.restored = True
+        self._reset(known, now.time, restored=known.restored or new in _RUNNING_AGAIN)
+        if new in _CLOSING and known.late is not None:
+            yield self._closing(known, job, now, topology, f"the job is {new}")
         if new in _OVER:
-            if known.late is not None:
-                yield self._closing(known, job, now, topology, f"the job is {new}")
             del state.jobs[job]
+
+    def _reset(self, known: JobCheckpoints, time: int, restored: bool) -> None:
+        """Whatever was in flight is gone; after a restore from an older savepoint numbers jump back."""
+        known.restored = restored
+        known.in_flight.clear()
+        if time > known.reset:
+            known.reset, known.completed = time, -1
+
+    def _measured(self, state: State, event: MetricEvent) -> None:
+        """A gauge of 0 after a trigger: it ended in a line that was lost, or that has yet to come."""
+        for sample in event.samples:
+            known = state.jobs.get(sample.labels.get("job_id", ""))
+            if sample.name == "checkpoints_in_progress" and sample.value == 0 and known is not None:
+                taken = event.time - _GAUGE_LAG_MS
+                known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
 
     def _closing(self, known: JobCheckpoints, job: str, now: Now, topology: Topology, why: str) -> Finding:
         finding = self._finding(known, job, now.clock, topology)
@@ -268,7 +297,7 @@ class CheckpointOverdue(Detector):
             severity="critical" if late.expired else "warning",
             summary=said,
             confidence="sure" if late.expired else "fair" if learned else "learning",
-            evidence=late.records,
+            evidence=list(late.records),
             forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
             advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
             "backpressure and "

@@ -1,29 +1,27 @@
 """Whose clock to believe when recorded records are replayed.
 
 Live, the clock of the stream is bounded by the machine's. In a recording there is no such bound, so a source is
-believed unless what arrives after its records contradicts it: one producer an hour ahead must not drive the clock.
+believed unless most others contradict it: one producer an hour ahead must not drive the clock, and one record that was
+held back for minutes by its shipper must not discredit everybody else's.
 """
 
 from collections.abc import Sequence
 
 SLACK_MS = 60_000
 
+Arrivals = Sequence[tuple[str, int]]
 
-def believed(arrivals: Sequence[tuple[str, int]]) -> list[int]:
+
+def believed(arrivals: Arrivals) -> list[int]:
     """The stream's clock at each record of (source, Kafka timestamp in ms), in order of arrival; never runs back.
 
-    A source is not believed at all when some record after one of its own is older than it by more than SLACK_MS.
+    A source is not believed when at least half of the other sources lag behind it by more than SLACK_MS with most of
+    their records.
 
     >>> believed([("a", 1_000), ("ahead", 3_601_000), ("a", 2_000), ("ahead", 3_602_000)])
     [1000, 1000, 2000, 2000]
     """
-    liars: set[str] = set()
-    oldest_after = arrivals[-1][1] if arrivals else 0
-    for source, timestamp in reversed(arrivals):
-        if timestamp > oldest_after + SLACK_MS:
-            liars.add(source)
-        else:
-            oldest_after = min(oldest_after, timestamp)
+    liars = {source for source in _contradicted(arrivals) if _ahead(source, arrivals)}
     clocks: list[int] = []
     clock = min((t for s, t in arrivals if s not in liars), default=0)
     for source, timestamp in arrivals:
@@ -31,3 +29,27 @@ def believed(arrivals: Sequence[tuple[str, int]]) -> list[int]:
             clock = max(clock, timestamp)
         clocks.append(clock)
     return clocks
+
+
+def _contradicted(arrivals: Arrivals) -> set[str]:
+    """The sources of which some record is followed by one that is older by more than SLACK_MS; mostly there are none."""
+    found: set[str] = set()
+    oldest_after = arrivals[-1][1] if arrivals else 0
+    for source, timestamp in reversed(arrivals):
+        if timestamp > oldest_after + SLACK_MS:
+            found.add(source)
+        oldest_after = min(oldest_after, timestamp)
+    return found
+
+
+def _ahead(suspect: str, arrivals: Arrivals) -> bool:
+    """Whether at least half of the sources heard after this one's first record lag behind it."""
+    peak: int | None = None
+    balance: dict[str, int] = {}
+    for source, timestamp in arrivals:
+        if source == suspect:
+            peak = timestamp if peak is None else max(peak, timestamp)
+        elif peak is not None:
+            balance[source] = balance.get(source, 0) + (1 if timestamp < peak - SLACK_MS else -1)
+    lagging = sum(1 for b in balance.values() if b > 0)
+    return lagging > 0 and 2 * lagging >= len(balance)

@@ -30,6 +30,8 @@ _MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
+_EARLY_MS = 60_000
+_RECENT_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 
@@ -54,13 +56,17 @@ class Expired(msgspec.Struct, array_like=True):
 
 
 class JobAcks(msgspec.Struct, array_like=True):
-    """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements."""
+    """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
+
+    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there.
+    """
 
     expired: dict[int, Expired] = {}
     repeated: int = 0
     healthy: int = 0
     last_completed: int = -1
     open: int = -1
+    reset: int = -(1 << 62)
 
 
 class Notice(msgspec.Struct, array_like=True):
@@ -82,6 +88,7 @@ class LateBarrierAcks(Detector):
             "checkpoint_acked_late",
             "checkpoint_abort_noticed",
             "checkpoint_completed",
+            "job_restored",
             "job_state",
             "job_ended",
         ]
@@ -138,9 +145,17 @@ class LateBarrierAcks(Detector):
             yield from self._acked(known, job, number, event, now, topology)
         elif event.meaning == "checkpoint_completed":
             yield from self._completed(known, job, number, now, topology)
-        elif event.fields.get("state") in _OVER:
-            if known.open >= 0:
-                yield self._closing(known, job, now, topology, f"the job is {event.fields['state']}")
+        else:
+            yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def _job_changed(
+        self, state: State, known: JobAcks, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if now.time > known.reset:
+            known.reset, known.last_completed = now.time, -1
+        if known.open >= 0 and (new in _OVER or new == "SUSPENDED"):
+            yield self._closing(known, job, now, topology, f"the job is {new}")
+        if new in _OVER:
             del state.jobs[job]
 
     def _expired(
@@ -149,11 +164,16 @@ class LateBarrierAcks(Detector):
         if job not in state.jobs:
             put(state.jobs, job, JobAcks(), _MAX_JOBS)
         known = state.jobs[job]
-        if number in known.expired or number <= known.last_completed:
+        before = known.expired.get(number)
+        if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
             return
         known.healthy = 0
-        put(known.expired, number, Expired(now.time, now.clock, [evidence(event, now.time)]), _MAX_CHECKPOINTS)
-        waiting = [n for n in state.notices if n.checkpoint == number and now.clock - n.at <= self.config.remember]
+        self._keep(known, number, Expired(now.time, now.clock, [evidence(event, now.time)]))
+        waiting = [
+            n
+            for n in state.notices
+            if n.checkpoint == number and now.clock - n.at <= _EARLY_MS and topology.may_run(job, n.ack.tm)
+        ]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:
             self._late(
@@ -165,6 +185,17 @@ class LateBarrierAcks(Detector):
             known.expired[number].notices = True
         if waiting:
             yield from self._judge(known, job, number, now, topology)
+
+    def _keep(self, known: JobAcks, number: int, checkpoint: Expired) -> None:
+        """Add an expired checkpoint, and forget those of another episode; never the one the open finding is about."""
+        closed = [n for n in known.expired if n != known.open]
+        for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
+            del known.expired[old]
+        if not any(c.said for c in known.expired.values()):
+            known.repeated = 0
+        while len(known.expired) >= _MAX_CHECKPOINTS:
+            del known.expired[next(n for n in known.expired if n != known.open)]
+        known.expired[number] = checkpoint
 
     def _acked(
         self, known: JobAcks, job: str, number: int, event: LogEvent, now: Now, topology: Topology
@@ -182,7 +213,9 @@ class LateBarrierAcks(Detector):
         """The line names no job: it belongs to the job whose checkpoint of that number expired last."""
         tm, host = topology.tm_of(event)
         ack, record = Ack(now.time, "", tm, host), evidence(event, now.time)
-        expired = [(k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired]
+        expired = [
+            (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
+        ]
         recent = [(at, j) for at, j in expired if now.clock - at <= self.config.remember]
         if not recent:
             state.notices = [*state.notices, Notice(number, now.clock, ack, record)][-_MAX_NOTICES:]
@@ -210,15 +243,18 @@ class LateBarrierAcks(Detector):
                 return
             checkpoint.said = True
             known.repeated += 1
-        known.open = max(known.open, number)
+        if number > known.open or known.expired[known.open].time < known.reset:
+            known.open = number
         yield self._finding(known, job, now, topology)
 
     def _completed(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
-        if number == known.last_completed:
+        if number <= known.last_completed or now.time < known.reset:
             return
         known.last_completed = number
         known.healthy += 1
-        if known.open >= 0 and number > known.open and known.healthy >= self.config.healthy_checkpoints:
+        if known.open < 0 or known.healthy < self.config.healthy_checkpoints:
+            return
+        if number > known.open or known.expired[known.open].time < known.reset:
             yield self._closing(
                 known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}"
             )
@@ -251,7 +287,7 @@ class LateBarrierAcks(Detector):
             severity=severity,
             confidence=confidence,
             summary=self._summary(known, checkpoint, tm, host, share, topology, job),
-            evidence=checkpoint.records,
+            evidence=list(checkpoint.records),
             advice=self._advice(checkpoint, tm, host),
         )
 

@@ -29,6 +29,7 @@ from detectors.units import Duration, spoken
 _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
+_KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
 _HARD = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
 _ORDERLY = (
     "shutting down",
@@ -37,6 +38,9 @@ _ORDERLY = (
     "leader changed",
     "lost leadership",
     "application status",
+    "killed by the applicationmaster",
+    "exitcode=0",
+    "exitcode=143",
 )
 _WORDS = {
     "tm_timed_out": "its heartbeat timed out",
@@ -46,8 +50,9 @@ _WORDS = {
 
 
 class Loss(msgspec.Struct, array_like=True):
-    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the
-    records.
+    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the records.
+
+    `killed`: by YARN or Kubernetes, who send SIGTERM first: no goodbye takes that back.
     """
 
     since: int
@@ -55,6 +60,7 @@ class Loss(msgspec.Struct, array_like=True):
     why: str
     records: list[Evidence]
     said: bool = False
+    killed: bool = False
 
 
 class TaskManagerLost(Detector):
@@ -110,8 +116,8 @@ class TaskManagerLost(Detector):
         """Fold one line about a TaskManager."""
         match event.meaning:
             case "process_signalled":
-                # A signal to a TaskManager ends that one; to any other process of the cluster, the cluster.
-                self._orderly(state, topology.tm_of_source.get(event.source, _ALL), now)
+                for tm in self._signalled(event, topology):
+                    self._orderly(state, tm, now)
             case "cluster_ending":
                 self._orderly(state, _ALL, now)
             case "rpc_gated":
@@ -138,29 +144,42 @@ class TaskManagerLost(Detector):
         """When the first unconfirmed loss is confirmed."""
         return min((loss.at + self.config.confirm for loss in state.losses.values() if not loss.said), default=None)
 
+    def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
+        """A signal to a TaskManager ends that one, or those of its host; to any other process of the cluster, the cluster."""
+        tm = topology.tm_of_source.get(event.source)
+        if tm is not None:
+            return [tm]
+        return [t for t, known in topology.tms.items() if known.host and known.host == event.host] or [_ALL]
+
     def _orderly(self, state: State, tm: str, now: Now) -> None:
         put(state.orderly, tm, now.clock, _MAX_TMS)
-        for lost in [t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.said]:
+        for lost in [t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.said and not loss.killed]:
             del state.losses[lost]
 
     def _closed(self, state: State, event: LogEvent, now: Now) -> None:
         reason = event.fields["reason"].lower()
-        if any(word in reason for word in _ORDERLY):
+        why = event.fields["reason"].rstrip(". ")
+        if any(word in reason for word in _KILLED):
+            self._lost(state, event, why, now, killed=True)
+        elif any(word in reason for word in _ORDERLY):
             # The end of one job's JobMaster says nothing of the process.
             if "jobmaster" not in reason:
                 self._orderly(state, event.fields["tm"], now)
         elif any(word in reason for word in _HARD):
-            self._lost(state, event, event.fields["reason"].rstrip(". "), now)
+            self._lost(state, event, why, now)
 
-    def _lost(self, state: State, event: LogEvent, why: str, now: Now) -> None:
+    def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
         tm = event.fields.get("tm") or event.fields["address"]
         ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
-        if now.clock - ended <= self.config.orderly_for or now.time <= state.ended.get(tm, now.time - 1):
+        orderly = now.clock - ended <= self.config.orderly_for and not killed
+        if orderly or now.time <= state.ended.get(tm, now.time - 1):
             return
         loss = state.losses.get(tm)
         if loss is None:
             loss = Loss(self._first_symptom(state, tm, now), now.clock, why, [])
             put(state.losses, tm, loss, _MAX_TMS)
+        if killed:
+            loss.killed, loss.why = True, why
         self._add(loss, evidence(event, now.time))
         # A frozen process comes back under its id: it may be lost again.
         state.replacements = [r for r in state.replacements if r != tm]
@@ -189,12 +208,16 @@ class TaskManagerLost(Detector):
         if tm in state.losses:
             if now.time > state.losses[tm].since:
                 yield from self._ended(state, tm, now, topology, "it registered again")
-        elif state.losses and tm not in state.replacements and not self._registered_before(topology, tm, now):
+            return
+        missing = [t for t, loss in state.losses.items() if loss.since < now.time]
+        if missing and tm not in state.replacements and not self._registered_before(topology, tm, now):
             host = topology.host_of(tm)
-            same = [t for t in state.losses if host and topology.host_of(t) == host]
-            lost = same[0] if same else min(state.losses, key=lambda t: state.losses[t].at)
+            same = [t for t in missing if host and topology.host_of(t) == host]
+            lost = same[0] if same else min(missing, key=lambda t: state.losses[t].at)
             state.replacements = [*state.replacements, tm][-_MAX_TMS:]
             yield from self._ended(state, lost, now, topology, f"TaskManager {tm} registered in its place")
+            # The JobMaster and the ResourceManager time out apart: what one still says of it is no second loss.
+            state.ended[lost] = now.time + self.config.orderly_for
 
     def _registered_before(self, topology: Topology, tm: str, now: Now) -> bool:
         known = topology.tms.get(tm)

@@ -104,6 +104,11 @@ class Topology(msgspec.Struct, array_like=True):
         known = self.tms.get(tm)
         return known.host if known else ""
 
+    def may_run(self, job: str, tm: str) -> bool:
+        """False only when metrics show this TaskManager at work for other jobs and not for this one."""
+        name = filtered(tm)
+        return name in self.intake.get(job, {}) or not any(name in tms for tms in self.intake.values())
+
     def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
         """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not
         say.

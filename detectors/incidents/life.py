@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents.incident import SEVERITIES, Change, Evidence, Finding, Severity, Transition
 from detectors.incidents.links import joined, leading
-from detectors.units import Duration
+from detectors.units import Duration, spoken
 
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
@@ -58,6 +58,10 @@ class Incident(msgspec.Struct):
     stale: bool = False
     changed: str = ""
 
+    def last_heard(self, last_event: int) -> bool:
+        """Whether it is stale although something has arrived since that was said."""
+        return self.stale and last_event > self.said_at
+
 
 def report(incidents: list[Incident], finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
@@ -85,7 +89,9 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
             times.append(incident.closed_at + life.resolve_after)
         elif not incident.stale:
             times.append(last_event + life.stale_after)
-        if incident.changed and incident.resolved_at is None:
+        elif incident.last_heard(last_event):
+            times.append(last_event)
+        if incident.changed and incident.closed_at is None:
             times.append(incident.said_at + life.update_every)
     return min(times, default=None)
 
@@ -105,7 +111,11 @@ def tick(
                 said.append(_say(incident, "resolved", now, cluster, config, _proof(incident)))
         elif not incident.stale and now >= last_event + life.stale_after:
             incident.stale = True
-            said.append(_say(incident, "stale", now, cluster, config, "no record of this cluster has arrived since"))
+            reason = f"for {spoken(now - last_event)} nothing that tells of this cluster has arrived"
+            said.append(_say(incident, "stale", now, cluster, config, reason))
+        elif incident.last_heard(last_event):
+            incident.stale = False
+            said.append(_say(incident, "updated", now, cluster, config, "records of this cluster arrive again"))
         elif incident.changed and now >= incident.said_at + life.update_every:
             said.append(_say(incident, "updated", now, cluster, config, incident.changed))
     return said
@@ -125,9 +135,7 @@ def _home(incidents: list[Incident], finding: Finding, life: Life) -> Incident |
 def _joined(incident: Incident, finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
     before = (incident.cause, incident.severity)
     again = incident.closed_at is not None or incident.stale
-    known = any(
-        f.kind == finding.kind and f.subject == finding.subject and f.closed_at is None for f in incident.findings
-    )
+    known = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
     _replace(incident, finding)
     incident.closed_at = incident.resolved_at = None
     incident.stale = False
@@ -148,7 +156,11 @@ def _joined(incident: Incident, finding: Finding, cluster: str, life: Life, conf
 
 def _closed(incident: Incident, finding: Finding, cluster: str, config: str) -> list[Transition]:
     if all(f.closed_at is not None for f in incident.findings):
-        incident.closed_at = finding.closed_at
+        incident.closed_at, incident.changed = finding.closed_at, ""
+        return []
+    same = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
+    if same and _severity(incident) == incident.severity and not incident.stale:
+        incident.changed = f"{finding.kind} is over for one of several"
         return []
     return [_say(incident, "updated", finding.at, cluster, config, f"{finding.kind} is over: {finding.closed_because}")]
 
