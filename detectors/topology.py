@@ -34,11 +34,12 @@ class TaskManager(msgspec.Struct, array_like=True):
 
 
 class Subtask(msgspec.Struct, array_like=True):
-    """One attempt of one subtask; `tm` when a TaskManager's own log has named the attempt."""
+    """One attempt of one subtask, and where it runs when its deployment or its TaskManager's own log has told."""
 
     task: str
     index: int
     tm: str = ""
+    host: str = ""
 
 
 class Intake(msgspec.Struct, array_like=True):
@@ -95,8 +96,9 @@ class Topology(msgspec.Struct, array_like=True):
         subtask = self.attempts.get(attempt)
         if subtask is None:
             return "", "", ""
-        tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
-        tm = tm or subtask.tm
+        tm, host = subtask.tm, subtask.host
+        if not tm and not host:
+            tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
         return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
 
     def host_of(self, tm: str) -> str:
@@ -164,7 +166,12 @@ class Topology(msgspec.Struct, array_like=True):
         tm, host = event.fields.get("tm", ""), event.fields["host"]
         if tm:
             self._know(tm, host)
-        place = f"{event.fields['task']}|{event.fields['subtask']}"
+        task, index = event.fields["task"], int(event.fields["subtask"])
+        place = f"{task}|{index}"
+        # Until 1.15 the line names no attempt; the line before it does. Jobs may share names of tasks.
+        attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
+        if attempt is not None:
+            attempt.tm, attempt.host = tm or attempt.tm, host
         put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
 
     def _task_state(self, event: LogEvent, _time: int) -> None:

@@ -31,6 +31,7 @@ GATE: tuple[str, ...] = tuple(
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+))?\s*$")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
+_MAX_LABEL = 300
 _UNESCAPED = {"n": "\n"}
 
 
@@ -102,7 +103,7 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, float]]:
 
 def _sample(name: str, tags: Tags, value: float) -> Iterator[Sample]:
     if math.isfinite(value):
-        yield Sample(name, {k: tags[k] for k in LABELS if k in tags}, value)
+        yield Sample(name, {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}, value)
 
 
 def _epoch_ms(timestamp: float) -> int:

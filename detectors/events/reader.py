@@ -10,6 +10,7 @@ from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejecte
 from detectors.events.identity import Identity, Origin
 
 MAX_TEXT = 500
+MAX_NAME = 300
 _MAX_LINE = 16 * 1024
 
 
@@ -53,15 +54,15 @@ class Reader:
     ) -> LogEvent:
         return LogEvent(
             meaning=found[0],
-            cluster=origin.cluster(self._identity),
-            source=origin.source(),
-            host=origin.host,
+            cluster=origin.cluster(self._identity)[:MAX_NAME],
+            source=origin.source()[:MAX_NAME],
+            host=origin.host[:MAX_NAME],
             timestamp=record.timestamp,
             local_time=local_time,
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
-            fields=found[1],
+            fields={name: value[:MAX_NAME] for name, value in found[1].items()},
             text=message[:MAX_TEXT].rstrip(),
         )
 
@@ -84,9 +85,9 @@ class Reader:
 
     def _metric_event(self, record: Record, origin: Origin, time: int, samples: list[Sample]) -> MetricEvent:
         return MetricEvent(
-            cluster=origin.cluster(self._identity),
-            source=origin.source(),
-            host=origin.host,
+            cluster=origin.cluster(self._identity)[:MAX_NAME],
+            source=origin.source()[:MAX_NAME],
+            host=origin.host[:MAX_NAME],
             timestamp=record.timestamp,
             time=time or record.timestamp,
             topic=record.topic,

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+# Bounded: a longer number is no Flink's, and would not fit into 64 bits.
+_N = r"\d{1,18}"
 _JOB = r"(?P<job>[0-9a-f]{32})"
 _ATTEMPT = r"(?P<attempt>[0-9a-f]{32}(?:_[0-9a-f]{32}_\d+_\d+)?)"
-_TASK = r"(?P<task>.+) \((?P<subtask>\d+)/(?P<parallelism>\d+)\)(?:#\d+)?"
+_TASK = rf"(?P<task>.+) \((?P<subtask>{_N})/(?P<parallelism>{_N})\)(?:#\d+)?"
 _AT = r"(?P<tm>\S+) @ (?P<host>\S+)"
 
 
@@ -34,47 +36,47 @@ WORDINGS: tuple[Wording, ...] = (
     Wording(
         "checkpoint_triggered",
         "Triggering checkpoint ",
-        rf"Triggering checkpoint (?P<checkpoint>\d+) (?:\(type=(?P<type>.+)\) )?@ (?P<epoch>\d+)(?: for job {_JOB})?",
+        rf"Triggering checkpoint (?P<checkpoint>{_N}) (?:\(type=(?P<type>.+)\) )?@ (?P<epoch>{_N})(?: for job {_JOB})?",
     ),
     Wording(
         "checkpoint_completed",
         "Completed checkpoint ",
-        rf"Completed checkpoint (?P<checkpoint>\d+)(?: for job {_JOB})?"
-        r" \((?P<bytes>\d+) bytes(?: in |, checkpointDuration=)(?P<duration>\d+) ms",
+        rf"Completed checkpoint (?P<checkpoint>{_N})(?: for job {_JOB})?"
+        rf" \((?P<bytes>{_N}) bytes(?: in |, checkpointDuration=)(?P<duration>{_N}) ms",
     ),
     Wording(
         "checkpoint_expired",
         "expired before completing.",
-        rf"Checkpoint (?P<checkpoint>\d+)(?: of job {_JOB})? expired before completing\.",
+        rf"Checkpoint (?P<checkpoint>{_N})(?: of job {_JOB})? expired before completing\.",
     ),
     Wording(
         "checkpoint_declined",
         "Decline checkpoint ",
-        rf"Decline checkpoint (?P<checkpoint>\d+) by task (?P<attempt>\S+?)\.?(?: of job {_JOB})?(?: at {_AT})?",
+        rf"Decline checkpoint (?P<checkpoint>{_N}) by task (?P<attempt>\S+?)\.?(?: of job {_JOB})?(?: at {_AT})?",
     ),
     Wording(
         "checkpoint_failed",
         "Failed to trigger or complete checkpoint ",
-        rf"Failed to trigger or complete checkpoint (?P<checkpoint>\d+) for job {_JOB}",
+        rf"Failed to trigger or complete checkpoint (?P<checkpoint>{_N}) for job {_JOB}",
         since="1.14",
     ),
     Wording(
         "checkpoint_failed",
         "Discarding checkpoint ",
-        rf"Discarding checkpoint (?P<checkpoint>\d+)(?: of job {_JOB}| because)",
+        rf"Discarding checkpoint (?P<checkpoint>{_N})(?: of job {_JOB}| because)",
         until="1.10",
     ),
     Wording(
         "checkpoint_acked_late",
         "Received late message for now expired checkpoint attempt ",
-        rf"Received late message for now expired checkpoint attempt (?P<checkpoint>\d+) from (?:task )?{_ATTEMPT}"
+        rf"Received late message for now expired checkpoint attempt (?P<checkpoint>{_N}) from (?:task )?{_ATTEMPT}"
         rf" of job {_JOB}(?: at {_AT})?",
         until="1.10",
     ),
     Wording(
         "checkpoint_abort_noticed",
         "has been notified as aborted",
-        r"Checkpoint (?P<checkpoint>\d+) has been notified as aborted, would not trigger any checkpoint\.",
+        rf"Checkpoint (?P<checkpoint>{_N}) has been notified as aborted, would not trigger any checkpoint\.",
         since="1.11",
     ),
     Wording(
@@ -161,7 +163,7 @@ WORDINGS: tuple[Wording, ...] = (
         r"Association with remote system \[(?:akka|pekko)(?:\.ssl)?\.tcp://flink@(?P<address>[^\]]+)\] has failed",
     ),
     # A process's own words
-    Wording("process_signalled", "RECEIVED SIGNAL ", r"RECEIVED SIGNAL (?P<signal>\d+)"),
+    Wording("process_signalled", "RECEIVED SIGNAL ", rf"RECEIVED SIGNAL (?P<signal>{_N})"),
     Wording("tm_started", "Starting TaskManager with ResourceID", r"Starting TaskManager with ResourceID: (?P<tm>\S+)"),
     Wording("process_version", "Starting ", r" *Starting (?P<what>.+) \(Version: (?P<version>[0-9][0-9A-Za-z.\-]*)"),
     Wording(

@@ -9,6 +9,7 @@ import msgspec
 from detectors.events.event import LogEvent
 
 _QUARTER_MS = 15 * 60_000
+_MAX_ZONE_MS = 15 * 3_600_000
 _MAX_SOURCES = 500
 
 
@@ -31,6 +32,8 @@ class Zones(msgspec.Struct, array_like=True):
         return event.local_time - offset
 
     def _learn(self, source: str, offset: int) -> None:
+        if abs(offset) > _MAX_ZONE_MS:
+            return
         if self.learned.get(source) != offset:
             if len(self.learned) >= _MAX_SOURCES:
                 self.learned.pop(next(iter(self.learned)))
