@@ -2,12 +2,15 @@
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from streaming.jars import spark_jars
 from streaming.java import find_java
 from streaming.settings import Streaming
+
+_LOG_SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "log4j2.properties"
 
 _STATE = "spark.sql.streaming.stateStore."
 
@@ -49,10 +52,9 @@ def start_session(settings: Streaming) -> SparkSession:
         .master(settings.master)
         .config("spark.jars", ",".join(str(jar) for jar in spark_jars()))
         .config("spark.driver.memory", settings.driver_memory)
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
         .config("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
     )
     for name, value in {**PROPERTIES, **settings.spark}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder.getOrCreate()

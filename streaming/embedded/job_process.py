@@ -101,6 +101,15 @@ class JobProcess:
         """None while it runs."""
         return self._process.poll() if self._process is not None else None
 
+    def wait(self, within: float) -> int:
+        """Its exit status, once it has ended by itself. Raises JobProcessError when it does not."""
+        if self._process is None:
+            raise JobProcessError("the job was never started")
+        try:
+            return self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise JobProcessError(f"did not end within {within:.0f} s:\n{self.log_tail()}") from None
+
     def terminate(self) -> int:
         """SIGTERM, as an orderly stop; its exit status."""
         if self._process is None or self._process.poll() is not None:

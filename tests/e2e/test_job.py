@@ -1,7 +1,6 @@
 """The job on a real broker: it says what replay says, survives kill -9 and hostile records, and ends in order."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -90,10 +89,8 @@ def test_hostile_records_are_rejected_counted_and_kept(installation: Make) -> No
     records = recorded("late-barrier-acks")
     start = records[0].timestamp
     bad = [Record("flink.logs", 0, 0, start, None, value) for value in HOSTILE.values()]
-    bad += [
-        Record("flink.logs", 0, 0, start, b"key", None),
-        Record("flink.metrics", 0, 0, start, None, b'{"metrics": 5}'),
-    ]
+    bad.append(Record("flink.logs", 0, 0, start, b"key", None))
+    bad += [Record("flink.metrics", 0, 0, start, None, value) for value in (b'{"metrics": 5}', b"what is this?")]
     stored = here.send([*bad, *records])
     expected = replayed(stored, here.metrics)
     here.job.start()
@@ -129,15 +126,11 @@ def test_a_missing_topic_is_named_in_one_line(installation: Make) -> None:
     """Without the shipper's topics the job does not start, and says which."""
     here = installation()
     here.job.start()
-    here.job.log.touch()
-    status = None
-    while status is None:
-        status = here.job.exit_status()
-    assert status == 1
+    assert here.job.wait(60) == 1
     assert f"Kafka has no topic {here.logs}, {here.metrics}" in here.job.log_tail(1)
 
 
-def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make, tmp_path: Path) -> None:
+def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make) -> None:
     """State is kept by bucket: another number would look for it where it is not."""
     here = installation()
     here.create_inputs()
@@ -147,8 +140,17 @@ def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make, t
     other = installation(checkpoint=str(here.folder / "checkpoint"), buckets=3)
     other.create_inputs()
     other.job.start()
-    status = None
-    while status is None:
-        status = other.job.exit_status()
-    assert status == 1
+    assert other.job.wait(90) == 1
     assert "buckets is 3, the checkpoint has 2" in other.job.log_tail(1)
+
+
+def test_a_failed_query_ends_the_process_with_its_cause_in_one_line(installation: Make) -> None:
+    """The injected fault: a state store that does not exist."""
+    here = installation(spark={"spark.sql.streaming.stateStore.providerClass": "no.such.Provider"})
+    here.create_inputs()
+    here.send(recorded("late-barrier-acks")[:10])
+    here.job.start()
+    assert here.job.wait(120) == 1
+    last = here.job.log_tail(1)
+    assert last.startswith("flinkwatch: ")
+    assert "no.such.Provider" in last
