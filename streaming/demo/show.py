@@ -93,7 +93,7 @@ class _Demo:
             stack.job.await_ready(waiting=lambda: not self._stop.wait(0))
             if self._stop.wait(0):
                 return 130
-            self._introduce(stack, recording, time.monotonic() - begun)
+            self._introduce(stack, recording, time.time() - begun)
             playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.pulse", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
             self._play(playback)
@@ -171,7 +171,8 @@ class _Demo:
         for incident in dict.fromkeys(t.shown.incident for t in told):
             _describe(table, [t for t in told if t.shown.incident == incident], playback)
         minutes = playback.span_ms / 60_000
-        seconds = time.monotonic() - begun
+        seconds = time.time() - begun
+        table.add_row("first message", f"{self._shown[0].call.at - begun:.0f} s after the start of the demo")
         table.add_row("in all", f"{playback.played} records in {seconds:.0f} s; when it happened, in {minutes:.1f} min")
         self._console.print(Panel(table, title="what was found", title_align="left", width=_WIDTH))
         return 130 if interrupted else 0
