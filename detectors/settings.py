@@ -28,6 +28,10 @@ DetectorSettings: Any = create_model("DetectorSettings", __base__=_Section, **_B
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
+CONFIG_KEY = b"detectors"
+"""Key of the record that holds the section `detectors`."""
+
+
 class Published(msgspec.Struct, frozen=True):
     """The value of the key `detectors` of `flinkwatch.config`: settings as written, their hash, when and by whom."""
 
@@ -50,4 +54,11 @@ def settings_hash(settings: Any) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
-decode_published = msgspec.json.Decoder(Published).decode
+_decode = msgspec.json.Decoder(Published).decode
+
+
+def read_published(value: bytes) -> Published:
+    """The record's value; raises ValueError when it is none or its settings are not valid."""
+    published = _decode(value)
+    DetectorSettings.model_validate(published.detectors)
+    return published

@@ -11,13 +11,11 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from detectors.settings import Published, decode_published, encode_published, publish
+from detectors.settings import CONFIG_KEY, Published, encode_published, publish, read_published
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import ensure_topics
 from streaming.errors import PreflightError
 from streaming.settings import Settings
-
-CONFIG_KEY = b"detectors"
 
 _LATEST, _EARLIEST = -1, -2
 _WAIT_MS = 10_000
@@ -77,8 +75,16 @@ def _last_published(access: KafkaAccess, topic: str) -> Published | None:
         while consumer.position(partition) < end:
             for record in consumer.poll(timeout_ms=1_000).get(partition, ()):
                 if record.key == CONFIG_KEY and record.value is not None:
-                    last = decode_published(record.value)
+                    last = _published(record.value) or last
         return last
+
+
+def _published(value: bytes) -> Published | None:
+    """None for settings of another version: those of the file are published over them."""
+    try:
+        return read_published(value)
+    except ValueError:
+        return None
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """First stage, on executors: Kafka records → packed events, in Arrow batches.
 
 What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only
-records
-that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
+records that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
 """
 
 import re
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,10 +16,21 @@ from detectors.events.envelope import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
-from detectors.settings import decode_published
+from detectors.settings import CONFIG_KEY, read_published
 from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+# Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
+# ten times what the rest of the record does.
+SELECTION = {
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+    "timestamp": "unix_millis(timestamp)",
+    "key": "key",
+    "value": "value",
+    "headers": "CASE WHEN size(headers) > 0 THEN to_json(headers) END",
+}
+"""Column → its expression over Spark's Kafka source."""
 
 _FLUSH_EVENTS = 10_000
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
@@ -87,17 +98,24 @@ class _Task:
         self._clocks[partition] = max(self._clocks.get(partition, 0), timestamp)
 
     def configure(self, batch: pa.RecordBatch) -> None:
-        """The newest configuration goes to every bucket; the key is checked before it was published."""
-        for value in batch.column("value").to_pylist():
-            if value is not None:
-                for number in range(self._buckets):
-                    self._bucket(number).published = decode_published(value)
+        """The newest configuration goes to every bucket; one that is none is rejected, and the last good stays."""
+        for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
+            record = _record(*row)
+            if record.key != CONFIG_KEY or record.value is None:
+                continue
+            try:
+                published = read_published(record.value)
+            except ValueError as error:
+                self._take(record, Rejected("bad_config", str(error), record))
+                continue
+            for number in range(self._buckets):
+                self._bucket(number).published = published
 
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""
         self._bucket(0).records += batch.num_rows
         wanted = batch.filter(_may_matter(batch.column("value"), metrics))
-        for row in zip(*(wanted.column(name).to_pylist() for name in COLUMNS), strict=True):
+        for row in zip(*(wanted.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
             self._take(record, self._reader.read(record))
 
@@ -126,16 +144,18 @@ class _Task:
         return pa.RecordBatch.from_arrays(columns, schema=_OUT)
 
 
+class _Header(msgspec.Struct):
+    key: str
+    value: bytes = b""
+
+
+_decode_headers = msgspec.json.Decoder(list[_Header]).decode
+
+
 def _record(
-    topic: str,
-    partition: int,
-    offset: int,
-    timestamp: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[dict[str, bytes]] | None,
+    topic: str, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: str | None
 ) -> Record:
-    pairs = tuple((str(h["key"]), h["value"] or b"") for h in headers) if headers else ()
+    pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
     return Record(topic, partition, offset, timestamp, key, value, pairs)
 
 
@@ -156,9 +176,18 @@ def _may_matter(values: pa.Array, metrics: bool) -> pa.Array:
     limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
     odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
     mask = pc.or_(_match(values, _GATES[metrics]), odd)
-    mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE if metrics else _LOG_SHAPE)))
+    mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE) if metrics else _log_shaped(values)))
     bad = _not_utf8(values)
     return mask if bad is None else pc.or_(mask, bad)
+
+
+def _log_shaped(values: pa.Array) -> pa.Array:
+    """Whether each looks like a log record; the usual way to look like one costs a quarter of the whole pattern."""
+    usual = pc.and_(pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}"))
+    usual = pc.fill_null(pc.and_(usual, _match(values, '"message":"')), False)
+    if pc.all(usual).as_py():
+        return usual
+    return pc.or_(usual, _match(pc.if_else(usual, None, values), _LOG_SHAPE))
 
 
 def _match(values: pa.Array, pattern: str) -> pa.Array:

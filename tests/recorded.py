@@ -1,0 +1,68 @@
+"""The scenarios, as records, as events, and as what a replay of them says."""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader
+from detectors.incidents.incident import SEVERITIES, Transition
+from detectors.settings import DetectorSettings, publish
+from streaming.replay import load, replay
+
+SCENARIOS = Path(__file__).with_name("scenarios")
+NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl.gz")))
+PUBLISHED = publish(DetectorSettings(), 0, "tests")
+READER = Reader(Identity(), frozenset({"flink.metrics"}))
+
+
+@cache
+def records(name: str) -> tuple[Record, ...]:
+    """The Kafka records of a scenario in order of arrival."""
+    return tuple(load([SCENARIOS / name / "input.jsonl.gz"], "flink.logs", "flink.metrics"))
+
+
+@cache
+def events(name: str) -> tuple[Event, ...]:
+    """The events of a scenario in order of arrival; nothing in a scenario is rejected."""
+    found: list[Event] = []
+    for record in records(name):
+        read = READER.read(record)
+        assert not isinstance(read, Rejected), f"{name}: {record.topic}/{record.partition}/{record.offset}: {read.detail}"
+        found += read
+    return tuple(found)
+
+
+def said(given: Iterable[Record]) -> list[Transition]:
+    """The transitions of a replay under the default settings."""
+    return list(replay(list(given), READER, PUBLISHED))
+
+
+def summary(transitions: Iterable[Transition]) -> list[dict[str, Any]]:
+    """The incidents of a replay, one entry each in order of opening: what an operator would hold against the truth."""
+    by_id: dict[str, list[Transition]] = {}
+    for transition in transitions:
+        by_id.setdefault(transition.incident, []).append(transition)
+    return [_incident(own) for own in by_id.values()]
+
+
+def _incident(own: list[Transition]) -> dict[str, Any]:
+    first, last = own[0], own[-1]
+    cause = next(f for f in last.findings if f.kind == last.cause and f.summary == last.summary)
+    ended = last.transition in ("resolved", "stale")
+    return {
+        "cause": last.cause,
+        "cluster": last.cluster,
+        "severity": max((t.severity for t in own), key=SEVERITIES.index),
+        "opened_as": first.cause,
+        "opened_at": first.at,
+        "named_at": next(t.at for t in own if t.cause == last.cause),
+        "end": last.transition if ended else "open",
+        "ended_at": last.at if ended else None,
+        "transitions": [t.transition for t in own],
+        "findings": sorted(f.kind for f in last.findings),
+        "entity": {k: v for k, v in sorted(cause.entity.items()) if v},
+        "summary": last.summary,
+    }

@@ -1,0 +1,162 @@
+"""The read stage over Arrow batches, without Spark: the search over raw bytes loses nothing that reading finds."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader
+from detectors.settings import DetectorSettings, encode_published, publish
+from streaming.read import SELECTION, Stage
+from streaming.replay import load
+from streaming.rows import Packed, bucket_of, decode_packed
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+METRICS = "flink.metrics"
+BUCKETS = 4
+NOW = 1_795_227_051_000
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.string()),
+    ]
+)
+
+
+def batch(records: Iterable[Record]) -> pa.RecordBatch:
+    rows = [(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, _as_spark_does(r.headers)) for r in records]
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def _as_spark_does(headers: tuple[tuple[str, bytes], ...]) -> str | None:
+    """to_json writes binary as base64, as msgspec does."""
+    return msgspec.json.encode([{"key": k, "value": v} for k, v in headers]).decode() if headers else None
+
+
+def run(*batches: pa.RecordBatch) -> dict[int, list[Packed]]:
+    stage = Stage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.pulse", BUCKETS)
+    packed: dict[int, list[Packed]] = {}
+    for out in stage.run(iter(batches)):
+        for row in out.to_pylist():
+            packed.setdefault(row["bucket"], []).append(decode_packed(row["packed"]))
+    return packed
+
+
+def read_one_by_one(records: list[Record]) -> tuple[list[Event], list[str]]:
+    reader = Reader(Identity(), frozenset({METRICS}))
+    found = [reader.read(r) for r in records]
+    events = [e for f in found if not isinstance(f, Rejected) for e in f]
+    return events, [f.reason for f in found if isinstance(f, Rejected)]
+
+
+def everything(packed: dict[int, list[Packed]]) -> tuple[list[Event], list[str]]:
+    events = [e for parts in packed.values() for p in parts for e in p.events]
+    return events, [letter.reason for parts in packed.values() for p in parts for letter in p.rejected]
+
+
+def by_place(events: Iterable[Event]) -> list[Event]:
+    return sorted(events, key=lambda e: (e.topic, e.partition, e.offset, repr(e)))
+
+
+def test_columns_are_those_of_the_batches() -> None:
+    assert tuple(SCHEMA.names) == tuple(SELECTION)
+
+
+@pytest.mark.parametrize("scenario", sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
+def test_nothing_that_reading_finds_is_passed_over(scenario: str) -> None:
+    """On every scenario: the events and rejections of the stage are those of reading each record by itself."""
+    file = next(SCENARIOS.glob(f"{scenario}/input.jsonl*"))
+    records = load([file], "flink.logs", METRICS)
+    batches = [batch(records[i : i + 1000]) for i in range(0, len(records), 1000)]
+    events, reasons = everything(run(*batches))
+    expected, expected_reasons = read_one_by_one(records)
+    assert by_place(events) == by_place(expected)
+    assert sorted(reasons) == sorted(expected_reasons)
+
+
+def log(value: bytes | None, offset: int = 0, partition: int = 0, timestamp: int = NOW) -> Record:
+    return Record("flink.logs", partition, offset, timestamp, b"c/h", value)
+
+
+HOSTILE = [
+    None,
+    b"",
+    b" \n",
+    b"\x00",
+    b"a line with \x00 in it",
+    "日志".encode("gbk"),
+    b"\xff\xfe",
+    b"x" * 600_000,
+    b'{"message": 5}',
+    b'{"message": "cut',
+    b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+    b"[1, 2]",
+    b"{}",
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_cannot_be_read_is_rejected_though_no_literal_is_in_it(value: bytes | None) -> None:
+    """Reading it by itself rejects it; the search over raw bytes must not let it pass as uninteresting."""
+    records = [log(b"an ordinary line", 0), log(value, 1), log(b'{"message": "an ordinary line"}', 2)]
+    events, reasons = everything(run(batch(records)))
+    assert events == []
+    assert reasons == read_one_by_one(records)[1]
+    assert len(reasons) == 1
+
+
+@pytest.mark.parametrize("value", [b"what is this?", b'{"metrics": 5}', b'{"fields": 1}', b"[]", b'{"name": "x"'])
+def test_a_metric_record_that_is_none_is_rejected(value: bytes) -> None:
+    _, reasons = everything(run(batch([Record(METRICS, 0, 0, NOW, None, value)])))
+    assert len(reasons) == 1
+
+
+def test_every_bucket_learns_how_far_each_partition_has_come() -> None:
+    records = [log(b"x", 0, 0, NOW), log(b"y", 1, 0, NOW + 5), log(b"z", 0, 1, NOW - 7)]
+    pulse = Record("flinkwatch.pulse", 0, 0, NOW + 3, None, b"")
+    packed = run(batch([*records, pulse]))
+    assert sorted(packed) == list(range(BUCKETS))
+    for parts in packed.values():
+        assert parts[-1].clocks == {"flink.logs/0": NOW + 5, "flink.logs/1": NOW - 7, "flinkwatch.pulse/0": NOW + 3}
+        assert abs(parts[-1].wall - time.time() * 1000) < 60_000
+
+
+def test_a_configuration_reaches_every_bucket_and_moves_no_clock() -> None:
+    """It may have been published days ago: its timestamp says nothing of the stream."""
+    published = publish(DetectorSettings(), at=1, by="test")
+    config = Record("flinkwatch.config", 0, 0, 1, b"detectors", encode_published(published))
+    packed = run(batch([config]))
+    assert [p.published for parts in packed.values() for p in parts] == [published] * BUCKETS
+    assert all(p.clocks == {} for parts in packed.values() for p in parts)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b'{"hash":"x","at":1,"by":"me","detectors":{"late_barrier_acks":{"min_acks":0}}}']
+)
+def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: bytes) -> None:
+    packed = run(batch([Record("flinkwatch.config", 0, 0, 1, b"detectors", value)]))
+    assert [p.published for parts in packed.values() for p in parts] == [None] * BUCKETS
+    assert everything(packed)[1] == ["bad_config"]
+
+
+def test_a_cluster_is_always_in_the_same_bucket() -> None:
+    """State is kept under the bucket: the function may never change."""
+    assert [bucket_of(name, 8) for name in ("default", "clickstream", "flink/orders")] == [7, 4, 1]
+
+
+def test_no_records_give_no_clock() -> None:
+    assert all(p.clocks == {} for parts in run().values() for p in parts)

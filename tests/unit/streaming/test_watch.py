@@ -1,0 +1,104 @@
+"""The stateful processor over Spark's own in-memory tester: state survives, configuration takes force, counts add up."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from detectors import bucket
+from detectors.events.event import Record, Rejected
+from detectors.incidents.incident import decode_transition
+from detectors.settings import DetectorSettings, publish
+from streaming.rows import Packed, dead_letter, encode_packed
+from streaming.watch import BucketProcessor, OutputTopics, _clock
+from tests.recorded import events
+
+TOPICS = OutputTopics("incidents", "readings", "rejected")
+FAR = 4_000_000_000_000
+
+
+def test_the_clock_is_that_of_the_least_advanced_partition() -> None:
+    packed = [Packed(clocks={"logs/0": 50, "logs/1": 30}, wall=FAR), Packed(clocks={"logs/1": 40}, wall=FAR)]
+    assert _clock(bucket.Index(), packed) == 40
+
+
+def test_a_producer_whose_clock_is_ahead_does_not_drive_the_clock() -> None:
+    """Never past the machine's time."""
+    assert _clock(bucket.Index(), [Packed(clocks={"logs/0": 5_000_000}, wall=1_000)]) == 1_000
+
+
+def test_a_batch_without_records_leaves_the_clock() -> None:
+    assert _clock(bucket.Index(clock=7), [Packed()]) == 7
+
+
+def feed(tester: TwsTester, packed: Packed) -> list[Row]:
+    out: list[Row] = tester.test(3, [Row(packed=encode_packed(packed))])
+    return out
+
+
+def packed_of(scenario: str, part: slice, **more: Any) -> Packed:
+    chosen = list(events(scenario))[part]
+    return Packed(clocks={"logs/0": max(e.timestamp for e in chosen)}, wall=FAR, events=chosen, **more)
+
+
+@pytest.fixture
+def tester() -> TwsTester:
+    return TwsTester(BucketProcessor(TOPICS))
+
+
+def said(rows: list[Row], topic: str) -> list[bytes | None]:
+    return [row.value for row in rows if row.topic == topic]
+
+
+def test_state_is_carried_from_batch_to_batch(tester: TwsTester) -> None:
+    """Cut in two, the scenario gives one incident whose numbers go on."""
+    half = len(events("late-barrier-acks")) * 6 // 10
+    rows = feed(tester, packed_of("late-barrier-acks", slice(0, half)))
+    rows += feed(tester, packed_of("late-barrier-acks", slice(half, None)))
+    transitions = [decode_transition(v) for v in said(rows, "incidents") if v is not None]
+    assert len({t.incident for t in transitions}) == 1
+    assert [t.seq for t in transitions] == list(range(1, len(transitions) + 1))
+    assert transitions[-1].cause == "late_barrier_acks"
+
+
+def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsTester) -> None:
+    settings = DetectorSettings.model_validate({"checkpoint_overdue": {"enabled": False}})
+    published = publish(settings, at=1, by="test")
+    feed(tester, packed_of("late-barrier-acks", slice(0, 10), published=published))
+    rows = feed(tester, packed_of("late-barrier-acks", slice(10, None)))
+    transitions = [decode_transition(v) for v in said(rows, "incidents") if v is not None]
+    assert {t.config for t in transitions} == {published.hash}
+    assert transitions[0].cause == "late_barrier_acks"
+
+
+def test_rejections_are_kept_and_counted_since_the_beginning(tester: TwsTester) -> None:
+    record = Record("logs", 1, 42, 1_000, None, b"\xff")
+    letter = dead_letter(Rejected("invalid_utf8", "byte 0xff at 0", record))
+    feed(tester, Packed(clocks={"logs/1": 1_000}, wall=FAR, records=1, rejected=[letter]))
+    rows = feed(tester, Packed(clocks={"logs/1": 2_000}, wall=FAR, records=2, rejected=[letter]))
+    assert [row.key for row in rows if row.topic == "rejected"] == [b"logs/1/42"]
+    kept = msgspec.json.decode(said(rows, "rejected")[0] or b"")
+    assert (kept["reason"], kept["topic"], kept["offset"], kept["value_b64"]) == ("invalid_utf8", "logs", 42, "/w==")
+    readings = [msgspec.json.decode(v) for v in said(rows, "readings") if v is not None]
+    assert {r["name"]: r["value"] for r in readings} == {"records_read_total": 3.0, "records_rejected_total": 2.0}
+
+
+def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing_else(
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The injected fault: a detector that fails. The next batch finds the state as it was before."""
+    from detectors.late_barrier_acks import LateBarrierAcks
+
+    half = len(events("late-barrier-acks")) * 6 // 10
+    first = feed(tester, packed_of("late-barrier-acks", slice(0, half)))
+    with monkeypatch.context() as broken:
+        broken.setattr(LateBarrierAcks, "update", lambda *_: 1 / 0)
+        rows = feed(tester, packed_of("late-barrier-acks", slice(half, half + 40)))
+    letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
+    assert {letter["detail"] for letter in letters} == {"ZeroDivisionError: division by zero"}
+    assert len(letters) == 40
+    rest = feed(tester, packed_of("late-barrier-acks", slice(half + 40, None)))
+    numbers = [decode_transition(v).seq for v in said(first + rest, "incidents") if v is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
