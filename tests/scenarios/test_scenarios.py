@@ -1,0 +1,62 @@
+"""Every scenario, through the replay that ships: exactly the expected incidents, named in time, at their true place.
+
+`expected.yaml` has two parts. `truth` is written by hand from what is known to have happened; `incidents` is what the
+replay says, written by `pytest tests/scenarios --regenerate` and reviewed as a diff.
+"""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.recorded import NAMES, SCENARIOS, records, said, summary
+
+WORST_MS = 60_000
+EARLY_MS = 30 * 60_000
+
+
+def _expected(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((SCENARIOS / name / "expected.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def _regenerate(name: str, incidents: list[dict[str, Any]]) -> None:
+    file = SCENARIOS / name / "expected.yaml"
+    truth = yaml.safe_load(file.read_text(encoding="utf-8"))["truth"] if file.exists() else []
+    document = {"truth": truth, "incidents": incidents}
+    file.write_text(yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_replay_says_exactly_the_expected_incidents(name: str, request: pytest.FixtureRequest) -> None:
+    incidents = summary(said(records(name)))
+    if request.config.getoption("--regenerate"):
+        _regenerate(name, incidents)
+    assert incidents == _expected(name)["incidents"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_true_incident_is_said_once_with_its_cause_in_time_and_nothing_else_is(name: str) -> None:
+    expected = _expected(name)
+    truth, incidents = expected["truth"], expected["incidents"]
+    assert [t["cause"] for t in truth] == [i["cause"] for i in incidents]
+    for true, incident in zip(truth, incidents, strict=True):
+        assert true["first_symptom"] - EARLY_MS <= incident["opened_at"]
+        assert true["first_symptom"] <= incident["named_at"] <= true["confirmed"] + WORST_MS
+        assert incident["end"] == true["end"]
+        assert {**incident["entity"], **true["entity"]} == incident["entity"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scenario_says_where_it_comes_from(name: str) -> None:
+    assert (SCENARIOS / name / "README.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transitions_are_numbered_from_one_without_gaps_and_dated_in_order(name: str) -> None:
+    seen: dict[str, tuple[int, int]] = {}
+    for transition in said(records(name)):
+        number, at = seen.get(transition.incident, (0, 0))
+        assert transition.seq == number + 1
+        assert transition.at >= at
+        seen[transition.incident] = transition.seq, transition.at
