@@ -12,7 +12,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.settings import DetectorSettings, encode_published, publish
-from streaming.read import SELECTION, Stage
+from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match
 from streaming.replay import load
 from streaming.rows import Packed, bucket_of, decode_packed
 
@@ -32,6 +32,12 @@ SCHEMA = pa.schema(
         ("headers", pa.string()),
     ]
 )
+
+
+def headers_of(record: Record) -> str | None:
+    """As Spark's to_json writes them: bytes in base64."""
+    pairs = [{"key": k, "value": v} for k, v in record.headers]
+    return msgspec.json.encode(pairs).decode() if pairs else None
 
 
 def batch(records: Iterable[Record]) -> pa.RecordBatch:
@@ -160,3 +166,36 @@ def test_a_cluster_is_always_in_the_same_bucket() -> None:
 
 def test_no_records_give_no_clock() -> None:
     assert all(p.clocks == {} for parts in run().values() for p in parts)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"message":"x"',
+        b' {"message":"x"}',
+        b'{"message":"x"}\n',
+        b'{"message" : "x"}',
+        b'{"message":1}',
+        b'{"log":"x"}',
+        b'["message":"x"]',
+        b'{"other":"\\"message\\":\\"x"}',
+        b"a raw line",
+        b"",
+        None,
+    ],
+)
+def test_the_quick_look_at_a_shape_says_what_the_whole_pattern_says(value: bytes | None) -> None:
+    values = pa.array([value, b'{"message":"beside it"}'], pa.binary())
+    assert _log_shaped(values).to_pylist() == _match(values, _LOG_SHAPE).to_pylist()
+
+
+def test_headers_give_the_cluster() -> None:
+    line = (
+        b"2026-11-21 05:04:11,000 INFO  o.a.f.r.c.CheckpointCoordinator [] - Checkpoint 6 of job "
+        + b"ab" * 16
+        + b" expired before completing."
+    )
+    events, _ = everything(
+        run(batch([Record("flink.logs", 0, 0, NOW, None, line, (("cluster", b"pay\xc3\xa4"), ("x", b"\xff")))]))
+    )
+    assert [e.cluster for e in events] == ["payä"]

@@ -34,7 +34,7 @@ def test_every_setting_has_its_reason() -> None:
         ("detectors: {checkpoint_overdu: {}}", "did you mean checkpoint_overdue?"),
         ("detectors: {late_barrier_acks: {burst: 5}}", 'detectors.late_barrier_acks.burst: is not a duration'),
         ("detectors: {late_barrier_acks: {burst: 5}}", "for instance 5s or 5m"),
-        ("detectors: {late_barrier_acks: {min_acks: 0}}", "late_barrier_acks.min_acks: input should be greater than or"),
+        ("detectors: {late_barrier_acks: {min_acks: 0}}", "late_barrier_acks.min_acks: input should be greater than"),
         ("streaming: {starting_offsets: middle}", "streaming.starting_offsets: input should be 'latest' or 'earliest'"),
         ("streaming: {trigger: 1ms}", "streaming.trigger: input should be greater than or equal to 100"),
         ("kafka: {access: {bootstrap_servers: broker}}", "must be host:port, comma-separated"),

@@ -1,4 +1,4 @@
-"""The stateful processor over Spark's own in-memory tester: state survives, configuration takes force, counts add up."""
+"""The stateful processor over Spark's in-memory tester: state survives, configuration takes force, counts add up."""
 
 from typing import Any
 

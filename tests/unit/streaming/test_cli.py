@@ -1,0 +1,89 @@
+"""The command line: what a person sees, and with which exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recorded import SCENARIOS
+
+PROJECT = Path(__file__).parents[3]
+RECORDING = SCENARIOS / "late-barrier-acks" / "input.jsonl.gz"
+
+
+def flinkwatch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streaming", *map(str, arguments)]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_replay_prints_one_transition_a_line() -> None:
+    done = flinkwatch("replay", RECORDING, "--json")
+    transitions = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [t["seq"] for t in transitions] == list(range(1, len(transitions) + 1))
+    last = transitions[-1]
+    assert last["cause"] == "late_barrier_acks"
+    assert {"incident", "transition", "at", "cluster", "job_id", "job_name", "severity", "summary"} <= last.keys()
+    assert {"kind", "entity", "since", "at"} <= last["findings"][0].keys()
+    assert {"topic", "partition", "offset", "time", "text"} == last["evidence"][0].keys()
+
+
+def test_replay_for_a_person_names_the_cause_and_the_taskmanager() -> None:
+    done = flinkwatch("replay", RECORDING)
+    assert done.returncode == 0
+    assert "late_barrier_acks" in done.stdout
+    assert "tm-2:46793-5f48b6" in done.stdout
+    assert "1 incident: late_barrier_acks." in done.stdout
+
+
+def test_replay_never_loads_spark() -> None:
+    """It starts in a blink, also where there is no Java."""
+    code = (
+        "import sys; from streaming.cli import cli; cli(sys.argv[1:], standalone_mode=False); "
+        "assert 'pyspark' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "replay", str(RECORDING)],
+        cwd=PROJECT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plain_log_file_is_replayed(tmp_path: Path) -> None:
+    log = tmp_path / "flink-jobmanager.log"
+    log.write_text(
+        "2026-11-20 23:37:20,001 INFO  o.a.f.r.r.StandaloneResourceManager [] - Registering TaskManager with ResourceID "
+        "a:1-b (pekko.tcp://flink@a:1/user/rpc/taskmanager_0) at ResourceManager\n"
+        "2026-11-20 23:37:21,001 INFO  o.a.f.r.r.StandaloneResourceManager [] - TaskManager with id a:1-b "
+        "is no longer reachable.\n"
+        "2026-11-20 23:37:25,001 INFO  o.a.f.r.j.JobMaster [] - nothing of interest\n"
+    )
+    done = flinkwatch("replay", log)
+    assert "TaskManager a:1-b is lost: it is no longer reachable" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("content", [b'{"topic": "a"}\n', b'{"topic": 1}\n', b"\x1f\x8b not gzip"])
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "broken.jsonl"
+    file.write_bytes(content)
+    done = flinkwatch("replay", file)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"flinkwatch: {file}")
+    assert "Traceback" not in done.stderr
+
+
+def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
+    assert flinkwatch("config", "check", "conf/flinkwatch.yaml").returncode == 0
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("streaming: {bucket: 3}")
+    done = flinkwatch("config", "check", bad)
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        f"flinkwatch: {bad}: streaming.bucket: unknown key; did you mean buckets? allowed: buckets, checkpoint, "
+        "driver_memory, master, max_offsets_per_trigger, pulse, shuffle_partitions, spark, starting_offsets, trigger"
+    )
