@@ -51,7 +51,15 @@ def deliver_incidents(
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
         if producer is not None:
-            producer.close(timeout=_CLOSE_MS / 1000)
+            _close(producer)
+
+
+def _close(producer: Any) -> None:
+    try:
+        producer.close(timeout=_CLOSE_MS / 1000)
+    except KafkaError as error:
+        # The ledger was told of the failure at the write itself.
+        log.warning("producer did not close in order", error=type(error).__name__)
 
 
 class Courier:
@@ -76,6 +84,7 @@ class Courier:
         self._moves: deque[_Move] = deque()
         self._read: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._kafka_answers = True
 
     def run(self, stop: Event, drain_s: float) -> None:
         """See `deliver_incidents`."""
@@ -83,7 +92,8 @@ class Courier:
         while not stop.is_set():
             self.turn()
         deadline = time.monotonic() + drain_s
-        while self.turn() and time.monotonic() < deadline:
+        # Without Kafka nothing can be recorded, and what is not recorded is better sent after the next start.
+        while self._kafka_answers and time.monotonic() < deadline and self.turn():
             pass
 
     def listener(self) -> ConsumerRebalanceListener:
@@ -171,7 +181,9 @@ class Courier:
             self._consumer.commit(offsets, timeout_ms=_COMMIT_MS)
         except KafkaError as error:
             log.warning("offsets not committed", error=type(error).__name__)
+            self._kafka_answers = False
             return
+        self._kafka_answers = True
         self._committed |= {partition: offset.offset for partition, offset in offsets.items()}
 
 

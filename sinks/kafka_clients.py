@@ -15,6 +15,9 @@ _READ_TIMEOUT_POLLS = 60
 _POLL_MS = 500
 # A killed deliverer's partitions stay unread this long.
 _SESSION_TIMEOUT_MS = 10_000
+_WRITE_MS = 5_000
+# The default of 30 s would add as much to every outage.
+_RECONNECT_MS = 3_000
 _METADATA_MAX_AGE_MS = 30_000
 
 
@@ -58,7 +61,18 @@ class KafkaClients:
 
     def producer(self) -> Any:
         return KafkaProducer(
-            **client_options(self._access), acks="all", allow_auto_create_topics=False, max_block_ms=10_000
+            **client_options(self._access),
+            acks="all",
+            allow_auto_create_topics=False,
+            max_block_ms=_WRITE_MS,
+            # Twice the same entry does no harm. An idempotent producer of kafka-python 3.0 that had to give up a
+            # batch while the brokers were away writes nothing any more when they are back.
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=1,
+            # A write that was given up must not land later.
+            delivery_timeout_ms=_WRITE_MS,
+            request_timeout_ms=_WRITE_MS,
+            reconnect_backoff_max_ms=_RECONNECT_MS,
         )
 
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -82,5 +96,6 @@ class KafkaClients:
             # A topic made by reading it would have the wrong cleanup policy.
             allow_auto_create_topics=False,
             metadata_max_age_ms=_METADATA_MAX_AGE_MS,
+            reconnect_backoff_max_ms=_RECONNECT_MS,
             **options,
         )

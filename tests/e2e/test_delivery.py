@@ -19,6 +19,7 @@ from sinks.prometheus import PageConfig
 from sinks.slack.client import SlackConfig
 from sinks.topics import TopicNames, TopicsError, ensure_topics
 from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from streaming.embedded.broker import Broker
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e
@@ -89,12 +90,12 @@ def get(port: int, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode()
 
 
-def eventually(check: Callable[[], bool], what: str, pause: threading.Event) -> None:
-    for _ in range(150):
+def eventually(check: Callable[[], bool], what: str, pause: threading.Event, seconds: int = 15) -> None:
+    for _ in range(seconds * 10):
         if check():
             return
         pause.wait(0.1)
-    raise AssertionError(f"not within 15 s: {what}")
+    raise AssertionError(f"not within {seconds} s: {what}")
 
 
 def test_an_incidents_life_is_told_once_over_a_restart(installation: Installation) -> None:
@@ -156,3 +157,28 @@ def test_topics_are_checked_against_what_the_broker_says(installation: Installat
             ensure_topics(admin, names, create=True)
         counts = {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics([names.deliveries])}
         assert counts == {names.deliveries: 5}
+
+
+@pytest.mark.slow
+def test_an_outage_of_the_broker_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not ready while it lasts; afterwards what was said is told, each incident once."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
+    pause = threading.Event()
+    with Broker() as broker:
+        installation = Installation(broker.bootstrap)
+        delivery = installation.delivery()
+        delivery.start()
+        port = delivery.page.port
+        # Killed before the answer can be recorded.
+        installation.slack.on_call = lambda _: broker.kill()
+        installation.say(make_transition())
+        eventually(lambda: get(port, "/-/ready")[0] == 503, "not ready", pause, seconds=40)
+        installation.slack.on_call = None
+        broker.restart()
+        eventually(lambda: get(port, "/-/ready")[0] == 200, "ready again", pause, seconds=60)
+        installation.say(make_transition(seq=2, transition="updated"), make_transition(incident="other"))
+        eventually(lambda: len(installation.slack.calls) == 3, "told", pause, seconds=60)
+        delivery.stop()
+        assert [call.method for call in installation.slack.calls].count("chat.postMessage") == 2
+        assert len(installation.slack.parents()) == 2
+        installation.close()

@@ -57,8 +57,8 @@ def test_replay_never_loads_spark() -> None:
 def test_a_plain_log_file_is_replayed(tmp_path: Path) -> None:
     log = tmp_path / "flink-jobmanager.log"
     log.write_text(
-        "2026-11-20 23:37:20,001 INFO  o.a.f.r.r.StandaloneResourceManager [] - Registering TaskManager with ResourceID "
-        "a:1-b (pekko.tcp://flink@a:1/user/rpc/taskmanager_0) at ResourceManager\n"
+        "2026-11-20 23:37:20,001 INFO  o.a.f.r.r.StandaloneResourceManager [] - Registering TaskManager with "
+        "ResourceID a:1-b (pekko.tcp://flink@a:1/user/rpc/taskmanager_0) at ResourceManager\n"
         "2026-11-20 23:37:21,001 INFO  o.a.f.r.r.StandaloneResourceManager [] - TaskManager with id a:1-b "
         "is no longer reachable.\n"
         "2026-11-20 23:37:25,001 INFO  o.a.f.r.j.JobMaster [] - nothing of interest\n"
