@@ -43,11 +43,11 @@ class Subtask(msgspec.Struct, array_like=True):
 
 
 class Intake(msgspec.Struct, array_like=True):
-    """Records read by all subtasks of one job on one TaskManager: the last sum, when, and the rate per second."""
+    """Records read by all subtasks of one job on one TaskManager: the last sum, when, and the rate an hour (-1: unknown)."""
 
-    sum: float
+    sum: int
     time: int
-    rate: float = -1.0
+    rate: int = -1
 
 
 class Topology(msgspec.Struct, array_like=True):
@@ -128,19 +128,21 @@ class Topology(msgspec.Struct, array_like=True):
                 key = (sample.labels.get("job_id", ""), filtered(tm))
                 sums[key] = sums.get(key, 0.0) + sample.value
         for (job, tm), total in sums.items():
-            self._measured(job, tm, total, event.time)
+            self._measured(job, tm, int(total), event.time)
 
-    def _measured(self, job: str, tm: str, total: float, time: int) -> None:
+    def _measured(self, job: str, tm: str, total: int, time: int) -> None:
         tms = self.intake.get(job)
         if tms is None:
             tms = {}
             put(self.intake, job, tms, _MAX_JOBS)
         last = tms.get(tm)
+        if last is not None and (time < last.time or (time == last.time and total == last.sum)):
+            return
         # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
-        if last is None or total < last.sum or time <= last.time:
+        if last is None or total < last.sum or time == last.time:
             put(tms, tm, Intake(total, time), _MAX_TMS)
         elif time - last.time >= 1000:
-            tms[tm] = Intake(total, time, (total - last.sum) * 1000 / (time - last.time))
+            tms[tm] = Intake(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
 
     def _started(self, event: LogEvent, _time: int) -> None:
         self.version = event.fields["version"]
@@ -168,10 +170,14 @@ class Topology(msgspec.Struct, array_like=True):
             self._know(tm, host)
         task, index = event.fields["task"], int(event.fields["subtask"])
         place = f"{task}|{index}"
-        # Until 1.15 the line names no attempt; the line before it does. Jobs may share names of tasks.
+        # Until 1.12 the line names no attempt, but the line before it does: jobs may share names of tasks. Later versions
+        # name the TaskManager wherever it is asked for.
+        if "attempt" in event.fields:
+            return
         attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
         if attempt is not None:
             attempt.tm, attempt.host = tm or attempt.tm, host
+            return
         put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
 
     def _task_state(self, event: LogEvent, _time: int) -> None:

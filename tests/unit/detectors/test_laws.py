@@ -1,0 +1,265 @@
+"""Laws of every detector in the registry, and of the engine that drives them."""
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from detectors import DETECTORS
+from detectors.bucket import Index, step
+from detectors.detector import Detector
+from detectors.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.events.event import Event, LogEvent
+from detectors.events.metrics import NAMES as METRICS
+from detectors.events.vocabulary import MEANINGS
+from detectors.incidents.incident import Transition
+from detectors.settings import DetectorSettings
+from streaming.replay import MemoryStore
+from tests.recorded import NAMES, PUBLISHED, events, summary
+from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, metric, run
+
+SCRAPED_OFTEN = ("healthy-steady", "checkpoint-noisy-healthy", "heap-state-growth", "zero-input-fixed")
+SPOKEN = tuple(n for n in NAMES if n not in (*SCRAPED_OFTEN, "quiet-topic-healthy", "plateau-healthy"))
+few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+scenario = st.sampled_from(NAMES)
+spoken = st.sampled_from(SPOKEN)
+cuts = st.lists(st.integers(0, 5_000), max_size=30)
+
+
+def outline(transitions: list[Transition]) -> list[tuple[str, str, str]]:
+    """What must not change when only arrival does: causes, entities and ends."""
+    found = summary(transitions)
+    return sorted((i["cause"], i["entity"].get("tm_id", "") or i["entity"].get("job_id", ""), i["end"]) for i in found)
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
+def test_a_kind_is_named_as_its_module_and_wants_only_what_can_be_read(detector: type[Detector]) -> None:
+    assert detector.__module__ == f"detectors.{detector.kind}"
+    assert detector.wants <= MEANINGS | set(METRICS.values())
+    assert (detector.__doc__ or "").strip()
+
+
+@few
+@given(scenario, cuts)
+def test_the_same_is_said_however_a_recording_is_cut_into_batches(name: str, at: list[int]) -> None:
+    whole = in_order(events(name))
+    assert encoded(run(whole, at)) == encoded(run(whole))
+
+
+@many
+@given(made_up(), cuts)
+def test_the_same_is_said_however_any_stream_is_cut_into_batches(stream: list[Event], at: list[int]) -> None:
+    end = stream[-1].timestamp + 2_000_000
+    assert encoded(run(stream, at, end)) == encoded(run(stream, (), end))
+
+
+@many
+@given(made_up(), st.sets(st.integers(0, 40)))
+def test_state_survives_bytes_and_back_at_any_point(stream: list[Event], points: set[int]) -> None:
+    engine = Engine(DetectorSettings())
+    kept, stored = ClusterState(), ClusterState()
+    for i, event in enumerate(stream):
+        if i in points:
+            stored = decode_state(encode_state(stored))
+        one = engine.step("c", kept, [event], event.timestamp)
+        other = engine.step("c", stored, [event], event.timestamp)
+        assert encoded(one.transitions) == encoded(other.transitions)
+    assert encode_state(kept) == encode_state(stored)
+
+
+@many
+@given(made_up())
+def test_events_are_not_changed(stream: list[Event]) -> None:
+    before = [msgspec.msgpack.encode(e) for e in stream]
+    run(stream)
+    assert [msgspec.msgpack.encode(e) for e in stream] == before
+
+
+@many
+@given(made_up())
+def test_what_has_been_said_is_not_changed_afterwards(stream: list[Event]) -> None:
+    index, store = Index(published=PUBLISHED), MemoryStore()
+    said: list[Transition] = []
+    then: list[bytes] = []
+    for event in stream:
+        new = step(index, store, [event], event.timestamp).transitions
+        said += new
+        then += encoded(new)
+    assert encoded(said) == then
+
+
+@many
+@given(made_up())
+def test_after_a_step_nothing_is_due_any_more(stream: list[Event]) -> None:
+    """Else the engine would be called again at once, for ever."""
+    engine, state = Engine(DetectorSettings()), ClusterState()
+    for event in stream:
+        engine.step("c", state, [event], event.timestamp)
+        due = engine.due(state)
+        assert due is None or due > event.timestamp
+
+
+@few
+@given(spoken, st.randoms(use_true_random=False))
+def test_a_record_that_comes_twice_changes_nothing(name: str, chance: random.Random) -> None:
+    whole = in_order(events(name))
+    twice = [e for e in whole for _ in range(1 + (chance.random() < 0.3))]
+    assert encoded(run(twice)) == encoded(run(whole))
+
+
+@few
+@given(spoken, st.randoms(use_true_random=False))
+def test_a_record_sent_again_up_to_half_a_minute_later_changes_nothing(name: str, chance: random.Random) -> None:
+    """A shipper that is not answered in time sends again: a new offset, a later timestamp, the same line."""
+    whole = in_order(events(name))
+    last = whole[-1].timestamp
+    again = [
+        msgspec.structs.replace(e, timestamp=min(e.timestamp + chance.randrange(30_000), last), offset=e.offset + 10**6)
+        for e in whole
+        if chance.random() < 0.2
+    ]
+    assert outline(run(in_order([*whole, *again]))) == outline(run(whole))
+
+
+@few
+@given(scenario, st.randoms(use_true_random=False))
+def test_sources_that_lag_up_to_five_seconds_give_the_same_incidents(name: str, chance: random.Random) -> None:
+    """Each source keeps its order, as Kafka does, but each has its own delay, which varies."""
+    delay: dict[str, int] = {}
+    latest: dict[str, int] = {}
+    shifted: list[Event] = []
+    for event in in_order(events(name)):
+        if event.source not in delay or chance.random() < 0.05:
+            delay[event.source] = chance.randrange(5_000)
+        at = max(event.timestamp + delay[event.source], latest.get(event.source, 0))
+        latest[event.source] = at
+        shifted.append(msgspec.structs.replace(event, timestamp=at, offset=len(shifted)))
+    end = max(e.timestamp for e in events(name)) + 5_000
+    assert outline(run(in_order(shifted), until=end)) == outline(run(in_order(events(name)), until=end))
+
+
+@pytest.mark.parametrize("name", SCRAPED_OFTEN)
+def test_nothing_is_found_in_a_healthy_recording_even_when_one_line_in_twenty_is_lost(name: str) -> None:
+    for seed in range(5):
+        chance = random.Random(seed)
+        kept = [e for e in in_order(events(name)) if chance.random() > 0.05]
+        assert run(kept) == [], seed
+
+
+def _large_cluster() -> list[Event]:
+    """Ten jobs with eight tasks of fifty subtasks on fifty TaskManagers, three checkpoints each, and two losses."""
+    found: list[Event] = []
+    for t in range(50):
+        found.append(log("tm_started", 0, len(found), f"flink-taskmanager-1-{t}", tm=f"flink-taskmanager-1-{t}"))
+        found.append(log("tm_registered", 100, len(found), tm=f"flink-taskmanager-1-{t}"))
+    for j in range(10):
+        job = f"{j:032x}"
+        found.append(log("job_state", 200, len(found), job=job, name=f"orders-{j}", state="RUNNING"))
+        for t in range(50):
+            place = {"tm": f"flink-taskmanager-1-{t}", "host": f"10.0.0.{t}", "attempt": f"{j:032x}_{j:032x}_{t}_0"}
+            task = {"task": f"Source: orders-{j} -> map", "subtask": str(t), "parallelism": "50"}
+            found.append(log("task_deploying", 300, len(found), **task, **place))
+            found.append(metric("records_in", 300, 5.0, len(found), job_id=job, tm_id=place["tm"].replace("-", "_")))
+        for n in range(80):
+            fields = {"checkpoint": str(n), "job": job}
+            found.append(log("checkpoint_triggered", 1_000 + n * 60_000, len(found), **fields, epoch=str(START)))
+            if n < 78:
+                took = {"duration": "1200", "bytes": "1"}
+                found.append(log("checkpoint_completed", 2_000 + n * 60_000, len(found), **fields, **took))
+        found.append(log("checkpoint_expired", 5_300_000, len(found), checkpoint="79", job=job))
+    found.append(log("tm_unreachable", 5_310_000, len(found), tm="flink-taskmanager-1-7"))
+    return in_order(found)
+
+
+def _state_after(stream: list[Event]) -> bytes:
+    store = MemoryStore()
+    index = Index(published=PUBLISHED)
+    for start in range(0, len(stream), 5_000):
+        batch = stream[start : start + 5_000]
+        assert step(index, store, batch, batch[-1].timestamp).defects == []
+    state = store.get("c")
+    assert state is not None
+    return state
+
+
+def test_a_cluster_of_ten_jobs_and_fifty_taskmanagers_is_kept_in_fifty_kilobytes() -> None:
+    assert len(_state_after(_large_cluster())) < 50_000
+
+
+@pytest.mark.parametrize(
+    ("what", "count"), [("job", 10_000), ("tm", 10_000), ("attempt", 100_000), ("source", 100_000), ("task", 100_000)]
+)
+def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count: int) -> None:
+    """Every map is full long before; a hundred thousand jobs would only take longer."""
+
+    def stream(first: int, count: int) -> list[Event]:
+        meanings = {
+            "job": ("job_state", "checkpoint_triggered", "checkpoint_expired"),
+            "tm": ("tm_registered", "tm_unreachable", "tm_closed", "rpc_gated"),
+            "attempt": ("task_state", "checkpoint_acked_late", "checkpoint_abort_noticed"),
+            "source": ("tm_started", "process_version", "checkpoint_triggered"),
+            "task": ("task_deploying", "task_state"),
+        }[what]
+        found: list[Event] = []
+        for n in range(first, first + count):
+            hexed = f"{n:032x}"
+            fields = {
+                "job": hexed if what == "job" else "a" * 32,
+                "tm": f"tm-{n}" if what == "tm" else "tm-1",
+                "attempt": hexed,
+                "task": f"map-{n}" if what == "task" else "map",
+                "checkpoint": str(n),
+                "address": f"tm-{n}:1",
+                "host": "h",
+                "subtask": "1",
+                "state": "RUNNING",
+                "name": f"job-{n}",
+                "reason": "Container exited with a non-zero exit code 1",
+                "version": "1.20.5",
+                "what": "TaskManager",
+                "epoch": str(START + n),
+            }
+            source = f"source-{n}" if what == "source" else "jm"
+            found.append(log(meanings[n % len(meanings)], n, n, source, **fields))
+        return found
+
+    half = len(_state_after(stream(0, count // 3)))
+    whole = len(_state_after(stream(0, count)))
+    assert whole < 1.25 * half + 5_000
+    assert whole < 500_000
+
+
+def _steady(source: str, ahead: int, minutes: int) -> list[Event]:
+    """Checkpoints of a second, one a minute, of a source whose producer's clock is `ahead` ms ahead."""
+    found: list[Event] = []
+    for n in range(minutes):
+        fields = {"checkpoint": str(n), "job": source[0] * 32}
+        epoch = str(START + n * 60_000)
+        found.append(log("checkpoint_triggered", n * 60_000, n, source, 100 + ahead, **fields, epoch=epoch))
+        took = {"duration": "1000", "bytes": "1"}
+        found.append(log("checkpoint_completed", n * 60_000 + 1_000, n, source, 100 + ahead, **fields, **took))
+    return found
+
+
+def test_partitions_that_are_read_ahead_make_nothing_overdue() -> None:
+    """The clock is the stream's; an event that is an hour ahead of it is no reason for anybody's deadline."""
+    good, ahead = _steady("b", 0, 30), _steady("a", 3_600_000, 30)
+    index, store = Index(published=PUBLISHED), MemoryStore()
+    for n in range(30):
+        batch = [*good[2 * n : 2 * n + 2], *ahead[2 * n : 2 * n + 2]]
+        until = max(e.timestamp for e in good[2 * n : 2 * n + 2])
+        assert step(index, store, batch, until).transitions == []
+
+
+def test_a_defect_in_one_cluster_is_told_and_does_not_touch_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = log("checkpoint_triggered", 0, 1, checkpoint="not a number", job="a" * 32, epoch=str(START))
+    good = msgspec.structs.replace(_steady("b", 0, 1)[0], cluster="other")
+    assert isinstance(bad, LogEvent)
+    index, store = Index(published=PUBLISHED), MemoryStore()
+    said = step(index, store, [bad, good], START + 1_000)
+    assert [d.event for d in said.defects] == [bad]
+    assert store.get("c") is None
+    assert store.get("other") is not None
