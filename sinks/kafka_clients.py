@@ -65,10 +65,6 @@ class KafkaClients:
             acks="all",
             allow_auto_create_topics=False,
             max_block_ms=_WRITE_MS,
-            # Twice the same entry does no harm. An idempotent producer of kafka-python 3.0 that had to give up a
-            # batch while the brokers were away writes nothing any more when they are back.
-            enable_idempotence=False,
-            max_in_flight_requests_per_connection=1,
             # A write that was given up must not land later.
             delivery_timeout_ms=_WRITE_MS,
             request_timeout_ms=_WRITE_MS,
