@@ -147,7 +147,7 @@ class CheckpointOverdue(Detector):
             if overdue is not None and known.late is None and now >= overdue[1].at + self.limit(known):
                 number, flight = overdue
                 known.late = Late(number, flight.since, [flight.record])
-                yield self._finding(known, job, now, topology)
+                yield self._finding(known, known.late, job, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first of the oldest checkpoints in flight becomes overdue."""
@@ -226,7 +226,9 @@ class CheckpointOverdue(Detector):
         known.completed = number
         known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
         if known.late is not None and (number >= known.late.checkpoint or again):
-            yield self._closing(known, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}")
+            yield self._closing(
+                known, known.late, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}"
+            )
 
     def _expired(
         self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
@@ -240,14 +242,14 @@ class CheckpointOverdue(Detector):
         records = [*([flight.record] if flight else []), evidence(event, now.time)]
         since = before.since if before else flight.since if flight else now.time
         known.late = Late(number, since, records, (before.expired if before else 0) + 1)
-        yield self._finding(known, job, now.clock, topology)
+        yield self._finding(known, known.late, job, now.clock, topology)
 
     def _job_changed(
         self, state: State, known: JobCheckpoints, job: str, new: str, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         self._reset(known, now.time, restored=known.restored or new in _RUNNING_AGAIN)
         if new in _CLOSING and known.late is not None:
-            yield self._closing(known, job, now, topology, f"the job is {new}")
+            yield self._closing(known, known.late, job, now, topology, f"the job is {new}")
         if new in _OVER:
             del state.jobs[job]
 
@@ -266,15 +268,14 @@ class CheckpointOverdue(Detector):
                 taken = event.time - _GAUGE_LAG_MS
                 known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
 
-    def _closing(self, known: JobCheckpoints, job: str, now: Now, topology: Topology, why: str) -> Finding:
-        finding = self._finding(known, job, now.clock, topology)
+    def _closing(self, known: JobCheckpoints, late: Late, job: str, now: Now, topology: Topology, why: str) -> Finding:
+        finding = self._finding(known, late, job, now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         known.late = None
         return finding
 
-    def _finding(self, known: JobCheckpoints, job: str, now: int, topology: Topology) -> Finding:
-        assert known.late is not None
-        late, name = known.late, topology.job_name(job)
+    def _finding(self, known: JobCheckpoints, late: Late, job: str, now: int, topology: Topology) -> Finding:
+        name = topology.job_name(job)
         learned = len(known.durations) >= self.config.min_history
         usual = (
             f"usually {spoken(quantile(known.durations, 0.5))}"

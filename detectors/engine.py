@@ -83,12 +83,12 @@ class Engine:
     def __init__(self, settings: Any) -> None:
         self.life = settings.incidents
         self.config_hash = settings_hash(settings)
-        self._detectors = [d(getattr(settings, d.kind)) for d in DETECTORS if getattr(settings, d.kind).enabled]
-        self._by_want: dict[str, list[Detector]] = {}
-        for detector in self._detectors:
+        self.detectors = [d(getattr(settings, d.kind)) for d in DETECTORS if getattr(settings, d.kind).enabled]
+        self.by_want: dict[str, list[Detector]] = {}
+        for detector in self.detectors:
             for want in sorted(detector.wants):
-                self._by_want.setdefault(want, []).append(detector)
-        self._decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in self._detectors}
+                self.by_want.setdefault(want, []).append(detector)
+        self.decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in self.detectors}
 
     def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int) -> Step:
         """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes
@@ -131,7 +131,9 @@ class _Fold:
         for event in sorted(events, key=_arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
             self._expire(min(clock, until))
-            state.last_event = max(state.last_event, min(clock, until))
+            # What an event sets off is not dated before it, however the stream was cut.
+            state.clock = min(clock, until)
+            state.last_event = max(state.last_event, state.clock)
             self._take(event, clock)
         self._expire(until)
         state.clock = until
@@ -146,9 +148,9 @@ class _Fold:
         state.topology.update(event, time)
         now = Now(clock, time)
         if isinstance(event, LogEvent):
-            self._offer(self._engine._by_want.get(event.meaning, ()), event, now)
+            self._offer(self._engine.by_want.get(event.meaning, ()), event, now)
         else:
-            wanted = {id(d): d for s in event.samples for d in self._engine._by_want.get(s.name, ())}
+            wanted = {id(d): d for s in event.samples for d in self._engine.by_want.get(s.name, ())}
             self._offer(wanted.values(), event, now)
 
     def _offer(self, detectors: Iterable[Detector], event: Event, now: Now) -> None:
@@ -163,7 +165,7 @@ class _Fold:
         state, engine = self._state, self._engine
         while (now := engine.deadline(state)) is not None and now <= until:
             now = max(now, state.clock)
-            for detector in engine._detectors:
+            for detector in engine.detectors:
                 if state.dues.get(detector.kind, now + 1) <= now:
                     own = self._touch(detector)
                     for finding in detector.expire(own, now, state.topology):
@@ -182,7 +184,7 @@ class _Fold:
         own = self._open.get(detector.kind)
         if own is None:
             raw = self._state.detectors.get(detector.kind)
-            own = self._engine._decoders[detector.kind](raw) if raw is not None else detector.initial()
+            own = self._engine.decoders[detector.kind](raw) if raw is not None else detector.initial()
             self._open[detector.kind] = own
         return own
 
@@ -202,7 +204,7 @@ class _Fold:
             return [], []
         readings: list[Reading] = []
         gone: list[str] = []
-        for detector in self._engine._detectors:
+        for detector in self._engine.detectors:
             if detector.kind in state.unread:
                 new = list(detector.readings(self._touch(detector), now, state.topology))
                 for reading in new:

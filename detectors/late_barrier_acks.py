@@ -168,7 +168,10 @@ class LateBarrierAcks(Detector):
         if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
             return
         known.healthy = 0
-        self._keep(known, number, Expired(now.time, now.clock, [evidence(event, now.time)]))
+        if number == known.open:
+            known.expired[number].time, known.expired[number].at = now.time, now.clock
+        else:
+            self._keep(known, number, Expired(now.time, now.clock, [evidence(event, now.time)]))
         waiting = [
             n
             for n in state.notices
