@@ -55,7 +55,7 @@ class Late(msgspec.Struct, array_like=True):
 class JobCheckpoints(msgspec.Struct, array_like=True):
     """Durations and ages are ms; `timeout` is learned from the last expiry.
 
-    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may begin anew there, and
+    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
     what was written before it is of the past.
     """
 

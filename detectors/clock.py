@@ -32,7 +32,7 @@ def believed(arrivals: Arrivals) -> list[int]:
 
 
 def _contradicted(arrivals: Arrivals) -> set[str]:
-    """The sources of which some record is followed by one that is older by more than SLACK_MS; mostly there are none."""
+    """The sources of which some record is followed by one older by more than SLACK_MS; mostly there are none."""
     found: set[str] = set()
     oldest_after = arrivals[-1][1] if arrivals else 0
     for source, timestamp in reversed(arrivals):

@@ -178,7 +178,7 @@ class _Fold:
 
     def _report(self, finding: Finding) -> None:
         engine = self._engine
-        self._said += life.report(self._state.incidents, finding, self._cluster, engine.life, engine.config_hash)
+        self._said += life.report(self._state.incidents, finding, self._cluster, engine.config_hash)
 
     def _touch(self, detector: Detector) -> Any:
         own = self._open.get(detector.kind)

@@ -145,7 +145,7 @@ class TaskManagerLost(Detector):
         return min((loss.at + self.config.confirm for loss in state.losses.values() if not loss.said), default=None)
 
     def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
-        """A signal to a TaskManager ends that one, or those of its host; to any other process of the cluster, the cluster."""
+        """A signal to a TaskManager ends that one, or those of its host; to any other process, the cluster."""
         tm = topology.tm_of_source.get(event.source)
         if tm is not None:
             return [tm]

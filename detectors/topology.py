@@ -43,7 +43,7 @@ class Subtask(msgspec.Struct, array_like=True):
 
 
 class Intake(msgspec.Struct, array_like=True):
-    """Records read by all subtasks of one job on one TaskManager: the last sum, when, and the rate an hour (-1: unknown)."""
+    """Records read by all subtasks of one job on one TaskManager: last sum, when, and the rate an hour (-1: unknown)."""
 
     sum: int
     time: int
@@ -73,9 +73,19 @@ class Topology(msgspec.Struct, array_like=True):
         job = event.fields.get("job")
         if job is not None and self.job_of_source.get(event.source) != job:
             put(self.job_of_source, event.source, job, _MAX_SOURCES)
-        fold = _FOLDS.get(event.meaning)
-        if fold is not None:
-            fold(self, event, time)
+        match event.meaning:
+            case "task_state":
+                self._task_state(event)
+            case "task_deploying":
+                self._deploying(event)
+            case "job_state" | "job_ended":
+                self._job_state(event, time)
+            case "tm_registered":
+                self._tm_registered(event, time)
+            case "tm_started":
+                self._tm_started(event)
+            case "process_version":
+                self._started(event)
 
     def job_of(self, event: LogEvent) -> str:
         """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
@@ -144,13 +154,13 @@ class Topology(msgspec.Struct, array_like=True):
         elif time - last.time >= 1000:
             tms[tm] = Intake(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
 
-    def _started(self, event: LogEvent, _time: int) -> None:
+    def _started(self, event: LogEvent) -> None:
         self.version = event.fields["version"]
         container = _CONTAINER.search(event.source)
         if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
             put(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
 
-    def _tm_started(self, event: LogEvent, _time: int) -> None:
+    def _tm_started(self, event: LogEvent) -> None:
         put(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
         self._know(event.fields["tm"], event.host)
 
@@ -164,13 +174,13 @@ class Topology(msgspec.Struct, array_like=True):
         name = event.fields.get("name", known.name if known else "")
         put(self.jobs, event.fields["job"], Job(name, event.fields["state"], time), _MAX_JOBS)
 
-    def _deploying(self, event: LogEvent, _time: int) -> None:
+    def _deploying(self, event: LogEvent) -> None:
         tm, host = event.fields.get("tm", ""), event.fields["host"]
         if tm:
             self._know(tm, host)
         task, index = event.fields["task"], int(event.fields["subtask"])
         place = f"{task}|{index}"
-        # Until 1.12 the line names no attempt, but the line before it does: jobs may share names of tasks. Later versions
+        # Until 1.12 the line names no attempt, but the line before does: jobs may share names of tasks. Later versions
         # name the TaskManager wherever it is asked for.
         if "attempt" in event.fields:
             return
@@ -180,7 +190,7 @@ class Topology(msgspec.Struct, array_like=True):
             return
         put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
 
-    def _task_state(self, event: LogEvent, _time: int) -> None:
+    def _task_state(self, event: LogEvent) -> None:
         attempt = event.fields["attempt"]
         if (
             "_" in attempt
@@ -200,14 +210,3 @@ class Topology(msgspec.Struct, array_like=True):
             put(self.tms, tm, TaskManager(host), _MAX_TMS)
         elif host:
             known.host = host
-
-
-_FOLDS = {
-    "process_version": Topology._started,
-    "tm_started": Topology._tm_started,
-    "tm_registered": Topology._tm_registered,
-    "job_state": Topology._job_state,
-    "job_ended": Topology._job_state,
-    "task_deploying": Topology._deploying,
-    "task_state": Topology._task_state,
-}

@@ -2,6 +2,7 @@
 
 import sys
 
+from sinks.secret import SecretError
 from streaming.cli import cli
 from streaming.errors import UserError
 
@@ -10,7 +11,7 @@ def main() -> None:
     """Run the command line; an error that a user can mend is one line or a few, without a traceback."""
     try:
         cli(standalone_mode=True)
-    except UserError as error:
+    except (UserError, SecretError) as error:
         print(f"flinkwatch: {error}", file=sys.stderr)
         sys.exit(1)
 

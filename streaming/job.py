@@ -47,7 +47,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
     )
     if delivery is not None:
         delivery.page.add_readiness_check("query", health.problem)
-        delivery.start()
+        try:
+            delivery.start()
+        except OSError as error:
+            page = settings.sinks.prometheus
+            raise PreflightError(f"sinks.prometheus: cannot listen on {page.address}:{page.port}: {error}") from error
     pulse = Pulse(settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger)
     try:
         spark = start_session(settings.streaming)

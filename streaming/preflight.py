@@ -13,7 +13,8 @@ from kafka.errors import KafkaError
 
 from detectors.settings import CONFIG_KEY, Published, encode_published, publish, read_published
 from sinks.kafka_access import KafkaAccess, client_options
-from sinks.topics import ensure_topics
+from sinks.secret import SecretError
+from sinks.topics import TopicsError, ensure_topics
 from streaming.errors import PreflightError
 from streaming.settings import Settings
 
@@ -28,7 +29,10 @@ def check_topics(settings: Settings) -> dict[str, int]:
     """
     kafka = settings.kafka
     with _brokers(kafka.access) as admin:
-        ensure_topics(admin, kafka.topics, kafka.topics.create)
+        try:
+            ensure_topics(admin, kafka.topics, kafka.topics.create)
+        except TopicsError as error:
+            raise PreflightError(str(error)) from error
         known = set(admin.list_topics())
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:
@@ -59,13 +63,13 @@ def publish_settings(settings: Settings, by: str) -> Published:
     new = publish(settings.detectors, int(time.time() * 1000), by)
     if last is not None and last.hash == new.hash:
         return last
-    with closing(KafkaProducer(**client_options(kafka.access))) as producer:
+    with closing(KafkaProducer(**client_options(kafka.access), allow_auto_create_topics=False)) as producer:
         producer.send(kafka.topics.config, key=CONFIG_KEY, value=encode_published(new)).get(timeout=_WAIT_MS / 1000)
     return new
 
 
 def _last_published(access: KafkaAccess, topic: str) -> Published | None:
-    consumer = KafkaConsumer(**client_options(access), enable_auto_commit=False, consumer_timeout_ms=_WAIT_MS)
+    consumer = KafkaConsumer(**client_options(access), enable_auto_commit=False, allow_auto_create_topics=False)
     with closing(consumer):
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
@@ -91,6 +95,8 @@ def _published(value: bytes) -> Published | None:
 def _brokers(access: KafkaAccess) -> Iterator[Any]:
     try:
         admin = KafkaAdminClient(**client_options(access))
+    except SecretError as error:
+        raise PreflightError(f"kafka.access: {error}") from error
     except KafkaError as error:
         raise PreflightError(
             f"no Kafka broker answers at {access.bootstrap_servers} (kafka.access): {error}"

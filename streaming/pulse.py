@@ -36,11 +36,17 @@ class Pulse:
         if self._thread.is_alive():
             self._thread.join(timeout=2)
 
+    def _producer(self) -> KafkaProducer:
+        # The client would wait up to 30 s between attempts, and the clock with it.
+        return KafkaProducer(
+            **client_options(self._access), reconnect_backoff_max_ms=2_000, allow_auto_create_topics=False
+        )
+
     def _run(self) -> None:
         producer: Any = None
         while not self._stop.wait(self._every):
             try:
-                producer = producer or KafkaProducer(**client_options(self._access), linger_ms=0)
+                producer = producer or self._producer()
                 producer.send(self._topic, value=b"")
             except KafkaError as error:
                 # Without brokers there is nothing to read either: the clock may stand still.

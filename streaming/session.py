@@ -28,6 +28,8 @@ PROPERTIES: dict[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.adaptive.enabled": "false",
+    # Spark's own default, and the two options of the Kafka client that hold a password or a key
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",
     "spark.sql.session.timeZone": "UTC",
     # the classic leak of small-batch queries is the history kept for the UI
     "spark.ui.enabled": "false",

@@ -27,7 +27,8 @@ _ENVIRONMENT = "FLINKWATCH__"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Inputs stay out of errors: somebody may write a password where none belongs.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Kafka(_Section):

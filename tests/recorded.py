@@ -30,7 +30,9 @@ def events(name: str) -> tuple[Event, ...]:
     found: list[Event] = []
     for record in records(name):
         read = READER.read(record)
-        assert not isinstance(read, Rejected), f"{name}: {record.topic}/{record.partition}/{record.offset}: {read.detail}"
+        assert not isinstance(read, Rejected), (
+            f"{name}: {record.topic}/{record.partition}/{record.offset}: {read.detail}"
+        )
         found += read
     return tuple(found)
 

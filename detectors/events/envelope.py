@@ -1,7 +1,7 @@
 """Bytes of a Kafka record → the log text in it and its origin.
 
 Read here: the raw line (origin in headers and key), Filebeat JSON and Fluent Bit's kubernetes JSON. Every envelope
-raises `Unreadable` with a reason from `REASONS` when the bytes are not one.
+raises `UnreadableError` with a reason from `REASONS` when the bytes are not one.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ MAX_LOG_BYTES = 512 * 1024
 MAX_METRIC_BYTES = 16 * 1024 * 1024
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """A record is no envelope that is read: `reason` is one of REASONS, the message says what is wrong."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -71,36 +71,36 @@ _APP_LABELS = (
 
 
 def check(value: bytes | None, limit: int) -> bytes:
-    """The bytes, when they can be text at all; else raises Unreadable."""
+    """The bytes, when they can be text at all; else raises UnreadableError."""
     if not value or value.isspace():
-        raise Unreadable("empty", "the record has no value")
+        raise UnreadableError("empty", "the record has no value")
     if len(value) > limit:
-        raise Unreadable("too_large", f"{len(value)} bytes; at most {limit} are read")
+        raise UnreadableError("too_large", f"{len(value)} bytes; at most {limit} are read")
     if b"\x00" in value:
-        raise Unreadable("nul_byte", f"a NUL byte at {value.index(0)}")
+        raise UnreadableError("nul_byte", f"a NUL byte at {value.index(0)}")
     return value
 
 
 def decode_text(value: bytes) -> str:
-    """UTF-8 text; raises Unreadable naming the first bad byte."""
+    """UTF-8 text; raises UnreadableError naming the first bad byte."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Unreadable("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
 
 
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
-    """`decode(value)`, with every way in which JSON can be wrong turned into Unreadable."""
+    """`decode(value)`, with every way in which JSON can be wrong turned into UnreadableError."""
     try:
         return decode(value)
     except msgspec.ValidationError as error:
-        raise Unreadable("wrong_shape", f"not {what}: {error}") from None
+        raise UnreadableError("wrong_shape", f"not {what}: {error}") from None
     except msgspec.DecodeError as error:
-        raise Unreadable("not_json", str(error)) from None
+        raise UnreadableError("not_json", str(error)) from None
     except RecursionError:
-        raise Unreadable("too_deep", "the JSON is nested too deeply") from None
+        raise UnreadableError("too_deep", "the JSON is nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise Unreadable("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
 
 
 def origin_of(record: Record, header: str) -> Origin:
@@ -119,7 +119,7 @@ def origin_of(record: Record, header: str) -> Origin:
 
 
 def open_log(record: Record, header: str) -> tuple[str, Origin]:
-    """(text of one or more physical lines, origin) of a log record; raises Unreadable."""
+    """(text of one or more physical lines, origin) of a log record; raises UnreadableError."""
     value = check(record.value, MAX_LOG_BYTES)
     origin = origin_of(record, header)
     if value.lstrip()[:1] not in (b"{", b"["):
@@ -130,7 +130,7 @@ def open_log(record: Record, header: str) -> tuple[str, Origin]:
         return shipped.message, origin
     if isinstance(shipped.log, str):
         return shipped.log, origin
-    raise Unreadable("wrong_shape", 'neither "message" (Filebeat) nor "log" (Fluent Bit) holds a line')
+    raise UnreadableError("wrong_shape", 'neither "message" (Filebeat) nor "log" (Fluent Bit) holds a line')
 
 
 def _fill(origin: Origin, shipped: _Shipped) -> None:

@@ -79,10 +79,8 @@ def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
     Both shapes of its Prometheus input are read: `metric_version = 1` (the metric is the name, the value a field) and 2
     (the name is "prometheus", the metric a field). Raises msgspec.MsgspecError (a ValueError) when it is neither.
     """
-    if b'"metrics"' in value[:64]:
-        metrics = _decode_batch(value).metrics
-    else:
-        metrics = [_decode_metric(value)]
+    batch = b'"metrics"' in value[:64]
+    metrics = _decode_batch(value).metrics if batch else [_decode_metric(value)]
     samples: list[Sample] = []
     for metric in metrics:
         for name, number in _fields(metric):

@@ -5,7 +5,7 @@ interest gives no events, which is not a rejection.
 """
 
 from detectors.events import envelope, layout, metrics, vocabulary
-from detectors.events.envelope import Unreadable
+from detectors.events.envelope import UnreadableError
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import Identity, Origin
 
@@ -28,16 +28,16 @@ class Reader:
         """The events of a record in the order of its lines; never raises for what a record holds."""
         try:
             return self._metrics(record) if record.topic in self._metric_topics else self._logs(record)
-        except Unreadable as error:
+        except UnreadableError as error:
             return Rejected(error.reason, str(error), record)
 
     def _logs(self, record: Record) -> list[Event]:
         text, origin = envelope.open_log(record, self._identity.header)
         events: list[Event] = []
         local_time = -1
-        for line in text.splitlines():
+        for whole_line in text.splitlines():
             # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
-            line = line[:_MAX_LINE]
+            line = whole_line[:_MAX_LINE]
             head = layout.split(line)
             if head is None:
                 found = vocabulary.match_anywhere(line)
@@ -101,7 +101,7 @@ def _read_page(text: str) -> list[Sample]:
     try:
         return metrics.read_prometheus(text)
     except ValueError as error:
-        raise Unreadable("not_prometheus", str(error)) from None
+        raise UnreadableError("not_prometheus", str(error)) from None
 
 
 def gate(topic_is_metrics: bool) -> tuple[str, ...]:

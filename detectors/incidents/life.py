@@ -63,9 +63,9 @@ class Incident(msgspec.Struct):
         return self.stale and last_event > self.said_at
 
 
-def report(incidents: list[Incident], finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
+def report(incidents: list[Incident], finding: Finding, cluster: str, config: str) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
-    incident = _home(incidents, finding, life)
+    incident = _home(incidents, finding)
     if finding.closed_at is not None:
         if incident is None or incident.resolved_at is not None:
             return []
@@ -76,7 +76,7 @@ def report(incidents: list[Incident], finding: Finding, cluster: str, life: Life
         incident = Incident(_identify(cluster, finding), finding.at, [finding])
         incidents.append(incident)
         return [_say(incident, "opened", finding.at, cluster, config, "")]
-    return _joined(incident, finding, cluster, life, config)
+    return _joined(incident, finding, cluster, config)
 
 
 def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
@@ -121,7 +121,7 @@ def tick(
     return said
 
 
-def _home(incidents: list[Incident], finding: Finding, life: Life) -> Incident | None:
+def _home(incidents: list[Incident], finding: Finding) -> Incident | None:
     for incident in incidents:
         if any(f.kind == finding.kind and f.subject == finding.subject for f in incident.findings):
             return incident
@@ -132,7 +132,7 @@ def _home(incidents: list[Incident], finding: Finding, life: Life) -> Incident |
     return None
 
 
-def _joined(incident: Incident, finding: Finding, cluster: str, life: Life, config: str) -> list[Transition]:
+def _joined(incident: Incident, finding: Finding, cluster: str, config: str) -> list[Transition]:
     before = (incident.cause, incident.severity)
     again = incident.closed_at is not None or incident.stale
     known = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
