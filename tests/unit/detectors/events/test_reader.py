@@ -1,0 +1,171 @@
+"""Records become events or a reason; nothing a record holds is an error."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.events.envelope import REASONS
+from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import MAX_NAME, Reader, gate
+from detectors.events.zones import Zones
+from tests.recorded import NAMES, READER, records
+
+LINE = "2026-11-21 02:13:00,000 INFO  org.apache.flink.X [] - Checkpoint 6 expired before completing."
+PAGE = 'flink_jobmanager_job_numberOfInProgressCheckpoints{job_id="a",tm_id="t"} %s\n'
+HOUR = 3_600_000
+
+
+def record(value: bytes | None, topic: str = "flink.logs", **more: object) -> Record:
+    fields: dict[str, object] = {"partition": 0, "offset": 0, "timestamp": 1_795_227_180_000, "key": None, **more}
+    return Record(topic=topic, value=value, **fields)  # type: ignore[arg-type]
+
+
+def one(value: bytes, topic: str = "flink.logs", reader: Reader = READER, **more: object) -> LogEvent | MetricEvent:
+    read = reader.read(record(value, topic, **more))
+    assert isinstance(read, list), read
+    (event,) = read
+    return event
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gate_lets_every_record_through_that_has_an_event(name: str) -> None:
+    for given_record in records(name):
+        read = READER.read(given_record)
+        assert isinstance(read, list)
+        if read:
+            literals = gate(given_record.topic == "flink.metrics")
+            assert any(literal.encode() in (given_record.value or b"") for literal in literals)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "empty"),
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"x" * 5_000_000, "too_large"),
+        (LINE.encode() + b"\xff", "invalid_utf8"),
+        ("检查点".encode("gbk"), "invalid_utf8"),
+        (b"a\x00b", "nul_byte"),
+        (b'{"message": "x', "not_json"),
+        (b'{"message": 5}', "wrong_shape"),
+        (b"[1, 2]", "wrong_shape"),
+        (b'{"other": "x"}', "wrong_shape"),
+        (b'{"message": "\\ud800"}', "not_json"),
+        (b'{"kubernetes": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "wrong_shape"),
+        (b'{"fields": {"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}}", "too_deep"),
+    ],
+)
+def test_a_log_record_that_cannot_be_read_says_why(value: bytes | None, reason: str) -> None:
+    read = READER.read(record(value))
+    assert isinstance(read, Rejected)
+    assert read.reason == reason
+    assert reason in REASONS
+
+
+@pytest.mark.parametrize("topic", ["flink.logs", "flink.metrics"])
+@settings(max_examples=300, deadline=None)
+@given(value=st.one_of(st.binary(), st.text().map(str.encode), st.binary().map(lambda b: b'{"message":"' + b + b'"}')))
+def test_no_bytes_are_an_error(topic: str, value: bytes) -> None:
+    read = READER.read(record(value, topic))
+    assert isinstance(read, list) or read.reason in REASONS
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["message", "log", "fields", "host", "kubernetes", "metrics", "name", "tags", "timestamp"]
+                ),
+                inner,
+            )
+        ),
+    )
+)
+def test_no_json_is_an_error(document: object) -> None:
+    value = json.dumps(document).encode()
+    for topic in ("flink.logs", "flink.metrics"):
+        read = READER.read(record(value, topic))
+        assert isinstance(read, list) or read.reason in REASONS
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_a_sample_that_is_no_number_is_left_out(value: str) -> None:
+    assert READER.read(record((PAGE % value).encode(), "flink.metrics")) == []
+    assert one((PAGE % "3").encode(), "flink.metrics").samples[0].value == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("timestamp", [-1, -(2**63), 2**63 - 1, 0])
+@pytest.mark.parametrize("line", [LINE, "java.lang.Exception: Heartbeat of TaskManager with id t timed out."])
+def test_any_kafka_timestamp_gives_a_time(timestamp: int, line: str) -> None:
+    event = one(line.encode(), timestamp=timestamp)
+    assert isinstance(event, LogEvent)
+    assert isinstance(Zones().event_time(event), int)
+
+
+def test_names_of_any_length_are_cut() -> None:
+    document = {"message": f"x{LINE}"[1:], "fields": {"cluster": "c" * 100_000}, "host": {"name": "h" * 100_000}}
+    event = one(json.dumps(document).encode())
+    assert (len(event.cluster), len(event.source), len(event.host)) == (MAX_NAME, MAX_NAME, MAX_NAME)
+
+
+KUBERNETES = {"pod_name": "p", "namespace_name": "ns", "labels": {"app": "orders"}, "container_name": "main"}
+FULL = {
+    "log": LINE,
+    "fields": {"cluster": "by-field"},
+    "kubernetes": KUBERNETES,
+    "host": "container_e1_1543309871234_0057_01_000004",
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "cluster"),
+    [
+        (("header", "field", "kubernetes", "yarn", "key", "default"), "by-header"),
+        (("field", "header"), "by-field"),
+        (("kubernetes", "field"), "ns/orders"),
+        (("yarn", "field"), "application_1543309871234_0057"),
+        (("key",), "by-key"),
+        (("default", "key"), "mine"),
+        ((), "mine"),
+    ],
+)
+def test_the_first_rule_that_applies_gives_the_cluster(rules: tuple[str, ...], cluster: str) -> None:
+    reader = Reader(Identity.model_validate({"cluster": rules, "default": "mine"}), frozenset())
+    more = {"key": b"by-key/source", "headers": (("cluster", b"by-header"),)}
+    assert one(json.dumps(FULL).encode(), reader=reader, **more).cluster == cluster
+
+
+def _line(local: int, timestamp: int, source: str = "jm", epoch: int | None = None) -> LogEvent:
+    fields = {} if epoch is None else {"epoch": str(epoch)}
+    meaning = "checkpoint_expired" if epoch is None else "checkpoint_triggered"
+    return LogEvent(meaning, "c", source, source, timestamp, local, "t", 0, 0, fields, "")
+
+
+@pytest.mark.parametrize("zone", [0, 8 * HOUR, -7 * HOUR, int(5.5 * HOUR), int(5.75 * HOUR)])
+def test_the_zone_of_a_source_comes_from_its_trigger_line_else_from_kafka(zone: int) -> None:
+    now = 1_795_227_180_000
+    by_kafka = Zones()
+    assert by_kafka.event_time(_line(now + zone, now + 3_000)) == now
+    by_trigger = Zones()
+    assert by_trigger.event_time(_line(now + zone, now + 5 * HOUR, epoch=now - 20)) == now
+    assert by_trigger.event_time(_line(now + zone + 60_000, now + 9 * HOUR)) == now + 60_000
+
+
+def test_a_shipper_that_lags_for_hours_does_not_move_a_zone_that_was_seen_before() -> None:
+    now, zones = 1_795_227_180_000, Zones()
+    assert zones.event_time(_line(now + HOUR, now + 1_000)) == now
+    assert zones.event_time(_line(now + HOUR + 60_000, now + 4 * HOUR)) == now + 60_000
+
+
+def test_an_epoch_that_no_zone_explains_teaches_nothing() -> None:
+    now, zones = 1_795_227_180_000, Zones()
+    assert zones.event_time(_line(now, now + 1_000, epoch=999_999_999_999_999_999)) == now
+    assert zones.learned == {}

@@ -1,0 +1,95 @@
+"""What Flink's lines mean: real lines of Flink 1.4 to 2.3, and lines that only look like them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detectors.events import layout, vocabulary
+
+LINES: list[dict[str, Any]] = [
+    json.loads(line) for line in Path(__file__).with_name("lines.jsonl").read_text(encoding="utf-8").splitlines()
+]
+JOB = "e04f0bd47405a7a169914793d27ced1f"
+
+# Wordings of which no real line is at hand, as the release jars print them.
+PRINTED = [
+    ("checkpoint_declined", f"Decline checkpoint 7 by task {JOB} of job {JOB} at tm-1:1-a @ tm-1 (dataPort=1).", "7"),
+    (
+        "checkpoint_acked_late",
+        f"Received late message for now expired checkpoint attempt 7 from task {JOB} of job {JOB} at t @ h.",
+        "7",
+    ),
+    ("checkpoint_failed", f"Discarding checkpoint 7 of job {JOB}.", "7"),
+    ("checkpoint_expired", "Checkpoint 7 expired before completing.", "7"),
+]
+
+
+@pytest.mark.parametrize("real", LINES, ids=lambda r: f"{r['flink']}-{r['meaning']}")
+def test_a_real_line_has_its_meaning_and_fields_in_every_layout(real: dict[str, Any]) -> None:
+    line = real["line"]
+    head = layout.split(line)
+    message = line if head is None else head[1]
+    assert vocabulary.match(message) == (real["meaning"], real["fields"])
+    if head is None:
+        return
+    logback = f"2026-11-21 00:38:32,889 [flink-akka.actor.default-dispatcher-3] INFO  o.a.f.r.X  - {message}"
+    eaten = f"2026-11-21 00:38:32,889 INFO org.apache.flink.X - {message}"
+    colour = f"\x1b[32m2026-11-21 00:38:32,889 INFO  org.apache.flink.X [] - {message}\x1b[0m"
+    for other in (logback, eaten, colour, line + "\r"):
+        split = layout.split(other)
+        assert split is not None
+        assert vocabulary.match(split[1].rstrip("\r")) == (real["meaning"], real["fields"])
+
+
+@pytest.mark.parametrize(("meaning", "message", "checkpoint"), PRINTED)
+def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str, checkpoint: str) -> None:
+    found = vocabulary.match(message)
+    assert found is not None
+    assert (found[0], found[1]["checkpoint"]) == (meaning, checkpoint)
+
+
+def test_every_real_line_holds_a_literal_of_the_gate_also_inside_json() -> None:
+    for real in LINES:
+        escaped = json.dumps({"message": real["line"]})
+        assert any(literal in escaped for literal in vocabulary.GATE), real["line"]
+
+
+@pytest.mark.parametrize("wording", vocabulary.WORDINGS, ids=lambda w: w.anchor)
+def test_an_anchor_looks_the_same_inside_json(wording: vocabulary.Wording) -> None:
+    assert json.dumps(wording.anchor) == f'"{wording.anchor}"'
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "Checkpoint 6 completed before expiring.",
+        f"Checkpoint storage of job {JOB} expired before completing.",
+        "I read that Checkpoint 6 expired before completing.",
+        "Triggering checkpoint because of a savepoint",
+        f"Triggering savepoint for job {JOB}.",
+        f"Completed checkpoint 6 for job {JOB} (bytes unknown)",
+        "The heartbeat of JobManager with id 5c8a timed out.",
+        "The heartbeat of ResourceManager with id 5c8a timed out.",
+        "Starting the SlotManager.",
+        "Starting RPC endpoint for org.apache.flink.runtime.taskexecutor.TaskExecutor",
+        f"Application SingleJobApplication(orders) ({JOB}) switched from state CREATED to RUNNING.",
+        "Checkpoint " + "9" * 5_000 + " expired before completing.",
+        "Deploying tasks to the cluster",
+    ],
+)
+def test_a_near_miss_means_nothing(message: str) -> None:
+    assert vocabulary.match(message) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["\tat java.lang.Thread.run(Thread.java:748)", "2026-11-21 nonsense", "", "{", "INFO x - y"]
+)
+def test_a_line_without_a_head_has_no_time(line: str) -> None:
+    assert layout.split(line) is None
+
+
+def test_a_time_that_does_not_exist_is_no_time_but_the_message_is_read() -> None:
+    assert layout.split("2026-02-31 25:61:61,000 INFO  x - hello") == (-1, "hello")
