@@ -84,6 +84,8 @@ class CheckpointOverdue(Detector):
             "job_restored",
             "job_state",
             "job_ended",
+            "cluster_ending",
+            "checkpoints_in_progress",
         ]
     )
 

@@ -15,7 +15,7 @@ Arrivals = Sequence[tuple[str, int]]
 def believed(arrivals: Arrivals) -> list[int]:
     """The stream's clock at each record of (source, Kafka timestamp in ms), in order of arrival; never runs back.
 
-    A source is not believed when at least half of the other sources lag behind it by more than SLACK_MS with most of
+    A source is not believed when more than half of the other sources lag behind it by more than SLACK_MS with most of
     their records.
 
     >>> believed([("a", 1_000), ("ahead", 3_601_000), ("a", 2_000), ("ahead", 3_602_000)])
@@ -43,7 +43,7 @@ def _contradicted(arrivals: Arrivals) -> set[str]:
 
 
 def _ahead(suspect: str, arrivals: Arrivals) -> bool:
-    """Whether at least half of the sources heard after this one's first record lag behind it."""
+    """Whether more than half of the sources heard after this one's first record lag behind it."""
     peak: int | None = None
     balance: dict[str, int] = {}
     for source, timestamp in arrivals:
@@ -52,4 +52,4 @@ def _ahead(suspect: str, arrivals: Arrivals) -> bool:
         elif peak is not None:
             balance[source] = balance.get(source, 0) + (1 if timestamp < peak - SLACK_MS else -1)
     lagging = sum(1 for b in balance.values() if b > 0)
-    return lagging > 0 and 2 * lagging >= len(balance)
+    return 2 * lagging > len(balance)
