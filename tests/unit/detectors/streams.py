@@ -1,6 +1,7 @@
 """Streams of events for the laws: slices of scenarios, and made-up ones that no Flink would write."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -33,12 +34,12 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 def run(events: Sequence[Event], cuts: Iterable[int] = (), until: int | None = None) -> list[Transition]:
-    """The transitions when the stream is cut before the events at `cuts`; the clock is the greatest timestamp so far."""
+    """The transitions of a stream cut before the events at `cuts`; the clock is the greatest timestamp so far."""
     index, store = bucket.Index(published=PUBLISHED), MemoryStore()
     edges = sorted({0, len(events), *(c % (len(events) + 1) for c in cuts)})
     said: list[Transition] = []
     clock = 0
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         batch = events[start:end]
         clock = max(clock, *(e.timestamp for e in batch))
         said += _checked(bucket.step(index, store, batch, clock))
@@ -74,7 +75,7 @@ def metric(name: str, at: int, value: float, offset: int = 0, **labels: str) -> 
 def _fields(draw: Any, meaning: str, at: int) -> dict[str, str]:
     job, tm = draw(st.sampled_from(JOBS)), draw(st.sampled_from(TMS))
     number = str(draw(st.integers(1, 6)))
-    fields = {
+    return {
         "checkpoint": number,
         "job": job,
         "attempt": draw(st.sampled_from(("1" * 32, "2" * 32, "3" * 32, "4" * 32))),
@@ -96,7 +97,6 @@ def _fields(draw: Any, meaning: str, at: int) -> dict[str, str]:
         "what": "TaskManager",
         "status": "SUCCEEDED",
     }
-    return fields
 
 
 @st.composite
