@@ -43,7 +43,7 @@ class Subtask(msgspec.Struct, array_like=True):
 
 
 class Intake(msgspec.Struct, array_like=True):
-    """Records read by all subtasks of one job on one TaskManager: last sum, when, and the rate an hour (-1: unknown)."""
+    """Records read by all subtasks of one job on one TaskManager: last sum, when, and rate an hour (-1: unknown)."""
 
     sum: int
     time: int
