@@ -189,7 +189,8 @@ class TaskManagerLost(Detector):
         tm = event.fields.get("tm")
         if tm is None:
             return
-        state.hints.setdefault(tm, now.time)
+        if tm not in state.hints:
+            put(state.hints, tm, now.time, _MAX_TMS)
         if tm in state.losses:
             self._add(state.losses[tm], evidence(event, now.time))
 
@@ -256,9 +257,7 @@ class TaskManagerLost(Detector):
             summary=f"TaskManager {tm}{where} is lost: {loss.why}",
             confidence="sure",
             evidence=list(loss.records),
-            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it "
-            f"ended: the last lines of "
-            "its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager takes "
-            "its place the job restarts "
-            "from the last completed checkpoint, and waits if slots are missing.",
+            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it ended: the "
+            "last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager takes its "
+            "place the job restarts from the last completed checkpoint, and waits if slots are missing.",
         )
