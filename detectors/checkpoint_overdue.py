@@ -302,6 +302,6 @@ class CheckpointOverdue(Detector):
             confidence="sure" if late.expired else "fair" if learned else "learning",
             evidence=list(late.records),
             forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
-            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at backpressure "
-            "and at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
+            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
+            "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
         )

@@ -333,11 +333,11 @@ class LateBarrierAcks(Detector):
             return (
                 f"Barriers could not overtake the data queued before {place}: look for key skew or one slow operator "
                 "there (busyTimeMsPerSecond, inputQueueLength, records in per subtask) and for other load on the host. "
-                "For now: restart or move the job off it, or raise the checkpoint timeout; for good: spread the keys, or "
-                "unaligned checkpoints."
+                "For now: restart or move the job off it, or raise the checkpoint timeout; for good: spread the keys, "
+                "or unaligned checkpoints."
             )
         return (
-            f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the checkpoint "
-            "storage (latency, throttling), at the host's network and disk, and at the state size; incremental "
+            f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
+            "checkpoint storage (latency, throttling), at the host's network and disk, and at the state size; incremental "
             "checkpoints help."
         )

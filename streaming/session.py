@@ -42,6 +42,14 @@ PROPERTIES: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
 
+# Spark's own choice asks Hadoop for links, and Hadoop without its native library starts `readlink` for each answer: some
+# twenty processes a batch. Measured on an idle job: a commit of state 190 ms with it, 2 ms without.
+_LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
 
 def start_session(settings: Streaming) -> SparkSession:
     """The session of the job. Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run."""
@@ -57,6 +65,13 @@ def start_session(settings: Streaming) -> SparkSession:
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
         .config("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
     )
-    for name, value in {**PROPERTIES, **settings.spark}.items():
+    for name, value in _properties(settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _properties(settings: Streaming) -> dict[str, str]:
+    # Renaming over a file that is there is sure on a local disk only.
+    scheme = settings.checkpoint.partition(":")[0] if ":" in settings.checkpoint else ""
+    local = scheme == "file" or (not scheme and settings.master.startswith("local"))
+    return {**PROPERTIES, **(_LOCAL_CHECKPOINT if local else {}), **settings.spark}
