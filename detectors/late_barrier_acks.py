@@ -338,6 +338,6 @@ class LateBarrierAcks(Detector):
             )
         return (
             f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
-            "checkpoint storage (latency, throttling), at the host's network and disk, and at the state size; incremental "
-            "checkpoints help."
+            "checkpoint storage (latency, throttling), at the host's network and disk, and at the state "
+            "size; incremental checkpoints help."
         )
