@@ -37,6 +37,9 @@ def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, 
         .option("startingOffsets", json.dumps(starting_offsets))
         .option("maxOffsetsPerTrigger", settings.streaming.max_offsets_per_trigger)
         .option("includeHeaders", "true")
+        # Each task asks for the ends of its partition on a connection whose next fetch the broker is still holding back
+        # for want of records: by default for 500 ms of every batch. Tasks only read what is there, so none need wait.
+        .option("kafka.fetch.max.wait.ms", "10")
         .option("failOnDataLoss", "false")
         .load()
     )
