@@ -24,6 +24,9 @@ class Store(Protocol):
     def put(self, cluster: str, state: bytes) -> None:
         """Keep the bytes."""
 
+    def remove(self, cluster: str) -> None:
+        """Forget the cluster."""
+
 
 class Index(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning."""
@@ -90,13 +93,14 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Sai
             index.dues.pop(cluster, None)
             said.defects.extend(Defect(event, f"{type(error).__name__}: {error}") for event in own)
             continue
-        store.put(cluster, encoded)
-        due = engine.due(state)
-        if due is None:
-            index.dues.pop(cluster, None)
-        else:
-            index.dues[cluster] = due
         said.transitions.extend(result.transitions)
+        if engine.over(state, until):
+            store.remove(cluster)
+            index.dues.pop(cluster, None)
+            said.gone.extend(key for keys in state.readings.values() for key in keys)
+            continue
+        store.put(cluster, encoded)
+        index.dues[cluster] = engine.due(state)
         said.readings.extend(result.readings)
         said.gone.extend(result.gone)
     index.clock = until

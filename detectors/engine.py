@@ -96,11 +96,16 @@ class Engine:
         """
         return _Fold(self, cluster, state).run(events, until)
 
-    def due(self, state: ClusterState) -> int | None:
+    def due(self, state: ClusterState) -> int:
         """The clock time at which the next step is needed although no event may have come."""
         deadline = self.deadline(state)
         flush = state.readings_at + _READINGS_EVERY_MS if state.unread else None
-        return min((t for t in (deadline, flush) if t is not None), default=None)
+        end = state.last_event + self.life.forget_after
+        return min(t for t in (deadline, flush, end) if t is not None)
+
+    def over(self, state: ClusterState, clock: int) -> bool:
+        """Whether nothing has come of the cluster for so long that it is to be forgotten."""
+        return bool(clock >= state.last_event + self.life.forget_after)
 
     def deadline(self, state: ClusterState) -> int | None:
         """The next clock time at which a detector or an incident has something to say."""

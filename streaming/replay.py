@@ -91,6 +91,10 @@ class MemoryStore:
         """Keep the bytes."""
         self._states[cluster] = state
 
+    def remove(self, cluster: str) -> None:
+        """Forget the cluster."""
+        self._states.pop(cluster, None)
+
 
 def _source(record: Record, read: list[Event] | Rejected) -> str:
     if isinstance(read, list) and read:

@@ -80,6 +80,9 @@ class _SparkStore:
     def put(self, cluster: str, state: bytes) -> None:
         self._clusters.updateValue((cluster,), (state,))
 
+    def remove(self, cluster: str) -> None:
+        self._clusters.removeKey((cluster,))
+
 
 def _configure(index: bucket.Index, packed: list[Packed]) -> None:
     """A configuration takes force at the start of a batch, before any event of it."""

@@ -39,7 +39,12 @@ class Life(BaseModel):
     )
     update_every: Duration = Field(
         60_000,
-        description="Smallest time between two updates that change neither cause, severity nor the set of findings.",
+        description="Smallest time between two updates that change neither cause, severity nor the kinds of findings.",
+    )
+    forget_after: Duration = Field(
+        604_800_000,
+        description="A cluster without any event for this long is forgotten, with its readings: every YARN application "
+        "and every preview deployment is a cluster of its own.",
     )
 
 

@@ -82,7 +82,7 @@ class _Demo:
 
     def run(self, recording: Path, speed: float, keep: bool) -> int:
         """The exit status."""
-        begun = time.monotonic()
+        begun = time.time()
         with (
             self._console.status("starting a Kafka broker and a Slack stand-in") as status,
             Stack(self._called) as stack,

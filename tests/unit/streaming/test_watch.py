@@ -102,3 +102,14 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
     rest = feed(tester, packed_of("late-barrier-acks", slice(half + 40, None)))
     numbers = [decode_transition(v).seq for v in said(first + rest, "incidents") if v is not None]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_cluster_that_is_no_more_is_forgotten_with_its_readings(tester: TwsTester) -> None:
+    """After a week without any event; otherwise every YARN application would stay for ever."""
+    rows = feed(tester, packed_of("late-barrier-acks", slice(None)))
+    clock = max(e.timestamp for e in events("late-barrier-acks"))
+    rows += feed(tester, Packed(clocks={"pulse/0": clock + 10_000}, wall=FAR))
+    known = {row.key for row in rows if row.topic == "readings" and b"cluster=" in row.key and row.value is not None}
+    later = feed(tester, Packed(clocks={"pulse/0": clock + 8 * 86_400_000}, wall=FAR))
+    assert known
+    assert known <= {row.key for row in later if row.topic == "readings" and row.value is None}
