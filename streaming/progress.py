@@ -16,18 +16,18 @@ EVERY = 15.0
 
 
 @contextlib.contextmanager
-def progress(title: str) -> Iterator[Progress]:
-    """Shows a step from start to end, with the time it took."""
+def progress(title: str, note: str = "") -> Iterator[Progress]:
+    """Shows a step from start to end, with the time it took; the note is for those who begin to wait."""
     started = time.monotonic()
-    with _live(title) if sys.stdout.isatty() else _plain(title) as show:
+    with _live(title, note) if sys.stdout.isatty() else _plain(title, note) as show:
         yield show
     print(f"  ✓ {title}, {time.monotonic() - started:.1f} s", flush=True)
 
 
 @contextlib.contextmanager
-def _plain(title: str) -> Iterator[Progress]:
+def _plain(title: str, note: str) -> Iterator[Progress]:
     started = said = time.monotonic()
-    print(f"  … {title}", flush=True)
+    print(f"  … {title}{note and f' ({note})'}", flush=True)
 
     def show(detail: str) -> None:
         nonlocal said
@@ -40,16 +40,21 @@ def _plain(title: str) -> Iterator[Progress]:
 
 
 @contextlib.contextmanager
-def _live(title: str) -> Iterator[Progress]:
+def _live(title: str, note: str) -> Iterator[Progress]:
     try:
         from rich.console import Console  # noqa: PLC0415
         from rich.markup import escape  # noqa: PLC0415
     except ImportError:
-        with _plain(title) as show:
+        with _plain(title, note) as show:
             yield show
         return
     started = time.monotonic()
-    with Console().status(title) as status:
-        yield lambda detail: status.update(
-            f"{title} [dim]{time.monotonic() - started:.0f} s  {escape(detail[:90])}[/dim]"
-        )
+    console = Console()
+    room = max(0, console.width - len(title) - 12)
+    with console.status(title) as status:
+
+        def show(detail: str) -> None:
+            status.update(f"{title} [dim]{time.monotonic() - started:.0f} s  {escape(detail[:room])}[/dim]")
+
+        show(note)
+        yield show

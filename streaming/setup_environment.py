@@ -53,6 +53,7 @@ class Step:
     title: str
     done: Callable[[], bool]
     make: Callable[[Progress], None]
+    note: str = ""
 
 
 def packages_done() -> bool:
@@ -138,9 +139,7 @@ def record_jars(show: Progress) -> None:
 
 PYTHON_STEPS = (
     Step(
-        "Python packages: 800 MB to download where none is cached, more than half of it pyspark",
-        packages_done,
-        make_packages,
+        "Python packages", packages_done, make_packages, "800 MB to download where none is cached, most of it pyspark"
     ),
     Step("flinkwatch itself", project_done, make_project),
 )
@@ -181,7 +180,7 @@ def main(arguments: list[str]) -> int:
 def _make(steps: tuple[Step, ...]) -> None:
     for step in steps:
         if not step.done():
-            with progress(step.title) as show:
+            with progress(step.title, step.note) as show:
                 step.make(show)
 
 
@@ -204,9 +203,13 @@ def _retrieved(show: Progress) -> Iterator[Path]:
     ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"), None)
     if ivy is None:
         raise SetupError(f"Ivy is not in {VENV}/…/pyspark/jars: remove {VENV} and run bin/setup again.")
+    for left in WORK.glob("jars-*"):
+        shutil.rmtree(left, ignore_errors=True)
     home, cache = find_java(), _ivy_cache()
     arguments = ["-ivy", str(IVY), "-confs", "spark", "broker", "-types", "jar", "bundle", "-cache", str(cache)]
     if settings := os.environ.get("FLINKWATCH_IVY_SETTINGS"):
+        if not Path(settings).is_file():
+            raise SetupError(f"FLINKWATCH_IVY_SETTINGS: there is no file {settings}.")
         arguments += ["-settings", str(Path(settings).resolve())]
     with tempfile.TemporaryDirectory(dir=WORK, prefix="jars-") as temporary, (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
