@@ -8,6 +8,8 @@ its cause in one line.
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -34,44 +36,7 @@ _DRAIN_S = 30.0
 _START_ATTEMPTS = 3
 
 
-def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
-    """Run until `stop`. Raises JobError, or PreflightError before anything has started."""
-    partitions = check_topics(settings)
-    published = publish_settings(settings, by)
-    log.info("configuration in force", hash=published.hash, published_by=published.by)
-    health = Health(settings.streaming.trigger)
-    delivery = (
-        Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks.slack, settings.sinks.prometheus)
-        if deliver
-        else None
-    )
-    if delivery is not None:
-        delivery.page.add_readiness_check("query", health.problem)
-        try:
-            delivery.start()
-        except OSError as error:
-            page = settings.sinks.prometheus
-            raise PreflightError(f"sinks.prometheus: cannot listen on {page.address}:{page.port}: {error}") from error
-    pulse = Pulse(settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger)
-    try:
-        spark = start_session(settings.streaming)
-        try:
-            _check_layout(spark, settings)
-            query = _start(spark, settings, starting_offsets(settings, partitions))
-            if settings.streaming.pulse:
-                pulse.start()
-            log.info(
-                "watching",
-                topics=[*settings.kafka.logs, *settings.kafka.metrics],
-                checkpoint=settings.streaming.checkpoint,
-            )
-            _follow(query, health, stop)
-        finally:
-            _quietly(spark.stop)
-    finally:
-        pulse.stop()
-        if delivery is not None:
-            delivery.stop()
+Offsets = dict[str, dict[str, int]]
 
 
 class Health:
@@ -95,7 +60,54 @@ class Health:
         return f"the last batch finished {age:.0f} s ago" if age > self._patience else None
 
 
-def _start(spark: SparkSession, settings: Settings, offsets: dict[str, dict[str, int]]) -> StreamingQuery:
+def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
+    """Run until `stop`. Raises PreflightError when it cannot start, JobError when it has failed."""
+    health = Health(settings.streaming.trigger)
+    with ExitStack() as exits:
+        spark, offsets = _prepare(settings, by, exits)
+        if deliver:
+            _deliver(settings, health, exits)
+        pulse = Pulse(settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger)
+        exits.callback(pulse.stop)
+        query = _start(spark, settings, offsets)
+        if settings.streaming.pulse:
+            pulse.start()
+        topics = [*settings.kafka.logs, *settings.kafka.metrics]
+        log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
+        _follow(query, health, stop)
+
+
+def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSession, Offsets]:
+    """The session, and where to begin reading. The brokers are asked while the JVM starts: both take seconds."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="preflight") as aside:
+        preflight = aside.submit(_preflight, settings, by)
+        spark = start_session(settings.streaming)
+        exits.callback(_quietly, spark.stop)
+        offsets = preflight.result()
+    _check_layout(spark, settings)
+    return spark, offsets
+
+
+def _preflight(settings: Settings, by: str) -> Offsets:
+    partitions = check_topics(settings)
+    published = publish_settings(settings, by)
+    log.info("configuration in force", hash=published.hash, published_by=published.by)
+    return starting_offsets(settings, partitions)
+
+
+def _deliver(settings: Settings, health: Health, exits: ExitStack) -> None:
+    sinks = settings.sinks
+    delivery = Delivery(settings.kafka.access, settings.kafka.topics, sinks.slack, sinks.prometheus)
+    delivery.page.add_readiness_check("query", health.problem)
+    try:
+        delivery.start()
+    except OSError as error:
+        place = f"{sinks.prometheus.address}:{sinks.prometheus.port}"
+        raise PreflightError(f"sinks.prometheus: cannot listen on {place}: {error}") from error
+    exits.callback(delivery.stop)
+
+
+def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> StreamingQuery:
     """The first Python worker has 10 s to start, hard-coded in Spark: a busy machine needs more than one try."""
     for attempt in range(1, _START_ATTEMPTS + 1):
         try:
