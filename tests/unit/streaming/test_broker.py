@@ -65,6 +65,16 @@ def read(broker: Broker) -> list[bytes]:
     return values
 
 
+def in_the_foreground(scratch: Path) -> "subprocess.Popen[str]":
+    """The broker's own command; what it leaves behind when it is killed is the test's."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "streaming.embedded.broker"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )
+
+
 def test_a_crash_keeps_the_address_and_every_acknowledged_record(broker: Broker) -> None:
     written(broker, b"before the crash")
     address, pid = broker.bootstrap, broker.pid
@@ -127,8 +137,8 @@ def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
     assert broker._process is None or broker._process.poll() is not None
 
 
-def test_kill_9_of_the_parent_takes_the_broker_along() -> None:
-    parent = subprocess.Popen([sys.executable, "-m", "streaming.embedded.broker"], stdout=subprocess.PIPE, text=True)
+def test_kill_9_of_the_parent_takes_the_broker_along(tmp_path: Path) -> None:
+    parent = in_the_foreground(tmp_path)
     assert parent.stdout is not None
     line = parent.stdout.readline()
     pid = int(line.split("process ")[1].split(".")[0])
@@ -138,8 +148,8 @@ def test_kill_9_of_the_parent_takes_the_broker_along() -> None:
     assert within(10, lambda: gone(pid))
 
 
-def test_in_the_foreground_it_stops_in_order_when_told_to() -> None:
-    parent = subprocess.Popen([sys.executable, "-m", "streaming.embedded.broker"], stdout=subprocess.PIPE, text=True)
+def test_in_the_foreground_it_stops_in_order_when_told_to(tmp_path: Path) -> None:
+    parent = in_the_foreground(tmp_path)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline().split("process ")[1].split(".")[0])
     parent.send_signal(signal.SIGTERM)
