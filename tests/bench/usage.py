@@ -1,0 +1,116 @@
+"""CPU time and memory of a tree of processes over time, from /proc."""
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_EVERY_S = 0.1
+
+
+class Sample(NamedTuple):
+    """Wall time (epoch s), and CPU seconds used so far by all processes ever seen."""
+
+    at: float
+    cpu_s: float
+
+
+class Process(NamedTuple):
+    """One process at one moment; `cpu_s` since its beginning, `rss` in bytes."""
+
+    pid: int
+    parent: int
+    name: str
+    cpu_s: float
+    rss: int
+
+
+class Usage:
+    """Watches the process `root` and all its descendants, without the trees of `without`, inside a `with` block.
+
+    Resident memory is summed over the processes, so pages that forked workers share count more than once.
+    """
+
+    def __init__(self, root: int, without: tuple[int, ...] = ()) -> None:
+        self._root = root
+        self._without = without
+        self._cpu: dict[int, float] = {}
+        self._samples: list[Sample] = []
+        self._peak: list[tuple[str, int]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._take()
+
+    def cpu_s(self, begin: float, end: float) -> float:
+        """CPU seconds used between two wall times (epoch s)."""
+        return self._at(end) - self._at(begin)
+
+    def peak_rss(self) -> int:
+        """Greatest sum of resident memory, bytes."""
+        return sum(size for _, size in self._peak)
+
+    def peak(self) -> list[tuple[str, int]]:
+        """(program, resident bytes) of each process at that moment, greatest first."""
+        return sorted(self._peak, key=lambda entry: -entry[1])
+
+    def _at(self, moment: float) -> float:
+        return self._samples[min(bisect_left(self._samples, moment, key=lambda s: s.at), len(self._samples) - 1)].cpu_s
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            self._take()
+
+    def _take(self) -> None:
+        tree = _tree(self._root, self._without)
+        self._cpu |= {p.pid: p.cpu_s for p in tree}
+        self._samples.append(Sample(time.time(), sum(self._cpu.values())))
+        # A child that shares its parent's memory, until it becomes another program, is not counted again.
+        resident = {p.pid: p.rss for p in tree}
+        memory = [(p.name, p.rss) for p in tree if resident.get(p.parent) != p.rss]
+        if sum(size for _, size in memory) > self.peak_rss():
+            self._peak = memory
+
+
+def _tree(root: int, without: tuple[int, ...]) -> list[Process]:
+    found = {p.pid: p for p in _processes()}
+    children: dict[int, list[int]] = {}
+    for process in found.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    waiting, tree = [root], []
+    while waiting:
+        pid = waiting.pop()
+        if pid in found and pid not in without:
+            tree.append(found[pid])
+            waiting += children.get(pid, ())
+    return tree
+
+
+def _processes() -> Iterator[Process]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            # The name stands in parentheses, and may hold blanks and parentheses itself.
+            name, _, rest = text.partition("(")[2].rpartition(")")
+            fields = rest.split()
+            cpu_s = (int(fields[11]) + int(fields[12])) / _TICK
+            yield Process(int(entry.name), int(fields[1]), name, cpu_s, int(fields[21]) * _PAGE)
