@@ -27,6 +27,7 @@ from detectors.topology import Topology
 STATE_VERSION = 1
 _AHEAD_MS = 60_000
 _READINGS_EVERY_MS = 5_000
+_NEVER = 1 << 62
 
 
 class StateVersionError(Exception):
@@ -128,6 +129,8 @@ class _Fold:
         self._state = state
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
+        # No detector's deadline lies before this. Asking for the next one at every event cost a seventh of a step.
+        self._quiet_until = 0
 
     def run(self, events: Iterable[Event], until: int) -> Step:
         state = self._state
@@ -168,6 +171,8 @@ class _Fold:
     def _expire(self, until: int) -> None:
         """Meet every deadline up to `until` at its own time, in order."""
         state, engine = self._state, self._engine
+        if until < self._quiet_until and not state.incidents:
+            return
         while (now := engine.deadline(state)) is not None and now <= until:
             now = max(now, state.clock)
             for detector in engine.detectors:
@@ -180,6 +185,7 @@ class _Fold:
                 state.incidents, now, state.last_event, self._cluster, engine.life, engine.config_hash
             )
             state.clock = now
+        self._quiet_until = min(state.dues.values(), default=_NEVER)
 
     def _report(self, finding: Finding) -> None:
         engine = self._engine
@@ -199,7 +205,9 @@ class _Fold:
             self._state.dues.pop(detector.kind, None)
         else:
             # A deadline that was just met and is still wanted must lie ahead, or time would stand still.
-            self._state.dues[detector.kind] = due if after is None else max(due, after + 1)
+            due = due if after is None else max(due, after + 1)
+            self._state.dues[detector.kind] = due
+            self._quiet_until = min(self._quiet_until, due)
 
     def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
         """Readings of the detectors touched since the last ones, every few seconds, and the keys that are gone."""

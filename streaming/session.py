@@ -42,8 +42,8 @@ PROPERTIES: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
 
-# Spark's own choice asks Hadoop for links, and Hadoop without its native library starts `readlink` for each answer: some
-# twenty processes a batch. Measured on an idle job: a commit of state 190 ms with it, 2 ms without.
+# Spark's own choice asks Hadoop for links, and Hadoop without its native library starts `readlink` for each answer:
+# some twenty processes a batch. Measured on an idle job: a commit of state 190 ms with it, 2 ms without.
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

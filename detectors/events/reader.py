@@ -52,8 +52,11 @@ class Reader:
     def _log_event(
         self, record: Record, origin: Origin, local_time: int, found: tuple[str, dict[str, str]], message: str
     ) -> LogEvent:
+        meaning, fields = found
+        if len(message) > MAX_NAME:
+            fields = {name: value[:MAX_NAME] for name, value in fields.items()}
         return LogEvent(
-            meaning=found[0],
+            meaning=meaning,
             cluster=origin.cluster(self._identity)[:MAX_NAME],
             source=origin.source()[:MAX_NAME],
             host=origin.host[:MAX_NAME],
@@ -62,7 +65,7 @@ class Reader:
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
-            fields={name: value[:MAX_NAME] for name, value in found[1].items()},
+            fields=fields,
             text=message[:MAX_TEXT].rstrip(),
         )
 

@@ -8,7 +8,6 @@ Sources: the log calls in the Flink release jars 1.4.2 to 2.3.0; `since` and `un
 """
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
@@ -189,15 +188,13 @@ def _first_word(pattern: str) -> str:
     return word[0] if word else ""
 
 
-_BY_FIRST_WORD: dict[str, list[tuple[Wording, re.Pattern[str]]]] = {}
-for _entry in _AT_START:
-    _BY_FIRST_WORD.setdefault(_first_word(_entry[0].pattern), []).append(_entry)
-_NO_FIRST_WORD = _BY_FIRST_WORD.pop("")
+_Candidates = tuple[tuple[Wording, re.Pattern[str]], ...]
 
-
-def _candidates(message: str) -> Iterator[tuple[Wording, re.Pattern[str]]]:
-    yield from _BY_FIRST_WORD.get(message[: message.find(" ")], ())
-    yield from _NO_FIRST_WORD
+_NO_FIRST_WORD: _Candidates = tuple(e for e in _AT_START if not _first_word(e[0].pattern))
+_BY_FIRST_WORD: dict[str, _Candidates] = {
+    word: (*(e for e in _AT_START if _first_word(e[0].pattern) == word), *_NO_FIRST_WORD)
+    for word in {_first_word(w.pattern) for w, _ in _AT_START} - {""}
+}
 
 
 def match(message: str) -> tuple[str, dict[str, str]] | None:
@@ -206,10 +203,10 @@ def match(message: str) -> tuple[str, dict[str, str]] | None:
     >>> match("Checkpoint 6 of job e04f0bd47405a7a169914793d27ced1f expired before completing.")
     ('checkpoint_expired', {'checkpoint': '6', 'job': 'e04f0bd47405a7a169914793d27ced1f'})
     """
-    for wording, pattern in _candidates(message):
-        found = pattern.match(message)
-        if found:
-            return wording.meaning, {k: v for k, v in found.groupdict().items() if v is not None}
+    for wording, pattern in _BY_FIRST_WORD.get(message[: message.find(" ")], _NO_FIRST_WORD):
+        # Looking for the anchor first costs a tenth of a pattern that fails.
+        if wording.anchor in message and (found := pattern.match(message)):
+            return wording.meaning, _fields(found)
     return match_anywhere(message)
 
 
@@ -219,5 +216,11 @@ def match_anywhere(text: str) -> tuple[str, dict[str, str]] | None:
         if wording.anchor in text:
             found = pattern.search(text)
             if found:
-                return wording.meaning, {k: v for k, v in found.groupdict().items() if v is not None}
+                return wording.meaning, _fields(found)
     return None
+
+
+def _fields(found: re.Match[str]) -> dict[str, str]:
+    """The groups that took part; most often all of them do."""
+    fields = found.groupdict()
+    return {k: v for k, v in fields.items() if v is not None} if None in fields.values() else fields
