@@ -129,7 +129,7 @@ class _Fold:
         self._state = state
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
-        # No detector's deadline lies before this. Asking for the next one at every event cost a seventh of a step.
+        # No detector's deadline lies before this. Asking for the next one at every event took 7 % of a step.
         self._quiet_until = 0
 
     def run(self, events: Iterable[Event], until: int) -> Step:
