@@ -53,13 +53,14 @@ class Late(msgspec.Struct, array_like=True):
 
 
 class JobCheckpoints(msgspec.Struct, array_like=True):
-    """Durations and ages are ms; `timeout` is learned from the last expiry.
+    """Durations and ages are ms; `high` is the usual high of the durations, `timeout` is learned from the last expiry.
 
     `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
     what was written before it is of the past.
     """
 
     durations: list[int] = []
+    high: int = 0
     in_flight: dict[int, Flight] = {}
     completed: int = -1
     last_duration: int = -1
@@ -160,7 +161,7 @@ class CheckpointOverdue(Detector):
         """Age in ms at which a checkpoint of this job is overdue."""
         if len(known.durations) < self.config.min_history:
             return self.config.learning_limit
-        return max(self.config.at_least, round(self.config.factor * quantile(known.durations, 0.95)))
+        return max(self.config.at_least, round(self.config.factor * known.high))
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
@@ -222,6 +223,7 @@ class CheckpointOverdue(Detector):
         again = known.restored
         if number in known.in_flight and not known.restored:
             known.durations = [*known.durations, duration][-_MAX_HISTORY:]
+            known.high = round(quantile(known.durations, 0.95))
         if number in known.in_flight:
             known.restored = False
             known.last_duration = duration

@@ -138,10 +138,11 @@ class _Fold:
         until = max(until, state.clock)
         for event in sorted(events, key=_arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
-            self._expire(min(clock, until))
+            now = min(clock, until)
+            if now >= self._quiet_until or state.incidents:
+                self._expire(now)
             # What an event sets off is not dated before it, however the stream was cut.
-            state.clock = min(clock, until)
-            state.last_event = max(state.last_event, state.clock)
+            state.clock = state.last_event = now
             self._take(event, clock)
         self._expire(until)
         state.clock = until
@@ -171,8 +172,6 @@ class _Fold:
     def _expire(self, until: int) -> None:
         """Meet every deadline up to `until` at its own time, in order."""
         state, engine = self._state, self._engine
-        if until < self._quiet_until and not state.incidents:
-            return
         while (now := engine.deadline(state)) is not None and now <= until:
             now = max(now, state.clock)
             for detector in engine.detectors:

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
 from detectors.incidents.incident import Reading
+from streaming.collector import collector_resting
 from streaming.rows import DeadLetter, Packed, decode_packed
 
 _encode_json = msgspec.json.Encoder().encode
@@ -40,6 +41,13 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
         """One batch of one bucket."""
+        with collector_resting():
+            yield from self._step(key[0], rows)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _step(self, number: int, rows: Iterator[Row]) -> Iterator[Row]:
         packed = [decode_packed(row.packed) for row in rows]
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
@@ -54,7 +62,7 @@ class BucketProcessor(StatefulProcessor):
         index.records += sum(p.records for p in packed)
         for transition in said.transitions:
             yield Row(topic=self._topics.incidents, key=transition.incident.encode(), value=_encode_json(transition))
-        readings = said.readings + _counters(index, key[0], bool(letters))
+        readings = said.readings + _counters(index, number, bool(letters))
         for reading in readings:
             yield Row(topic=self._topics.readings, key=reading.key().encode(), value=_encode_json(reading))
         for gone in said.gone:
@@ -62,9 +70,6 @@ class BucketProcessor(StatefulProcessor):
         after = bucket.encode_index(index)
         if after != before:
             self._index.update((after,))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class _SparkStore:

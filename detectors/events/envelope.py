@@ -60,6 +60,7 @@ class _Shipped(msgspec.Struct, frozen=True):
     kubernetes: _Kubernetes | None = None
 
 
+_NOWHERE = Origin()
 _decode = msgspec.json.Decoder(_Shipped).decode
 _APP_LABELS = (
     "app",
@@ -105,16 +106,14 @@ def decode_json(decode: Any, value: bytes, what: str) -> Any:
 
 def origin_of(record: Record, header: str) -> Origin:
     """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
-    origin = Origin()
-    if record.key:
-        origin.key = record.key.decode(errors="replace")
+    origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
     for name, raw in record.headers:
         if name == header:
-            origin.header = raw.decode(errors="replace")
+            origin = origin._replace(header=raw.decode(errors="replace"))
         elif name == "host":
-            origin.host = raw.decode(errors="replace")
+            origin = origin._replace(host=raw.decode(errors="replace"))
         elif name == "file":
-            origin.file = raw.decode(errors="replace")
+            origin = origin._replace(file=raw.decode(errors="replace"))
     return origin
 
 
@@ -125,26 +124,28 @@ def open_log(record: Record, header: str) -> tuple[str, Origin]:
     if value.lstrip()[:1] not in (b"{", b"["):
         return decode_text(value), origin
     shipped: _Shipped = decode_json(_decode, value, "a Filebeat or Fluent Bit document")
-    _fill(origin, shipped)
-    if shipped.message is not None:
-        return shipped.message, origin
-    if isinstance(shipped.log, str):
-        return shipped.log, origin
-    raise UnreadableError("wrong_shape", 'neither "message" (Filebeat) nor "log" (Fluent Bit) holds a line')
+    text = shipped.message if shipped.message is not None else shipped.log
+    if not isinstance(text, str):
+        raise UnreadableError("wrong_shape", 'neither "message" (Filebeat) nor "log" (Fluent Bit) holds a line')
+    return text, _shipped_from(origin, shipped)
 
 
-def _fill(origin: Origin, shipped: _Shipped) -> None:
-    if isinstance(shipped.log, _LogMeta):
-        origin.file = shipped.log.file.path
-    host = shipped.host if isinstance(shipped.host, str) else shipped.host.name
-    cluster = shipped.fields.get("cluster")
-    if isinstance(cluster, str):
-        origin.field = cluster
-    pod = shipped.kubernetes
-    if pod is not None:
-        origin.pod = pod.pod_name or pod.pod.name
-        origin.namespace = pod.namespace_name or pod.namespace
-        origin.container = pod.container_name or pod.container.name
-        origin.app = next((v for k in _APP_LABELS if isinstance(v := pod.labels.get(k), str)), "")
-        host = host or pod.host
-    origin.host = host or origin.host
+def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
+    """The origin as the document tells it, over what headers and key say."""
+    log, host, pod, cluster = shipped.log, shipped.host, shipped.kubernetes, shipped.fields.get("cluster")
+    host = host if isinstance(host, str) else host.name
+    file = log.file.path if isinstance(log, _LogMeta) else known.file
+    field = cluster if isinstance(cluster, str) else ""
+    if pod is None:
+        return Origin(known.header, known.key, field, file=file, host=host or known.host)
+    return Origin(
+        header=known.header,
+        key=known.key,
+        field=field,
+        namespace=pod.namespace_name or pod.namespace,
+        app=next((v for k in _APP_LABELS if isinstance(v := pod.labels.get(k), str)), ""),
+        pod=pod.pod_name or pod.pod.name,
+        container=pod.container_name or pod.container.name,
+        file=file,
+        host=host or pod.host or known.host,
+    )

@@ -5,12 +5,14 @@ same for logs and metrics, so that both meet in one cluster.
 """
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Rule = Literal["header", "field", "kubernetes", "yarn", "key", "default"]
 
+MAX_NAME = 300
+_MAX_ORIGINS = 4096
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 
 
@@ -31,14 +33,18 @@ class Identity(BaseModel):
     default: str = Field("default", description="Cluster of a record to which no other rule applies.")
 
 
-class Origin:
+class Origin(NamedTuple):
     """What a record says of where it comes from; the empty string where it says nothing."""
 
-    __slots__ = ("app", "container", "field", "file", "header", "host", "key", "namespace", "pod")
-
-    def __init__(self) -> None:
-        self.header = self.field = self.namespace = self.app = self.pod = ""
-        self.container = self.file = self.host = self.key = ""
+    header: str = ""
+    key: str = ""
+    field: str = ""
+    namespace: str = ""
+    app: str = ""
+    pod: str = ""
+    container: str = ""
+    file: str = ""
+    host: str = ""
 
     def cluster(self, identity: Identity) -> str:
         """The cluster, by the first rule that applies."""
@@ -68,3 +74,30 @@ class Origin:
         """The process that wrote it: one file or container of one pod or host, without the cluster."""
         place = self.pod or self.host or self.key
         return f"{place}:{self.container or self.file}" if self.container or self.file else place
+
+
+class Place(NamedTuple):
+    """Where a record belongs, each name cut to MAX_NAME."""
+
+    cluster: str
+    source: str
+    host: str
+
+
+class Places:
+    """The places of origins. Lines share origins by the thousand: cached."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._known: dict[Origin, Place] = {}
+
+    def of(self, origin: Origin) -> Place:
+        """The place of an origin."""
+        place = self._known.get(origin)
+        if place is None:
+            if len(self._known) >= _MAX_ORIGINS:
+                self._known.clear()
+            cluster, source = origin.cluster(self._identity), origin.source()
+            place = Place(cluster[:MAX_NAME], source[:MAX_NAME], origin.host[:MAX_NAME])
+            self._known[origin] = place
+        return place

@@ -7,10 +7,9 @@ interest gives no events, which is not a rejection.
 from detectors.events import envelope, layout, metrics, vocabulary
 from detectors.events.envelope import UnreadableError
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
-from detectors.events.identity import Identity, Origin
+from detectors.events.identity import MAX_NAME, Identity, Place, Places
 
 MAX_TEXT = 500
-MAX_NAME = 300
 _MAX_LINE = 16 * 1024
 
 
@@ -21,7 +20,8 @@ class Reader:
     """
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
-        self._identity = identity
+        self._header = identity.header
+        self._places = Places(identity)
         self._metric_topics = metric_topics
 
     def read(self, record: Record) -> list[Event] | Rejected:
@@ -32,7 +32,7 @@ class Reader:
             return Rejected(error.reason, str(error), record)
 
     def _logs(self, record: Record) -> list[Event]:
-        text, origin = envelope.open_log(record, self._identity.header)
+        text, origin = envelope.open_log(record, self._header)
         events: list[Event] = []
         local_time = -1
         for whole_line in text.splitlines():
@@ -46,58 +46,59 @@ class Reader:
                 local_time, message = head
                 found = vocabulary.match(message)
             if found is not None:
-                events.append(self._log_event(record, origin, local_time, found, message))
+                events.append(_log_event(record, self._places.of(origin), local_time, found, message))
         return events
-
-    def _log_event(
-        self, record: Record, origin: Origin, local_time: int, found: tuple[str, dict[str, str]], message: str
-    ) -> LogEvent:
-        meaning, fields = found
-        if len(message) > MAX_NAME:
-            fields = {name: value[:MAX_NAME] for name, value in fields.items()}
-        return LogEvent(
-            meaning=meaning,
-            cluster=origin.cluster(self._identity)[:MAX_NAME],
-            source=origin.source()[:MAX_NAME],
-            host=origin.host[:MAX_NAME],
-            timestamp=record.timestamp,
-            local_time=local_time,
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            fields=fields,
-            text=message[:MAX_TEXT].rstrip(),
-        )
 
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
-        origin = envelope.origin_of(record, self._identity.header)
+        origin = envelope.origin_of(record, self._header)
         time = 0
         samples: list[Sample]
         if value.lstrip()[:1] in (b"{", b"["):
             samples, tags, time = envelope.decode_json(metrics.read_telegraf, value, "Telegraf JSON")
-            origin.field = tags.get("cluster", "")
-            origin.host = tags.get("host", "") or origin.host
+            origin = origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
         else:
             samples = _read_page(envelope.decode_text(value))
         if not samples:
             return []
         if not origin.host:
-            origin.host = samples[0].labels.get("host", "")
-        return [self._metric_event(record, origin, time, samples)]
+            origin = origin._replace(host=samples[0].labels.get("host", ""))
+        return [_metric_event(record, self._places.of(origin), time, samples)]
 
-    def _metric_event(self, record: Record, origin: Origin, time: int, samples: list[Sample]) -> MetricEvent:
-        return MetricEvent(
-            cluster=origin.cluster(self._identity)[:MAX_NAME],
-            source=origin.source()[:MAX_NAME],
-            host=origin.host[:MAX_NAME],
-            timestamp=record.timestamp,
-            time=time or record.timestamp,
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            samples=samples,
-        )
+
+def _log_event(
+    record: Record, place: Place, local_time: int, found: tuple[str, dict[str, str]], message: str
+) -> LogEvent:
+    meaning, fields = found
+    if len(message) > MAX_NAME:
+        fields = {name: value[:MAX_NAME] for name, value in fields.items()}
+    return LogEvent(
+        meaning,
+        place.cluster,
+        place.source,
+        place.host,
+        record.timestamp,
+        local_time,
+        record.topic,
+        record.partition,
+        record.offset,
+        fields,
+        message[:MAX_TEXT].rstrip(),
+    )
+
+
+def _metric_event(record: Record, place: Place, time: int, samples: list[Sample]) -> MetricEvent:
+    return MetricEvent(
+        cluster=place.cluster,
+        source=place.source,
+        host=place.host,
+        timestamp=record.timestamp,
+        time=time or record.timestamp,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        samples=samples,
+    )
 
 
 def _read_page(text: str) -> list[Sample]:

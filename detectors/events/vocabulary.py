@@ -15,7 +15,7 @@ import msgspec
 _N = r"\d{1,18}"
 _JOB = r"(?P<job>[0-9a-f]{32})"
 _ATTEMPT = r"(?P<attempt>[0-9a-f]{32}(?:_[0-9a-f]{32}_\d+_\d+)?)"
-_TASK = rf"(?P<task>.+) \((?P<subtask>{_N})/(?P<parallelism>{_N})\)(?:#\d+)?"
+_TASK = rf"(?P<task>.+?) \((?P<subtask>{_N})/(?P<parallelism>{_N})\)(?:#\d+)?"
 _AT = r"(?P<tm>\S+) @ (?P<host>\S+)"
 
 

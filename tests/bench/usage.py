@@ -1,6 +1,8 @@
 """CPU time and memory of a tree of processes over time, from /proc."""
 
+import itertools
 import os
+import re
 import threading
 import time
 from bisect import bisect_left
@@ -12,6 +14,8 @@ from typing import NamedTuple, Self
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EVERY_S = 0.1
+# Adding up a process's pages takes milliseconds.
+_PSS_EVERY = 10
 
 
 class Sample(NamedTuple):
@@ -34,7 +38,8 @@ class Process(NamedTuple):
 class Usage:
     """Watches the process `root` and all its descendants, without the trees of `without`, inside a `with` block.
 
-    Resident memory is summed over the processes, so pages that forked workers share count more than once.
+    Resident memory is summed over the processes, so a page that several of them share counts more than once; `peak_pss`
+    counts it once.
     """
 
     def __init__(self, root: int, without: tuple[int, ...] = ()) -> None:
@@ -43,6 +48,7 @@ class Usage:
         self._cpu: dict[int, float] = {}
         self._samples: list[Sample] = []
         self._peak: list[tuple[str, int]] = []
+        self._peak_pss = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
 
@@ -66,6 +72,10 @@ class Usage:
         """Greatest sum of resident memory, bytes."""
         return sum(size for _, size in self._peak)
 
+    def peak_pss(self) -> int:
+        """Greatest sum of resident memory of samples a second apart, each shared page counted once, bytes."""
+        return self._peak_pss
+
     def peak(self) -> list[tuple[str, int]]:
         """(program, resident bytes) of each process at that moment, greatest first."""
         return sorted(self._peak, key=lambda entry: -entry[1])
@@ -74,10 +84,14 @@ class Usage:
         return self._samples[min(bisect_left(self._samples, moment, key=lambda s: s.at), len(self._samples) - 1)].cpu_s
 
     def _run(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            self._take()
+        for number in itertools.count(1):
+            if self._ended.wait(_EVERY_S):
+                return
+            tree = self._take()
+            if number % _PSS_EVERY == 0:
+                self._peak_pss = max(self._peak_pss, sum(_pss(p.pid) for p in tree))
 
-    def _take(self) -> None:
+    def _take(self) -> list[Process]:
         tree = _tree(self._root, self._without)
         self._cpu |= {p.pid: p.cpu_s for p in tree}
         self._samples.append(Sample(time.time(), sum(self._cpu.values())))
@@ -86,6 +100,7 @@ class Usage:
         memory = [(p.name, p.rss) for p in tree if resident.get(p.parent) != p.rss]
         if sum(size for _, size in memory) > self.peak_rss():
             self._peak = memory
+        return tree
 
 
 def _tree(root: int, without: tuple[int, ...]) -> list[Process]:
@@ -100,6 +115,16 @@ def _tree(root: int, without: tuple[int, ...]) -> list[Process]:
             tree.append(found[pid])
             waiting += children.get(pid, ())
     return tree
+
+
+def _pss(pid: int) -> int:
+    """Resident bytes of a process, each page divided by how many share it; 0 when it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 def _processes() -> Iterator[Process]:
