@@ -22,6 +22,7 @@ from detectors.incidents import life
 from detectors.incidents.incident import Finding, Reading, Transition
 from detectors.incidents.life import Incident
 from detectors.settings import settings_hash
+from detectors.throwables import FAILURE, Throwables
 from detectors.topology import Topology
 
 STATE_VERSION = 1
@@ -42,6 +43,7 @@ class ClusterState(msgspec.Struct):
     last_event: int = 0
     zones: Zones = msgspec.field(default_factory=Zones)
     topology: Topology = msgspec.field(default_factory=Topology)
+    throwables: Throwables = msgspec.field(default_factory=Throwables)
     detectors: dict[str, msgspec.Raw] = {}
     dues: dict[str, int] = {}
     incidents: list[Incident] = []
@@ -158,6 +160,9 @@ class _Fold:
         now = Now(clock, time)
         if isinstance(event, LogEvent):
             self._offer(self._engine.by_want.get(event.meaning, ()), event, now)
+            failure = state.throwables.join(event)
+            if failure is not None:
+                self._offer(self._engine.by_want.get(FAILURE, ()), failure, now)
         else:
             wanted = {id(d): d for s in event.samples for d in self._engine.by_want.get(s.name, ())}
             self._offer(wanted.values(), event, now)

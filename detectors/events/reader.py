@@ -4,7 +4,7 @@
 interest gives no events, which is not a rejection.
 """
 
-from detectors.events import envelope, layout, metrics, vocabulary
+from detectors.events import envelope, layout, metrics, throwable, vocabulary
 from detectors.events.envelope import UnreadableError
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import MAX_NAME, Identity, Place, Places
@@ -33,20 +33,32 @@ class Reader:
 
     def _logs(self, record: Record) -> list[Event]:
         text, origin = envelope.open_log(record, self._header)
+        place = self._places.of(origin)
         events: list[Event] = []
         local_time = -1
+        # A stack belongs to the line before it; in a record of its own it belongs to what the source wrote before.
+        orphan = False
         for whole_line in text.splitlines():
             # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
             line = whole_line[:_MAX_LINE]
             head = layout.split(line)
-            if head is None:
-                found = vocabulary.match_anywhere(line)
-                message = line
-            else:
+            if head is not None:
                 local_time, message = head
                 found = vocabulary.match(message)
-            if found is not None:
-                events.append(_log_event(record, self._places.of(origin), local_time, found, message))
+                orphan = found is None
+                if found is not None:
+                    cause = found[1].pop("cause", "")
+                    events.append(_log_event(record, place, local_time, found, message))
+                    if (thrown := throwable.read(cause)) is not None:
+                        events.append(_log_event(record, place, local_time, thrown, cause))
+                continue
+            if (found := vocabulary.match_anywhere(line)) is not None:
+                events.append(_log_event(record, place, local_time, found, line))
+            if (thrown := throwable.read(line)) is not None:
+                if orphan:
+                    thrown[1]["orphan"] = "yes"
+                    orphan = False
+                events.append(_log_event(record, place, local_time, thrown, line))
         return events
 
     def _metrics(self, record: Record) -> list[Event]:

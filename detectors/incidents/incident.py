@@ -38,12 +38,13 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """The numbers behind a finding, for a chart: at most 64 points of (time, value)."""
+    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them."""
 
     name: str
     unit: str
     points: list[tuple[int, float]]
     threshold: float | None = None
+    fit: list[tuple[int, float]] = []
 
 
 class Finding(msgspec.Struct, kw_only=True):

@@ -26,12 +26,51 @@ class Link(msgspec.Struct, frozen=True):
     within: int
 
 
+def _chain(causes: str, effects: str, relation: Relation, minutes: int) -> tuple[Link, ...]:
+    return tuple(Link(c, e, relation, minutes * _MINUTE) for c in causes.split() for e in effects.split())
+
+
+_OUT_OF_MEMORY = "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion"
+_CHECKPOINTS = "checkpoint_overdue checkpoint_failing checkpoint_duration_creep"
+
 LINKS: tuple[Link, ...] = (
-    Link("late_barrier_acks", "checkpoint_overdue", "job", 60 * _MINUTE),
-    Link("taskmanager_lost", "checkpoint_overdue", "cluster", 15 * _MINUTE),
-    Link("taskmanager_lost", "late_barrier_acks", "tm", 15 * _MINUTE),
+    # Data in the way of barriers: slow input, late acknowledgements, expiry, restarts
+    *_chain("backpressure", f"late_barrier_acks {_CHECKPOINTS}", "job", 60),
+    *_chain("late_barrier_acks", f"{_CHECKPOINTS} restart_loop", "job", 60),
+    *_chain("checkpoint_duration_creep", "checkpoint_overdue checkpoint_failing", "job", 24 * 60),
+    *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
+    *_chain("checkpoint_failing", "restart_loop", "job", 60),
+    # Memory
+    *_chain("zero_input_leak", "heap_exhaustion memory_limit_kill", "tm", 14 * 24 * 60),
+    *_chain("zero_input_leak", "taskmanager_lost", "tm", 14 * 24 * 60),
+    *_chain("heap_exhaustion", "taskmanager_lost silence", "tm", 60),
+    *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 60),
+    *_chain("memory_limit_kill direct_memory_exhaustion metaspace_exhaustion", "taskmanager_lost silence", "tm", 15),
+    *_chain(
+        "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15
+    ),
+    # Nodes and the JobManager
+    *_chain("node_lost", "taskmanager_lost jobmanager_lost silence", "host", 15),
+    *_chain(
+        "ha_connection_lost", f"jobmanager_lost taskmanager_lost silence restart_loop {_CHECKPOINTS}", "cluster", 15
+    ),
+    *_chain(
+        "jobmanager_lost", f"taskmanager_lost silence restart_loop slots_unavailable {_CHECKPOINTS}", "cluster", 15
+    ),
+    # TaskManagers and slots
+    *_chain("taskmanager_lost", "late_barrier_acks silence", "tm", 15),
+    *_chain("taskmanager_lost", f"slots_unavailable restart_loop {_CHECKPOINTS}", "cluster", 15),
     # Several TaskManagers lost together are one event, whatever took them down.
-    Link("taskmanager_lost", "taskmanager_lost", "cluster", 2 * _MINUTE),
+    *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
+    *_chain("slots_unavailable", "restart_loop checkpoint_failing", "job", 60),
+    # A job that ends ends by whatever troubled it.
+    *_chain(
+        f"restart_loop slots_unavailable taskmanager_lost jobmanager_lost ha_connection_lost {_OUT_OF_MEMORY} "
+        "heap_exhaustion checkpoint_failing restore_failed",
+        "job_failed",
+        "job",
+        15,
+    ),
 )
 
 _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}

@@ -105,9 +105,10 @@ def test_a_sample_that_is_no_number_is_left_out(value: str) -> None:
 @pytest.mark.parametrize("timestamp", [-1, -(2**63), 2**63 - 1, 0])
 @pytest.mark.parametrize("line", [LINE, "java.lang.Exception: Heartbeat of TaskManager with id t timed out."])
 def test_any_kafka_timestamp_gives_a_time(timestamp: int, line: str) -> None:
-    event = one(line.encode(), timestamp=timestamp)
-    assert isinstance(event, LogEvent)
-    assert isinstance(Zones().event_time(event), int)
+    events = READER.read(record(line.encode(), timestamp=timestamp))
+    assert isinstance(events, list)
+    assert events
+    assert all(isinstance(e, LogEvent) and isinstance(Zones().event_time(e), int) for e in events)
 
 
 def test_names_of_any_length_are_cut() -> None:

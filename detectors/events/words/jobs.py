@@ -1,0 +1,26 @@
+"""Jobs, their tasks and their restarts, as the JobManager and the tasks tell them."""
+
+from detectors.events.words.wording import AT, ATTEMPT, JOB, TASK, Wording
+
+WORDINGS: tuple[Wording, ...] = (
+    Wording(
+        "job_state",
+        "switched from state ",
+        rf"Job (?P<name>.+) \({JOB}\) switched from state (?P<before>[A-Z]+) to (?P<state>[A-Z]+)",
+        throws=True,
+    ),
+    Wording("job_ended", "terminal state ", rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)"),
+    Wording(
+        "task_deploying",
+        "Deploying ",
+        rf"Deploying {TASK} \(attempt #\d+\)(?: with attempt id {ATTEMPT})?(?: and vertex id \S+)?"
+        r" to (?:(?P<tm>\S+) @ )?(?P<host>\S+)",
+    ),
+    Wording(
+        "task_state",
+        "switched from ",
+        rf"{TASK} \({ATTEMPT}\) switched from (?P<before>[A-Z]+) to (?P<state>[A-Z]+)(?: on {AT})?"
+        r"(?:.* with failure cause:\s*(?P<cause>.*))?",
+        throws=True,
+    ),
+)

@@ -1,0 +1,20 @@
+"""What a Flink process says of itself: start, signal, end."""
+
+from detectors.events.words.wording import N, Wording
+
+WORDINGS: tuple[Wording, ...] = (
+    Wording("process_signalled", "RECEIVED SIGNAL ", rf"RECEIVED SIGNAL (?P<signal>{N})"),
+    Wording("tm_started", "Starting TaskManager with ResourceID", r"Starting TaskManager with ResourceID: (?P<tm>\S+)"),
+    # "Starting " alone would let half of every start-up through.
+    Wording(
+        "process_version",
+        "Starting ",
+        r" *Starting (?P<what>.+) \(Version: (?P<version>[0-9][0-9A-Za-z.\-]*)",
+        gate="Version: ",
+    ),
+    Wording(
+        "cluster_ending",
+        "down with application status ",
+        r"Shutting (?P<what>\S+) down with application status (?P<status>\w+)",
+    ),
+)
