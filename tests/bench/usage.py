@@ -97,10 +97,10 @@ class Usage:
         self._samples.append(Sample(time.time(), sum(self._cpu.values())))
         # A child that shares its parent's memory, until it becomes another program, is not counted again.
         resident = {p.pid: p.rss for p in tree}
-        memory = [(p.name, p.rss) for p in tree if resident.get(p.parent) != p.rss]
-        if sum(size for _, size in memory) > self.peak_rss():
-            self._peak = memory
-        return tree
+        alone = [p for p in tree if resident.get(p.parent) != p.rss]
+        if sum(p.rss for p in alone) > self.peak_rss():
+            self._peak = [(p.name, p.rss) for p in alone]
+        return alone
 
 
 def _tree(root: int, without: tuple[int, ...]) -> list[Process]:
