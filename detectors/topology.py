@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from detectors.bounded import put
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.event import LogEvent, Sample
 from detectors.events.metrics import filtered
 
 _MAX_JOBS = 200
@@ -65,11 +65,8 @@ class Topology(msgspec.Struct, array_like=True):
     placements: dict[str, tuple[str, str]] = {}
     intake: dict[str, dict[str, Intake]] = {}
 
-    def update(self, event: LogEvent | MetricEvent, time: int) -> None:
-        """Take in one event whose event time is `time`."""
-        if isinstance(event, MetricEvent):
-            self._measure(event)
-            return
+    def update(self, event: LogEvent, time: int) -> None:
+        """Take in one line whose event time is `time`."""
         job = event.fields.get("job")
         if job is not None and self.job_of_source.get(event.source) != job:
             put(self.job_of_source, event.source, job, _MAX_SOURCES)
@@ -86,6 +83,17 @@ class Topology(msgspec.Struct, array_like=True):
                 self._tm_started(event)
             case "process_version":
                 self._started(event)
+
+    def measure(self, samples: dict[str, list[Sample]], time: int) -> None:
+        """Take in the samples of one record, by name, taken at `time`."""
+        sums: dict[tuple[str, str], float] = {}
+        for sample in samples.get("records_in", ()):
+            tm = sample.labels.get("tm_id")
+            if tm is not None:
+                key = (sample.labels.get("job_id", ""), filtered(tm))
+                sums[key] = sums.get(key, 0.0) + sample.value
+        for (job, tm), total in sums.items():
+            self._measured(job, tm, int(total), time)
 
     def job_of(self, event: LogEvent) -> str:
         """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
@@ -129,16 +137,6 @@ class Topology(msgspec.Struct, array_like=True):
         total = sum(rates.values())
         mine = rates.get(filtered(tm))
         return (mine / total, 1 / len(rates)) if mine is not None and total > 0 and len(rates) > 1 else None
-
-    def _measure(self, event: MetricEvent) -> None:
-        sums: dict[tuple[str, str], float] = {}
-        for sample in event.samples:
-            tm = sample.labels.get("tm_id")
-            if sample.name == "records_in" and tm is not None:
-                key = (sample.labels.get("job_id", ""), filtered(tm))
-                sums[key] = sums.get(key, 0.0) + sample.value
-        for (job, tm), total in sums.items():
-            self._measured(job, tm, int(total), event.time)
 
     def _measured(self, job: str, tm: str, total: int, time: int) -> None:
         tms = self.intake.get(job)

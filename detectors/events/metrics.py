@@ -106,6 +106,7 @@ _decode_batch = msgspec.json.Decoder(_TelegrafBatch).decode
 Tags = dict[str, str]
 
 
+@lru_cache(maxsize=16_384)
 def filtered(value: str) -> str:
     """An id as Prometheus writes it in a label: compare ids of logs and metrics in this form only."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", value)

@@ -112,5 +112,6 @@ def made_up(draw: Any, most: int = 40) -> list[Event]:
         else:
             meaning = draw(st.sampled_from(sorted(MEANINGS)))
             source = draw(st.sampled_from(("jm", "tm-1", "tm-2")))
-            events.append(log(meaning, at, offset, source, **_fields(draw, meaning, at)))
+            lag = draw(st.sampled_from((0, 1, 100)))  # on the second at which deadlines are met, and off it
+            events.append(log(meaning, at, offset, source, lag, **_fields(draw, meaning, at)))
     return in_order(events)
