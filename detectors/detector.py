@@ -48,11 +48,11 @@ class Detector:
         return self.State()
 
     def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
-        """Take in one event: a `LogEvent`, or a `MetricEvent` when it wants metrics."""
+        """Take in one event: a `LogEvent`, or a `MetricEvent` with only the samples it wants."""
         raise NotImplementedError
 
     def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What the clock alone brings, at `now` ≥ `due(state)`."""
+        """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
         return ()
 
     def due(self, state: Any) -> int | None:
