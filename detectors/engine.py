@@ -22,7 +22,9 @@ from detectors.events.event import Event, MetricEvent, Sample
 from detectors.events.zones import Zones
 from detectors.incidents import life
 from detectors.incidents.incident import Finding, Reading, Transition
-from detectors.incidents.life import Incident
+from detectors.incidents.known_issues import Issues
+from detectors.incidents.recurrence import Occurrence
+from detectors.incidents.telling import Incident, Scene
 from detectors.settings import settings_hash
 from detectors.throwables import FAILURE, Throwables
 from detectors.topology import Topology
@@ -49,6 +51,7 @@ class ClusterState(msgspec.Struct):
     detectors: dict[str, msgspec.Raw] = {}
     dues: dict[str, int] = {}
     incidents: list[Incident] = []
+    past: list[Occurrence] = []
     readings: dict[str, list[str]] = {}
     readings_at: int = 0
     unread: list[str] = []
@@ -83,10 +86,11 @@ def decode_state(data: bytes) -> ClusterState:
 
 
 class Engine:
-    """Folds events into cluster states under one configuration (`DetectorSettings`)."""
+    """Folds events into cluster states under one configuration (`DetectorSettings`), knowing of some defects."""
 
-    def __init__(self, settings: Any) -> None:
+    def __init__(self, settings: Any, issues: Issues = Issues()) -> None:  # noqa: B008 - it cannot change
         self.life = settings.incidents
+        self.issues = issues
         self.config_hash = settings_hash(settings)
         self.detectors = [d(getattr(settings, d.kind)) for d in DETECTORS if getattr(settings, d.kind).enabled]
         self.by_want: dict[str, list[Detector]] = {}
@@ -213,9 +217,8 @@ class _Fold:
                 for finding in detector.expire(own, now, state.topology):
                     self._report(finding)
                 self._unasked[detector.kind] = detector
-            self._said += life.tick(
-                state.incidents, now, state.last_event, self._cluster, engine.life, engine.config_hash
-            )
+            if state.incidents:
+                self._said += life.tick(state.incidents, now, state.last_event, engine.life, self._scene())
             state.clock = now
             self._ask()
 
@@ -230,8 +233,20 @@ class _Fold:
         self._unasked.clear()
 
     def _report(self, finding: Finding) -> None:
-        engine = self._engine
-        self._said += life.report(self._state.incidents, finding, self._cluster, engine.config_hash)
+        self._said += life.report(self._state.incidents, finding, self._scene())
+
+    def _scene(self) -> Scene:
+        state, engine = self._state, self._engine
+        return Scene(
+            self._cluster,
+            engine.config_hash,
+            state.topology.version,
+            state.past,
+            engine.life.recurs_within,
+            engine.life.recurs_at,
+            state.throwables,
+            engine.issues,
+        )
 
     def _touch(self, detector: Detector) -> Any:
         own = self._open.get(detector.kind)

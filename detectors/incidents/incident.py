@@ -71,11 +71,36 @@ class Finding(msgspec.Struct, kw_only=True):
     closed_because: str = ""
 
 
+class Recurrence(msgspec.Struct, frozen=True):
+    """Which time an incident of this kind has come on the same job: `count` of them since `first` (clock, ms).
+
+    `period` is the median gap between them, ms; `steady` when all gaps are near it: a leak's or a schedule's mark.
+    """
+
+    count: int
+    first: int
+    period: int
+    steady: bool
+
+
+class KnownIssue(msgspec.Struct, frozen=True):
+    """An entry of conf/known_issues.yaml that matches; `applies` says what the version tells of it."""
+
+    id: str
+    title: str
+    fixed_in: str
+    workaround: str
+    link: str
+    applies: str
+
+
 class Transition(msgspec.Struct, kw_only=True):
     """One change of an incident, numbered from 1: the incident as it stands after the change.
 
-    `cause` is the kind of the leading finding and `summary` its sentence; `opened_at` and `ended_at`
-    are clock times. `reason` says what changed. `config` is the hash of the configuration in force.
+    `cause` is the kind of the leading finding, `summary` and `confidence` are its own; `series` is the cause's or that
+    of the first finding that has one. `opened_at` and `ended_at` are clock times. `reason` says what changed. `config`
+    is the hash of the configuration in force. `part_of`: this incident has turned out to be part of that one and ends
+    here; `merged` are those that ended so in this one. `more` counts findings beyond those that are listed.
     """
 
     incident: str
@@ -96,6 +121,13 @@ class Transition(msgspec.Struct, kw_only=True):
     opened_at: int = 0
     ended_at: int | None = None
     config: str = ""
+    confidence: Confidence = "fair"
+    series: Series | None = None
+    recurrence: Recurrence | None = None
+    known_issue: KnownIssue | None = None
+    part_of: str = ""
+    merged: list[str] = []
+    more: int = 0
 
 
 class Reading(msgspec.Struct, kw_only=True):

@@ -1,22 +1,27 @@
 """The life of an incident: opened, updated, resolved or stale, each change numbered.
 
 Findings come in one by one; one that the cause graph joins to an incident becomes part of it, else it opens its own.
+One that joins several makes them one: the oldest lives on, the others end with a transition that says of which they
+are part. A finding of severity info supports an incident: alone it is kept and says nothing, it joins no two, and it
+holds none open.
+
 An incident whose findings have all closed waits for `resolve_after`, and continues under its id when a finding comes
 back within `reopen_within`. Silence never resolves it: after `stale_after` without any event it is stale.
 """
 
 import hashlib
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
-from detectors.incidents.incident import SEVERITIES, Change, Evidence, Finding, Severity, Transition
+from detectors.incidents import recurrence
+from detectors.incidents.incident import Finding, Transition
 from detectors.incidents.links import joined, leading
+from detectors.incidents.telling import Incident, Scene, identity, say, severity_now
 from detectors.units import Duration, spoken
 
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
-_MAX_EVIDENCE = 5
+_MAX_MORE = 500
 
 
 class Life(BaseModel):
@@ -41,6 +46,12 @@ class Life(BaseModel):
         60_000,
         description="Smallest time between two updates that change neither cause, severity nor the kinds of findings.",
     )
+    recurs_at: int = Field(
+        3, ge=2, le=20, description="From this coming on an incident of the same kind on the same job is said to recur."
+    )
+    recurs_within: Duration = Field(
+        1_209_600_000, description="Comings further back than this do not count: a slow leak kills every few days."
+    )
     forget_after: Duration = Field(
         604_800_000,
         description="A cluster without any event for this long is forgotten, with its readings: every YARN application "
@@ -48,46 +59,33 @@ class Life(BaseModel):
     )
 
 
-class Incident(msgspec.Struct):
-    """An incident as kept in state; times are clock times. `closed_at` is when its last finding closed."""
-
-    id: str
-    opened_at: int
-    findings: list[Finding]
-    seq: int = 0
-    said_at: int = 0
-    cause: tuple[str, str] = ("", "")
-    severity: Severity = "info"
-    closed_at: int | None = None
-    resolved_at: int | None = None
-    stale: bool = False
-    changed: str = ""
-
-    def last_heard(self, last_event: int) -> bool:
-        """Whether it is stale although something has arrived since that was said."""
-        return self.stale and last_event > self.said_at
-
-
-def report(incidents: list[Incident], finding: Finding, cluster: str, config: str) -> list[Transition]:
+def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
-    incident = _home(incidents, finding)
+    own = _holder(incidents, finding)
     if finding.closed_at is not None:
-        if incident is None or incident.resolved_at is not None:
-            return []
-        _replace(incident, finding)
-        return _closed(incident, finding, cluster, config)
-    if incident is None:
-        _forget_oldest(incidents)
-        incident = Incident(_identify(cluster, finding), finding.at, [finding])
-        incidents.append(incident)
-        return [_say(incident, "opened", finding.at, cluster, config, "")]
-    return _joined(incident, finding, cluster, config)
+        return [] if own is None or own.resolved_at is not None else _closed(incidents, own, finding, scene)
+    if finding.severity == "info":
+        return _noted(incidents, own, finding, scene)
+    homes = [i for i in incidents if i is own or _joins(i, finding)]
+    live = [i for i in homes if i.resolved_at is None]
+    if live:
+        survivor = min(live, key=lambda i: (i.seq == 0, i.opened_at, i.id))
+        return _joined(incidents, survivor, [i for i in live if i is not survivor], finding, scene)
+    if homes:
+        back = own or max(homes, key=lambda i: i.resolved_at or 0)
+        return _joined(incidents, back, [], finding, scene)
+    said = _make_room(incidents, finding.at, scene)
+    incident = Incident("", finding.at, [])
+    incidents.append(incident)
+    return said + _joined(incidents, incident, [], finding, scene)
 
 
 def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
     """The clock time at which `tick` has something to say or to forget."""
     times = []
     for incident in incidents:
+        if incident.seq == 0:
+            continue
         if incident.resolved_at is not None:
             times.append(incident.resolved_at + life.reopen_within)
         elif incident.closed_at is not None:
@@ -101,137 +99,183 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
     return min(times, default=None)
 
 
-def tick(
-    incidents: list[Incident], now: int, last_event: int, cluster: str, life: Life, config: str
-) -> list[Transition]:
+def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene: Scene) -> list[Transition]:
     """What the clock alone brings: resolved, stale, an update held back; forgets what can no longer come back."""
     said = []
     for incident in list(incidents):
+        if incident.seq == 0:
+            continue
         if incident.resolved_at is not None:
             if now >= incident.resolved_at + life.reopen_within:
                 incidents.remove(incident)
         elif incident.closed_at is not None:
             if now >= incident.closed_at + life.resolve_after:
                 incident.resolved_at = now
-                said.append(_say(incident, "resolved", now, cluster, config, _proof(incident)))
+                said.append(say(incident, "resolved", now, _proof(incident), scene))
         elif not incident.stale and now >= last_event + life.stale_after:
             incident.stale = True
             reason = f"for {spoken(now - last_event)} nothing that tells of this cluster has arrived"
-            said.append(_say(incident, "stale", now, cluster, config, reason))
+            said.append(say(incident, "stale", now, reason, scene))
         elif incident.last_heard(last_event):
             incident.stale = False
-            said.append(_say(incident, "updated", now, cluster, config, "records of this cluster arrive again"))
+            said.append(say(incident, "updated", now, "records of this cluster arrive again", scene))
         elif incident.changed and now >= incident.said_at + life.update_every:
-            said.append(_say(incident, "updated", now, cluster, config, incident.changed))
+            said.append(say(incident, "updated", now, incident.changed, scene))
     return said
 
 
-def _home(incidents: list[Incident], finding: Finding) -> Incident | None:
-    for incident in incidents:
-        if any(f.kind == finding.kind and f.subject == finding.subject for f in incident.findings):
-            return incident
-    if finding.closed_at is None:
-        for incident in incidents:
-            if any(joined(f, finding) for f in incident.findings):
-                return incident
-    return None
+def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
+    """The incident that holds this very finding, the live one first."""
+    key = identity(finding)
+    holders = [i for i in incidents if key in i.more or any(identity(f) == key for f in i.findings)]
+    return min(holders, key=lambda i: i.resolved_at is not None, default=None)
 
 
-def _joined(incident: Incident, finding: Finding, cluster: str, config: str) -> list[Transition]:
-    before = (incident.cause, incident.severity)
+def _joins(incident: Incident, finding: Finding) -> bool:
+    """Whether the graph joins a finding of weight to this incident; beside weighty findings, info joins nothing."""
+    return any(joined(f, finding) for f in incident.findings if f.severity != "info" or incident.seq == 0)
+
+
+def _noted(incidents: list[Incident], own: Incident | None, finding: Finding, scene: Scene) -> list[Transition]:
+    """A finding of severity info: kept where it belongs, told with the next change."""
+    home = own
+    if home is None:
+        live = (i for i in incidents if i.seq and i.resolved_at is None)
+        home = next((i for i in live if _joins(i, finding)), None)
+    if home is None:
+        said = _make_room(incidents, finding.at, scene)
+        incidents.append(Incident("", finding.at, [finding]))
+        return said
+    _replace(home, finding)
+    if home.seq and home.resolved_at is None and home.closed_at is None:
+        home.changed = f"{finding.kind} is no more than info"
+        if _over(home):
+            home.closed_at, home.changed = finding.at, ""
+    return []
+
+
+def _joined(
+    incidents: list[Incident], incident: Incident, others: list[Incident], finding: Finding, scene: Scene
+) -> list[Transition]:
+    """A finding of weight becomes part of `incident`, and with it all of `others`."""
+    new = incident.seq == 0
+    before = (incident.cause, severity_now(incident))
     again = incident.closed_at is not None or incident.stale
+    if new or incident.resolved_at is not None:
+        recurrence.came(scene.past, incident.id or _identify(scene.cluster, finding), finding.at)
     known = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
+    for other in others:
+        incidents.remove(other)
+        for taken in other.findings:
+            _replace(incident, taken)
+        _hide(incident, other.more)
     _replace(incident, finding)
     incident.closed_at = incident.resolved_at = None
     incident.stale = False
-    cause = leading(incident.findings)
-    if (cause.kind, cause.subject) != before[0]:
+    merged = [other for other in others if other.seq]
+    incident.merged = [*incident.merged, *(m for other in merged for m in (*other.merged, other.id))][-_MAX_FINDINGS:]
+    if new:
+        incident.id, incident.opened_at = _identify(scene.cluster, finding), finding.at
+        return [say(incident, "opened", finding.at, "", scene)]
+    cause = leading(incident.findings, incident.leader(), incident.led_before())
+    if merged:
+        reason = f"{finding.kind} joins this and {', '.join(other.id for other in merged)} into one"
+    elif identity(cause) != before[0]:
         reason = f"the cause is now known to be {cause.kind}"
     elif again:
         reason = f"{finding.kind} is back"
     elif not known:
         reason = f"{finding.kind} as well"
-    elif _severity(incident) != before[1]:
-        reason = f"it is {_severity(incident)} now"
+    elif severity_now(incident) != before[1]:
+        reason = f"it is {severity_now(incident)} now"
+    elif issue := scene.new_issue(incident):
+        reason = f"it looks like the known issue {issue}"
     else:
         incident.changed = f"{finding.kind} goes on"
         return []
-    return [_say(incident, "updated", finding.at, cluster, config, reason)]
+    told = [say(incident, "updated", finding.at, reason, scene)]
+    return told + [_part_of(other, incident.id, finding, scene) for other in merged]
 
 
-def _closed(incident: Incident, finding: Finding, cluster: str, config: str) -> list[Transition]:
-    if all(f.closed_at is not None for f in incident.findings):
-        incident.closed_at, incident.changed = finding.closed_at, ""
+def _part_of(other: Incident, survivor: str, finding: Finding, scene: Scene) -> Transition:
+    """The end of an incident that lives on in another: its findings go on there, so this is no recovery."""
+    other.closed_at = finding.at
+    last = say(other, "resolved", finding.at, f"part of {survivor}", scene, part_of=survivor)
+    scene.past[:] = [o for o in scene.past if o.incident != other.id]
+    return last
+
+
+def _closed(incidents: list[Incident], incident: Incident, finding: Finding, scene: Scene) -> list[Transition]:
+    if identity(finding) in incident.more:
+        incident.more.remove(identity(finding))
+    else:
+        _replace(incident, finding)
+    if incident.seq == 0:
+        if all(f.closed_at is not None for f in incident.findings):
+            incidents.remove(incident)
+        return []
+    if incident.closed_at is not None:
+        return []
+    if _over(incident):
+        incident.closed_at, incident.changed = finding.at, ""
         return []
     same = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
-    if same and _severity(incident) == incident.severity and not incident.stale:
+    if finding.severity == "info":
+        incident.changed = f"{finding.kind} is over"
+        return []
+    if same and severity_now(incident) == incident.severity and not incident.stale:
         incident.changed = f"{finding.kind} is over for one of several"
         return []
-    return [_say(incident, "updated", finding.at, cluster, config, f"{finding.kind} is over: {finding.closed_because}")]
+    reason = f"{finding.kind} is over: {finding.closed_because}"
+    return [say(incident, "updated", finding.at, reason, scene)]
+
+
+def _over(incident: Incident) -> bool:
+    """Whether every finding that needs proof has it."""
+    return not incident.more and all(f.closed_at is not None or f.severity == "info" for f in incident.findings)
 
 
 def _replace(incident: Incident, finding: Finding) -> None:
+    """Take it in, in place of what was known of it. Bounded: what is one of many gives way, but still holds the end."""
+    key = identity(finding)
     for i, old in enumerate(incident.findings):
-        if old.kind == finding.kind and old.subject == finding.subject:
+        if identity(old) == key:
             finding.since = min(old.since, finding.since)
             incident.findings[i] = finding
             return
-    if len(incident.findings) < _MAX_FINDINGS:
-        incident.findings.append(finding)
+    if key in incident.more:
+        incident.more.remove(key)
+    incident.findings.append(finding)
+    if len(incident.findings) > _MAX_FINDINGS:
+        many = [f.kind for f in incident.findings]
+        out = max(
+            (f for f in incident.findings if identity(f) != incident.cause),
+            key=lambda f: (f.closed_at is not None, many.count(f.kind), f.since, f.subject),
+        )
+        incident.findings.remove(out)
+        if out.closed_at is None and out.severity != "info":
+            _hide(incident, [identity(out)])
 
 
-def _severity(incident: Incident) -> Severity:
-    """The worst of the findings that are open; what it was when all have closed."""
-    open_ones = [f.severity for f in incident.findings if f.closed_at is None]
-    return max(open_ones, key=SEVERITIES.index) if open_ones else incident.severity
-
-
-def _say(incident: Incident, change: Change, now: int, cluster: str, config: str, reason: str) -> Transition:
-    cause = leading(incident.findings)
-    incident.cause = (cause.kind, cause.subject)
-    incident.severity = _severity(incident)
-    incident.seq += 1
-    incident.said_at = now
-    incident.changed = ""
-    job = next((f.entity for f in (cause, *incident.findings) if f.entity.get("job_id")), {})
-    return Transition(
-        incident=incident.id,
-        seq=incident.seq,
-        transition=change,
-        at=now,
-        cluster=cluster,
-        cause=cause.kind,
-        severity=incident.severity,
-        summary=cause.summary,
-        findings=list(incident.findings),
-        evidence=_evidence(cause, incident.findings),
-        job_id=job.get("job_id", ""),
-        job_name=job.get("job_name", ""),
-        advice=cause.advice,
-        reason=reason,
-        forecast=next((f.forecast for f in (cause, *incident.findings) if f.forecast and f.closed_at is None), None),
-        opened_at=incident.opened_at,
-        ended_at=incident.closed_at if change == "resolved" else None,
-        config=config,
-    )
-
-
-def _evidence(cause: Finding, findings: list[Finding]) -> list[Evidence]:
-    """At most five records: the cause's first, one of each symptom, the rest of the cause's."""
-    symptoms = [f for f in findings if f is not cause]
-    order = cause.evidence[:3] + [e for f in symptoms for e in f.evidence[:1]] + cause.evidence[3:]
-    return list({(e.topic, e.partition, e.offset): e for e in order}.values())[:_MAX_EVIDENCE]
+def _hide(incident: Incident, keys: list[tuple[str, str]]) -> None:
+    incident.more = [*dict.fromkeys([*incident.more, *keys])][-_MAX_MORE:]
 
 
 def _proof(incident: Incident) -> str:
     last = max(incident.findings, key=lambda f: f.closed_at or 0)
-    return last.closed_because
+    return last.closed_because or f"{last.kind} is no more than info"
 
 
-def _forget_oldest(incidents: list[Incident]) -> None:
-    """Bounded: what is resolved goes first."""
-    if len(incidents) >= _MAX_INCIDENTS:
-        incidents.remove(min(incidents, key=lambda i: (i.resolved_at is None, i.said_at)))
+def _make_room(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
+    """Bounded: what says nothing goes first, then what is resolved, then the one that was said longest ago."""
+    if len(incidents) < _MAX_INCIDENTS:
+        return []
+    out = min(incidents, key=lambda i: (i.seq > 0, i.resolved_at is None, i.said_at))
+    incidents.remove(out)
+    if out.seq == 0 or out.resolved_at is not None:
+        return []
+    reason = f"no longer followed: more than {_MAX_INCIDENTS} incidents are open in this cluster"
+    return [say(out, "stale", now, reason, scene)]
 
 
 def _identify(cluster: str, finding: Finding) -> str:

@@ -5,11 +5,12 @@ does not know its job, TaskManager or host is taken to share it. `within` is how
 in either order: the effect is often seen before its cause.
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
 
-from detectors.incidents.incident import Finding
+from detectors.incidents.incident import SEVERITIES, Finding
 
 Relation = Literal["job", "tm", "host", "cluster"]
 
@@ -75,6 +76,9 @@ LINKS: tuple[Link, ...] = (
 
 _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 
+KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
+"""Every kind that the graph knows."""
+
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph lets `cause` be the reason for `effect`."""
@@ -87,10 +91,44 @@ def joined(one: Finding, other: Finding) -> bool:
     return explains(one, other) or explains(other, one)
 
 
-def leading(findings: list[Finding]) -> Finding:
-    """The cause: the finding that explains others and is explained by none of another kind; the earliest of several."""
-    roots = [f for f in findings if not any(c.kind != f.kind and explains(c, f) for c in findings)]
-    return min(roots or findings, key=lambda f: (not any(explains(f, e) for e in findings if e is not f), f.since))
+def leading(findings: list[Finding], present: Finding | None = None, left: Collection[Finding] = ()) -> Finding:
+    """The cause: of the findings that no other explains the one that explains most, directly or through others.
+
+    Then the worst, then the earliest. Findings of severity info support a cause and are none beside others. `present`
+    is the cause so far and `left` are those before it: none of these leads again unless it explains `present`.
+    """
+    weighty = [f for f in findings if f.severity != "info"] or findings
+    above = _ancestors(weighty)
+    below = [sum(1 << j for j, up in enumerate(above) if up >> i & 1) for i in range(len(weighty))]
+    # Findings that explain each other, such as TaskManagers lost together, stand on one step.
+    roots = [i for i in range(len(weighty)) if not above[i] & ~below[i]]
+    best = sorted(roots, key=lambda i: _precedence(weighty[i], below[i] & ~above[i]))
+    now = next((i for i, f in enumerate(weighty) if f is present), None)
+    for i in best:
+        deeper = now is not None and above[now] >> i & 1
+        if deeper or not any(f is weighty[i] for f in left):
+            return weighty[i]
+    return weighty[now] if now is not None else weighty[best[0]]
+
+
+def _ancestors(findings: list[Finding]) -> list[int]:
+    """For each finding the set (as bits) of those that explain it, directly or through others."""
+    above = [sum(1 << j for j, c in enumerate(findings) if i != j and explains(c, f)) for i, f in enumerate(findings)]
+    for via in range(len(findings)):
+        for i in range(len(findings)):
+            if above[i] >> via & 1:
+                above[i] |= above[via]
+    return above
+
+
+def _precedence(finding: Finding, explained: int) -> tuple[int, int, int, str, str]:
+    return (
+        -explained.bit_count(),
+        -SEVERITIES.index(finding.severity),
+        finding.since,
+        finding.kind,
+        finding.subject,
+    )
 
 
 def _share(one: Finding, other: Finding, relation: Relation) -> bool:

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.incidents.incident import Finding, Severity, Transition
-from detectors.incidents.life import Incident, Life, due, report, tick
+from detectors.incidents.life import Life, due, report, tick
 from detectors.incidents.links import joined, leading
+from detectors.incidents.telling import Incident, Scene
 
 LIFE = Life()
 MINUTE = 60_000
@@ -29,14 +30,15 @@ class Told:
     def __init__(self) -> None:
         self.incidents: list[Incident] = []
         self.said: list[Transition] = []
+        self.scene = Scene("c", "h", recurs_within=LIFE.recurs_within, recurs_at=LIFE.recurs_at)
 
     def report(self, *findings: Finding) -> "Told":
         for one in findings:
-            self.said += report(self.incidents, one, "c", "h")
+            self.said += report(self.incidents, one, self.scene)
         return self
 
     def tick(self, now: int, last_event: int | None = None) -> "Told":
-        self.said += tick(self.incidents, now, now if last_event is None else last_event, "c", LIFE, "h")
+        self.said += tick(self.incidents, now, now if last_event is None else last_event, LIFE, self.scene)
         return self
 
     def words(self) -> list[tuple[str, str]]:

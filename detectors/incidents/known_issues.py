@@ -1,0 +1,184 @@
+"""Defects of Flink and its connectors that an incident looks like: matching, as data from conf/known_issues.yaml.
+
+Pure: the file is read elsewhere. An entry matches by the kind of a finding and by what its signature asks of texts,
+failures and metrics; a Flink version that is known and not affected rules it out, an unknown one does not, and that is
+said.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+
+from detectors.incidents.incident import Finding, KnownIssue
+from detectors.incidents.links import KINDS
+from detectors.throwables import Throwables
+
+_NEAR_MS = 600_000
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_CERTAINTY = ("sure", "likely", "possible")
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text
+
+
+def _kind(text: str) -> str:
+    if text not in KINDS:
+        raise ValueError(f"{text} is no kind of finding; allowed: {', '.join(sorted(KINDS))}")
+    return text
+
+
+def _version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise ValueError('is not a version: write two or three numbers, like "1.17" or "1.17.2"')
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Kind = Annotated[str, AfterValidator(_kind)]
+Version = Annotated[str, AfterValidator(_version)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Signature(_Entry):
+    """What an incident must show; all that is given must hold. Patterns are searched anywhere, upper or lower case."""
+
+    kinds: tuple[Kind, ...] = Field(min_length=1, description="A finding of one of these kinds.")
+    beside: tuple[Kind, ...] = Field((), description="Findings of all these kinds in the same incident.")
+    text: Pattern = Field("", description="In its summary or evidence, or in a failure near it.")
+    failure: Pattern = Field("", description="In class, message or first own frame of a failure near it.")
+    place: Pattern = Field("", description="In the name of its task, operator or topic: a connector shows there.")
+    series: Pattern = Field("", description="In the name of the series behind it: a metric.")
+
+
+class Affected(_Entry):
+    """Versions of Flink from `since` up to and without `before`; without `before` all that followed."""
+
+    since: Version
+    before: Version = "999.0"
+
+
+class Issue(_Entry):
+    """One entry of the file."""
+
+    id: str = Field(pattern=r"^[A-Za-z][\w/#.\- ]{2,60}$")
+    title: str = Field(min_length=10, max_length=200)
+    signature: tuple[Signature, ...] = Field(min_length=1, description="Any of these.")
+    affected: tuple[Affected, ...] = Field((), description="Versions of Flink; empty: all.")
+    connector: str = Field("", max_length=200, description="Affected connector versions in words: no log names them.")
+    certainty: Literal["sure", "likely", "possible"] = Field(
+        "likely", description="How much the signature proves; the most certain of several is shown."
+    )
+    fixed_in: str = Field(min_length=3, max_length=200)
+    workaround: str = Field(min_length=10, max_length=400)
+    link: str = Field(pattern=r"^https://\S+$")
+
+    @field_validator("affected")
+    @classmethod
+    def _not_empty(cls, affected: tuple[Affected, ...]) -> tuple[Affected, ...]:
+        for one in affected:
+            if _numbers(one.since) >= _numbers(one.before):
+                raise ValueError(f"since {one.since} must be lower than before {one.before}")
+        return affected
+
+
+class KnownIssues(_Entry):
+    """The whole file."""
+
+    known_issues: tuple[Issue, ...]
+
+    @field_validator("known_issues")
+    @classmethod
+    def _unique(cls, issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
+        ids = [issue.id for issue in issues]
+        if twice := {i for i in ids if ids.count(i) > 1}:
+            raise ValueError(f"ids must be unique: {', '.join(sorted(twice))}")
+        return issues
+
+
+class Issues(NamedTuple):
+    """The entries, the most certain first, and a hash that names them."""
+
+    entries: tuple[Issue, ...] = ()
+    hash: str = ""
+
+
+def by_certainty(issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
+    """In the order in which they are tried."""
+    return tuple(sorted(issues, key=lambda i: _CERTAINTY.index(i.certainty)))
+
+
+def find(
+    issues: Issues, findings: list[Finding], version: str, throwables: Throwables, present: str = ""
+) -> KnownIssue | None:
+    """The entry that the findings look like; `present`, the one found before, stays as long as its version allows."""
+    stays = [i for i in issues.entries if i.id == present and _applies(i, version) is not None]
+    for issue in stays or issues.entries:
+        applies = _applies(issue, version)
+        if applies is not None and (stays or any(_shows(s, findings, throwables) for s in issue.signature)):
+            return KnownIssue(issue.id, issue.title, issue.fixed_in, issue.workaround, issue.link, applies)
+    return None
+
+
+def _applies(issue: Issue, version: str) -> str | None:
+    """What the version says of it in words; None when it is not affected."""
+    connector = f"; connector: {issue.connector}" if issue.connector else ""
+    doubt = "" if issue.certainty == "sure" else f", the match is {issue.certainty}"
+    if not issue.affected:
+        return f"any version of Flink{doubt}{connector}"
+    number = _numbers(version)
+    if not number:
+        return f"the version of Flink is not known, so it may apply{doubt}{connector}"
+    if any(_numbers(a.since) <= number < _numbers(a.before) for a in issue.affected):
+        return f"Flink {version} is affected{doubt}{connector}"
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = _NUMBERS.match(version)
+    return tuple(int(n) for n in found[0].split(".")[:3]) if found else ()
+
+
+def _shows(signature: Signature, findings: list[Finding], throwables: Throwables) -> bool:
+    kinds = {f.kind for f in findings}
+    if not kinds.issuperset(signature.beside):
+        return False
+    return any(_is(signature, f, throwables) for f in findings if f.kind in signature.kinds)
+
+
+def _is(signature: Signature, finding: Finding, throwables: Throwables) -> bool:
+    series = [finding.series.name] if finding.series is not None else []
+    places = [v for k, v in finding.entity.items() if k in ("task", "operator", "topic")]
+    own = [finding.summary, *(e.text for e in finding.evidence)]
+    return (
+        _any(signature.series, series)
+        and _any(signature.place, places)
+        and (not signature.failure or _any(signature.failure, _failures(finding, throwables)))
+        and (not signature.text or _any(signature.text, [*own, *_failures(finding, throwables)]))
+    )
+
+
+def _any(pattern: str, texts: list[str]) -> bool:
+    return not pattern or any(re.search(pattern, text, re.IGNORECASE) for text in texts)
+
+
+def _failures(finding: Finding, throwables: Throwables) -> list[str]:
+    return list(_near(finding, throwables))
+
+
+def _near(finding: Finding, throwables: Throwables) -> Iterator[str]:
+    """Class, message and frame of the failures that the cluster's processes told of near the finding."""
+    for stack in throwables.stacks.values():
+        if finding.since - _NEAR_MS <= stack.timestamp <= finding.at + _NEAR_MS:
+            fields = stack.fields
+            yield f"{fields.get('class', '')}: {fields.get('message', '')} {fields.get('frame', '')} {stack.first}"
