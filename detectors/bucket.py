@@ -12,6 +12,7 @@ import msgspec
 from detectors.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
+from detectors.incidents.known_issues import Issues
 from detectors.settings import DetectorSettings, Published
 
 
@@ -59,23 +60,24 @@ class Said(NamedTuple):
 encode_index = msgspec.msgpack.Encoder().encode
 decode_index = msgspec.msgpack.Decoder(Index).decode
 
-_engines: dict[str, Engine] = {}
+_engines: dict[tuple[str, str], Engine] = {}
+_NO_ISSUES = Issues()
 
 
-def _engine(published: Published | None) -> Engine:
+def _engine(published: Published | None, issues: Issues) -> Engine:
     """The engine of a configuration; built once in a process."""
-    key = published.hash if published else ""
+    key = (published.hash if published else "", issues.hash)
     engine = _engines.get(key)
     if engine is None:
         _engines.clear()
         settings: Any = DetectorSettings.model_validate(published.detectors if published else {})
-        engine = _engines[key] = Engine(settings)
+        engine = _engines[key] = Engine(settings, issues)
     return engine
 
 
-def step(index: Index, store: Store, events: Iterable[Event], until: int) -> Said:
+def step(index: Index, store: Store, events: Iterable[Event], until: int, issues: Issues = _NO_ISSUES) -> Said:
     """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`."""
-    engine = _engine(index.published)
+    engine = _engine(index.published, issues)
     until = max(until, index.clock)
     by_cluster: dict[str, list[Event]] = {c: [] for c, due in index.dues.items() if due <= until}
     for event in events:

@@ -21,6 +21,7 @@ from detectors.detector import Detector, Now
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.events.zones import Zones
 from detectors.incidents import life
+from detectors.incidents.gone import Gone
 from detectors.incidents.incident import Finding, Reading, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.recurrence import Occurrence
@@ -52,6 +53,7 @@ class ClusterState(msgspec.Struct):
     dues: dict[str, int] = {}
     incidents: list[Incident] = []
     past: list[Occurrence] = []
+    gone: Gone = msgspec.field(default_factory=Gone)
     readings: dict[str, list[str]] = {}
     readings_at: int = 0
     unread: list[str] = []
@@ -177,6 +179,8 @@ class _Fold:
         if failure is not None:
             for detector in self._engine.by_want.get(FAILURE, ()):
                 self._offer(detector, failure, now)
+        for ended in state.gone.update(event, clock, state.incidents, state.topology):
+            self._report(ended)
 
     def _measure(self, event: MetricEvent, now: Now) -> None:
         """Each detector is given only the samples it wants: a page has hundreds, most detectors want a few."""

@@ -23,6 +23,7 @@ from detectors.engine import STATE_VERSION
 from sinks.delivery import Delivery
 from streaming.app import start_query
 from streaming.errors import JobError, PreflightError
+from streaming.known_issues import shipped
 from streaming.preflight import check_topics, publish_settings, starting_offsets
 from streaming.pulse import Pulse
 from streaming.session import start_session
@@ -89,6 +90,7 @@ def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSessio
 
 
 def _preflight(settings: Settings, by: str) -> Offsets:
+    shipped()
     partitions = check_topics(settings)
     published = publish_settings(settings, by)
     log.info("configuration in force", hash=published.hash, published_by=published.by)

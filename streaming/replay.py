@@ -21,6 +21,7 @@ from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
 from detectors.settings import Published
 from streaming.errors import RecordingError
+from streaming.known_issues import shipped
 
 _TRIGGER_MS = 1_000
 
@@ -70,7 +71,7 @@ def replay(
 
 
 def _step(index: bucket.Index, store: bucket.Store, events: list[Event], until: int) -> list[Transition]:
-    said = bucket.step(index, store, events, until)
+    said = bucket.step(index, store, events, until, shipped())
     if said.defects:
         defect = said.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")

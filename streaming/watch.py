@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from detectors import bucket
 from detectors.incidents.incident import Reading
 from streaming.collector import collector_resting
+from streaming.known_issues import shipped
 from streaming.rows import DeadLetter, Packed, decode_packed
 
 _encode_json = msgspec.json.Encoder().encode
@@ -54,7 +55,7 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.encode_index(index)
         _configure(index, packed)
         events = [event for p in packed for event in p.events]
-        said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed))
+        said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
         letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
         for letter in letters:
             index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1

@@ -11,6 +11,7 @@ back within `reopen_within`. Silence never resolves it: after `stale_after` with
 
 import hashlib
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents import recurrence
@@ -240,8 +241,9 @@ def _replace(incident: Incident, finding: Finding) -> None:
     key = identity(finding)
     for i, old in enumerate(incident.findings):
         if identity(old) == key:
-            finding.since = min(old.since, finding.since)
-            incident.findings[i] = finding
+            # Copied: what was said of it stays as it was said.
+            newer = max(old, finding, key=lambda f: (f.at, f is finding))
+            incident.findings[i] = msgspec.structs.replace(newer, since=min(old.since, finding.since))
             return
     if key in incident.more:
         incident.more.remove(key)
