@@ -9,7 +9,12 @@ WORDINGS: tuple[Wording, ...] = (
         rf"Job (?P<name>.+) \({JOB}\) switched from state (?P<before>[A-Z]+) to (?P<state>[A-Z]+)",
         throws=True,
     ),
-    Wording("job_ended", "terminal state ", rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)"),
+    Wording(
+        "job_ended",
+        "terminal state ",
+        rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)",
+        throws=True,
+    ),
     Wording(
         "task_deploying",
         "Deploying ",

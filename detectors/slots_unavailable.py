@@ -1,0 +1,242 @@
+"""A job has no slots to run in.
+
+Fires on a failure that says so (`NoResourceAvailableException` in any version's words, a slot request that cannot be
+fulfilled), on `Could not acquire the minimum required resources`, `confirm` after `Could not fulfill resource
+requirements` when no TaskManager has come, and when no TaskManager at all has been registered for `no_taskmanager_for`
+while a job is under way: Flink then says RUNNING, and no WARN. One finding a cluster: slots are the cluster's. Ends
+when a checkpoint completes, a job finishes, or a TaskManager registers where none was.
+
+Why an operator cares: the job restarts every few seconds or waits, and processes nothing. `taskmanager_lost` or
+`jobmanager_lost` is the cause when one was told. A job that waits for its TaskManagers at its start is healthy.
+
+Reference: Flink, "Fine-grained resource management", slot.request.timeout (5 min); a recording where `uptime` grows and
+`downtime` is 0 while nothing runs. `taskSlotsAvailable` is 0 in healthy clusters, too.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.bounded import put
+from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.faults import job_of, role_of
+from detectors.incidents.incident import Evidence, Finding
+from detectors.throwables import FAILURE
+from detectors.topology import Topology
+from detectors.units import Duration, spoken
+
+_SUBJECT = "slots"
+_MAX_HOSTS = 20
+_MAX_JOBS = 20
+_MAX_RECORDS = 4
+_FRESH_MS = 180_000
+_NEVER = -(1 << 62)
+_WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
+
+
+class Registered(msgspec.Struct, array_like=True):
+    """TaskManagers registered at one JobManager: how many, and when it said so (event time)."""
+
+    count: float
+    time: int
+
+
+class Missing(msgspec.Struct, array_like=True):
+    """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records."""
+
+    since: int
+    say_at: int
+    why: str
+    last: int
+    jobs: list[str]
+    records: list[Evidence]
+
+
+class SlotsUnavailable(Detector):
+    """See the module."""
+
+    kind = "slots_unavailable"
+    wants = frozenset(
+        [
+            FAILURE,
+            "slots_wanted",
+            "slots_refused",
+            "tm_registered",
+            "checkpoint_completed",
+            "job_state",
+            "job_ended",
+            "cluster_ending",
+            "registered_task_managers",
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of slots_unavailable."""
+
+        confirm: Duration = Field(
+            10_000, description="Wait this long after a WARN alone: a TaskManager may be about to register."
+        )
+        no_taskmanager_for: Duration = Field(
+            180_000,
+            description="A job without any TaskManager for this long: starting pods or containers, even with a new "
+            "node, takes less; Flink itself says so after 5 min.",
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """What is missing; TaskManagers by JobManager's host; `none` is (event time, clock) since there is none."""
+
+        missing: Missing | None = None
+        registered: dict[str, Registered] = {}
+        none: tuple[int, int] | None = None
+        ended: int = _NEVER
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about slots, jobs or TaskManagers, or the number of those registered."""
+        if isinstance(event, MetricEvent):
+            yield from self._counted(state, event, now, topology)
+            return
+        match event.meaning:
+            case "failure":
+                role = role_of(f"{event.fields['class']}: {event.fields['message']}")
+                if role == "slots" and job_of(event, topology):
+                    why = event.fields["message"].rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
+                    yield from self._missing(state, event, now, topology, why or "no slot is available")
+            case "slots_refused":
+                yield from self._missing(
+                    state, event, now, topology, "could not acquire the minimum required resources"
+                )
+            case "slots_wanted":
+                why = "the ResourceManager cannot fulfill its resource requirements"
+                yield from self._missing(state, event, now, topology, why, self.config.confirm)
+            case "tm_registered":
+                yield from self._arrived(state, event.fields["tm"], now, topology)
+            case "checkpoint_completed":
+                yield from self._served(state, topology.job_of(event), now, topology, "checkpoints complete")
+            case "cluster_ending":
+                state.none = None
+            case _:
+                yield from self._job_changed(state, event, now, topology)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Signs that nothing has taken back, and the time without any TaskManager."""
+        missing = state.missing
+        if missing is not None and missing.say_at and now >= missing.say_at:
+            missing.say_at = 0
+            yield self._finding(missing, now, topology)
+        if state.none is not None and now >= state.none[1] + self.config.no_taskmanager_for:
+            since = state.none[0]
+            state.none = None
+            if missing is None and self._none_now(state, now) and _waiting(topology):
+                why = f"no TaskManager has been registered for {spoken(now - since)}"
+                state.missing = Missing(since, 0, why, now, _waiting(topology)[:_MAX_JOBS], [])
+                yield self._finding(state.missing, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
+        times = [state.missing.say_at] if state.missing is not None and state.missing.say_at else []
+        if state.none is not None:
+            times.append(state.none[1] + self.config.no_taskmanager_for)
+        return min(times, default=None)
+
+    def _counted(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        for sample in event.samples:
+            if sample.name != "registered_task_managers":
+                continue
+            host = sample.labels.get("host", event.host)
+            known = state.registered.get(host)
+            if known is None or event.time >= known.time:
+                put(state.registered, host, Registered(sample.value, event.time), _MAX_HOSTS)
+        if not self._none_now(state, now.time) or not _waiting(topology):
+            state.none = None
+            if state.missing is not None and not state.missing.records:
+                yield from self._ended(state, now, topology, "TaskManagers are registered again")
+        elif state.none is None and state.missing is None:
+            state.none = (event.time, now.clock)
+
+    def _none_now(self, state: State, time: int) -> bool:
+        """A standby JobManager has none, too: only when nobody has any."""
+        fresh = [r.count for r in state.registered.values() if time - r.time <= _FRESH_MS]
+        return bool(fresh) and max(fresh) <= 0
+
+    def _missing(
+        self, state: State, event: LogEvent, now: Now, topology: Topology, why: str, wait: int = 0
+    ) -> Iterator[Finding]:
+        if now.time <= state.ended:
+            return
+        job = job_of(event, topology)
+        missing = state.missing
+        if missing is None:
+            missing = Missing(now.time, now.clock + wait, why, now.time, [], [])
+            state.missing = missing
+        missing.last = max(missing.last, now.time)
+        if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
+            missing.jobs.append(job)
+        record = evidence(event, now.time)
+        if len(missing.records) < _MAX_RECORDS and record not in missing.records:
+            missing.records.append(record)
+        if not wait and missing.say_at:
+            missing.say_at, missing.why = 0, why
+            yield self._finding(missing, now.clock, topology)
+
+    def _arrived(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        state.none = None
+        missing = state.missing
+        if missing is None or now.time <= missing.last:
+            return
+        if missing.say_at:
+            state.missing = None
+        elif not missing.records:
+            yield from self._ended(state, now, topology, f"TaskManager {tm} registered")
+
+    def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        ended = event.fields["state"]
+        if ended in ("FINISHED", "CANCELED", "FAILED"):
+            why = f"the job is {ended} and asks for none"
+            yield from self._served(state, event.fields["job"], now, topology, why)
+
+    def _served(self, state: State, job: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        """A job has slots, or wants none any more: another's say nothing."""
+        missing = state.missing
+        if missing is None or now.time <= missing.last or (missing.jobs and job not in missing.jobs):
+            return
+        if len(missing.jobs) > 1:
+            missing.jobs.remove(job)
+        else:
+            yield from self._ended(state, now, topology, why)
+
+    def _ended(self, state: State, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        missing = state.missing
+        if missing is None or now.time <= missing.last:
+            return
+        state.missing, state.ended, state.none = None, now.time, None
+        if not missing.say_at:
+            finding = self._finding(missing, now.clock, topology)
+            finding.closed_at, finding.closed_because = now.clock, why
+            yield finding
+
+    def _finding(self, missing: Missing, now: int, topology: Topology) -> Finding:
+        job = missing.jobs[0] if len(missing.jobs) == 1 else ""
+        name = topology.job_name(job)
+        whose = f"job {name or job} has" if job else f"{len(missing.jobs) or 'all'} jobs have"
+        return Finding(
+            kind=self.kind,
+            subject=_SUBJECT,
+            entity={"job_id": job, "job_name": name},
+            since=missing.since,
+            at=now,
+            severity="critical",
+            summary=f"{whose} no slots to run in: {missing.why}",
+            confidence="sure" if missing.records else "fair",
+            evidence=list(missing.records),
+            advice="Compare the slots the job needs (its greatest parallelism) with Task Managers in Flink's UI. See "
+            "why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop; add TaskManagers or "
+            "slots, or lower the parallelism. The adaptive scheduler would run with what there is.",
+        )
+
+
+def _waiting(topology: Topology) -> list[str]:
+    return [job for job, known in topology.jobs.items() if known.state in _WAITING]
