@@ -20,7 +20,8 @@ of the outermost; `frame`, the first own frame under the deepest cause that has 
 
 _MAX_SOURCES = 200
 _WITHIN_MS = 10_000
-_FAILING = frozenset({"FAILED", "FAILING", "RESTARTING"})
+# Lines of these states explain nothing: a stack that follows is another's.
+_CALM = frozenset({"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "RECONCILING"})
 
 
 class Stack(msgspec.Struct, array_like=True):
@@ -41,6 +42,9 @@ class Throwables(msgspec.Struct, array_like=True):
 
     def join(self, event: LogEvent) -> LogEvent | None:
         """Take in any line; the failure it tells more about, or None."""
+        if event.meaning in THROWS and event.fields.get("state") in _CALM:
+            self.stacks.pop(event.source, None)
+            return None
         if event.meaning in THROWS:
             put(
                 self.stacks,

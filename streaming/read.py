@@ -36,7 +36,10 @@ SELECTION = {
 _FLUSH_EVENTS = 10_000
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
 # A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
-_LOG_SHAPE = r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log)"\s*:\s*".*\}\s*$)'
+_LOG_SHAPE = (
+    r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log|short_message)"\s*:\s*".*\}\s*$'
+    r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
+)
 
 
 class Stage:

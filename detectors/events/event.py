@@ -2,7 +2,7 @@
 
 A record is what Kafka holds; an event is its meaning. All times are epoch milliseconds, except `local_time` of a
 `LogEvent`, which is the time printed in the line read as if it were UTC: its zone is learned later, per source
-(`zones.py`), or -1 when the line has none.
+(`zones.py`), unless the line told it (`zoned`); -1 when the line has none.
 """
 
 import msgspec
@@ -34,6 +34,7 @@ class LogEvent(msgspec.Struct, array_like=True, tag="log"):
     offset: int
     fields: dict[str, str]
     text: str
+    zoned: bool = False
 
 
 class Sample(msgspec.Struct, array_like=True):

@@ -63,7 +63,7 @@ class Origin(NamedTuple):
             case "kubernetes":
                 return f"{self.namespace}/{self.app}" if self.namespace and self.app else ""
             case "yarn":
-                found = _YARN.search(self.file) or _YARN.search(self.host)
+                found = _YARN.search(self.file) or _YARN.search(self.container) or _YARN.search(self.host)
                 return f"application_{found[1]}" if found else ""
             case "key":
                 return self.key.partition("/")[0]

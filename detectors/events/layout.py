@@ -1,47 +1,86 @@
-"""One physical log line → its time and its message.
+"""One log line as text → its time and its message.
 
 Layouts: L1 `%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n` (log4j 1, Flink ≤ 1.10), L2 the same with `[]` for %x
-(log4j 2, Flink ≥ 1.11), L3 logback's `%d{…SSS} [%thread] %-5level %logger{60} %X{sourceThread} - %msg`.
-The padding may have been eaten by a shipper, and a colour code may stand anywhere.
+(log4j 2, Flink ≥ 1.11), L3 logback's `%d{…SSS} [%thread] %-5level %logger{60} %X{sourceThread} - %msg`, and YARN's
+three: `%c{2} (%F:%M(%L)) - %m`, EMR's `%c (%t): %m` and Hadoop's own `%c: %m`. The padding may have been eaten by a
+shipper, a zone may stand behind the time, a colour code anywhere, and an editor's line number before it all.
 """
 
 import re
-from calendar import timegm
-from datetime import datetime
 
-_HEAD = re.compile(
-    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3}) +"
-    r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +\S+ +(?:\[.{0,200}?\] +|\S+ +)?- "
+from detectors.events import times
+
+_HEAD = (
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3})\d*(?: ?(Z|[+-]\d\d:?\d\d))? +"
+    r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +"
+    r"(?:\[.{0,200}?\] +)?[^\s:]+(?: +(?:\[.{0,200}?\] +|\S+ +)?- |(?: +\(.{0,200}?\))?: )"
 )
+_match_head = re.compile(_HEAD).match
+# The stock layouts alone, tried first: it costs two thirds.
+_match_usual = re.compile(
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3}) +"
+    r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +[^\s:]+ +(?:\[.{0,200}?\] +|\S+ +)?- "
+).match
+_seconds = times.seconds
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-_seconds: dict[str, int] = {}
-
-
-def _epoch_ms_of_second(text: str) -> int:
-    """Epoch ms of "yyyy-MM-dd HH:mm:ss" read as UTC; -1 when there is no such time. Lines share seconds: cached."""
-    found = _seconds.get(text)
-    if found is None:
-        if len(_seconds) > 4096:
-            _seconds.clear()
-        try:
-            found = timegm(datetime.fromisoformat(text).timetuple()) * 1000
-        except ValueError:
-            found = -1
-        _seconds[text] = found
-    return found
+_NUMBER = re.compile(r"\s*\d{1,7} (?=\s|\d{4}-\d\d-\d\d|[a-z]+\.|Caused by: )|\s+(?=\d{4}-\d\d-\d\d)")
+# Where one physical line holds several events: before a head, a cause, and the throwable that a head ends with.
+_JOINT = re.compile(
+    rf"(?<=\S)\s++(?:\.\.\.\s++)*+(?={_HEAD}|Caused by: [a-z])"
+    r"|(?<=[.:])(?<!Caused by:)\s+(?=(?:[a-z_]\w*\.){2,}[A-Z]\w*(?:Exception|Error)\b)"
+)
 
 
-def split(line: str) -> tuple[int, str] | None:
-    """(local time in ms as if UTC or -1, message), or None when the line has no head (a stack line, a native print).
+def joined(text: str) -> bool:
+    """Whether several events may stand on one of its lines: a page that joins them repeats their date."""
+    return text.find(text[:11], 11) >= 0
+
+
+def parted(text: str) -> list[str]:
+    """The lines of a text, one event at most on each.
+
+    >>> parted("2022-05-18 11:30:39,662 INFO a.B - x 2022-05-18 11:30:39,666 INFO a.C - y")
+    ['2022-05-18 11:30:39,662 INFO a.B - x', '2022-05-18 11:30:39,666 INFO a.C - y']
+    """
+    return [part for line in text.splitlines() for part in _parted(line)]
+
+
+def _parted(line: str) -> list[str]:
+    return _JOINT.sub("\n", line).split("\n") if joined(line) and _match_head(line) else [line]
+
+
+def split(line: str) -> tuple[int, str, bool] | None:
+    """(time in ms or -1, message, whether the time is UTC), or None when the line has no head.
+
+    Without a printed zone the time is local, read as if it were UTC. A stack line or a native print has no head.
 
     >>> split("2018-11-29 18:43:04,624 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - Checkpoint 224 expired")
-    (1543516984624, 'Checkpoint 224 expired')
+    (1543516984624, 'Checkpoint 224 expired', False)
     """
     if "\x1b" in line:
         line = _ANSI.sub("", line)
-    head = _HEAD.match(line)
+    head = _match_usual(line)
+    if head is None:
+        return _unusual(line)
+    second, ms = head.groups()
+    time = _seconds.get(second)
+    if time is None:
+        time = times.of_second(second)
+    return (time + int(ms) if time >= 0 else -1), line[head.end() :], False
+
+
+def _unusual(line: str) -> tuple[int, str, bool] | None:
+    head = _match_head(line)
     if head is None:
         return None
-    second = _epoch_ms_of_second(head[1])
-    return (second + int(head[2]) if second >= 0 else -1), line[head.end() :]
+    time, message = times.of_second(head[1]), line[head.end() :]
+    if time < 0:
+        return -1, message, False
+    time += int(head[2])
+    return (time - times.of_zone(head[3]), message, True) if head[3] else (time, message, False)
+
+
+def unnumbered(line: str) -> str:
+    """The line without the line number that an editor put before it, and without blanks before its date."""
+    found = _NUMBER.match(line)
+    return line if found is None else line[found.end() :]

@@ -4,13 +4,16 @@
 interest gives no events, which is not a rejection.
 """
 
-from detectors.events import envelope, layout, metrics, throwable, vocabulary
+from detectors.events import envelope, json_layout, layout, metrics, throwable, vocabulary
 from detectors.events.envelope import UnreadableError
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
-from detectors.events.identity import MAX_NAME, Identity, Place, Places
+from detectors.events.identity import MAX_NAME, Identity, Origin, Place, Places
+from detectors.events.json_layout import Logged
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
+# A JSON document, or a line with an editor's number or a blank before it.
+_ODD_STARTS = frozenset("{ 0123456789")
 
 
 class Reader:
@@ -32,34 +35,48 @@ class Reader:
             return Rejected(error.reason, str(error), record)
 
     def _logs(self, record: Record) -> list[Event]:
-        text, origin = envelope.open_log(record, self._header)
-        place = self._places.of(origin)
         events: list[Event] = []
-        local_time = -1
+        for text, origin, logged in envelope.open_log(record, self._header):
+            self._text(record, text, origin, logged, events)
+        return events
+
+    def _text(self, record: Record, text: str, origin: Origin, logged: Logged | None, events: list[Event]) -> None:
+        """Read the lines of one text, and the stack that a JSON layout keeps beside it."""
+        place = self._places.of(origin)
+        time, zoned = (-1, False) if logged is None else (logged.time, logged.zoned)
         # A stack belongs to the line before it; in a record of its own it belongs to what the source wrote before.
         orphan = False
-        for whole_line in text.splitlines():
+        first = logged is not None
+        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else layout.parted(text):
             # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
             line = whole_line[:_MAX_LINE]
             head = layout.split(line)
+            if head is None and line[:1] in _ODD_STARTS:
+                if logged is None and line[0] == "{" and (inner := json_layout.read(whole_line)) is not None:
+                    before = len(events)
+                    self._text(record, inner.message, envelope.within(origin, inner), inner, events)
+                    time, zoned, orphan = inner.time, inner.zoned, len(events) == before
+                    continue
+                line = layout.unnumbered(line)
+                head = layout.split(line)
             if head is not None:
-                local_time, message = head
-                found = vocabulary.match(message)
-                orphan = found is None
-                if found is not None:
-                    cause = found[1].pop("cause", "")
-                    events.append(_log_event(record, place, local_time, found, message))
-                    if (thrown := throwable.read(cause)) is not None:
-                        events.append(_log_event(record, place, local_time, thrown, cause))
+                time, message, zoned = head
+            elif first and throwable.read(line) is None:
+                message = line
+            else:
+                orphan = _continued(record, place, time, zoned, line, orphan, events)
                 continue
-            if (found := vocabulary.match_anywhere(line)) is not None:
-                events.append(_log_event(record, place, local_time, found, line))
-            if (thrown := throwable.read(line)) is not None:
-                if orphan:
-                    thrown[1]["orphan"] = "yes"
-                    orphan = False
-                events.append(_log_event(record, place, local_time, thrown, line))
-        return events
+            first = False
+            found = vocabulary.match(message)
+            orphan = found is None
+            if found is not None:
+                cause = found[1].pop("cause", "")
+                events.append(_log_event(record, place, time, zoned, found, message))
+                if cause and (thrown := throwable.read(cause)) is not None:
+                    events.append(_log_event(record, place, time, zoned, thrown, cause))
+        if logged is not None and logged.stack:
+            for line in logged.stack.splitlines():
+                orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
@@ -78,8 +95,23 @@ class Reader:
         return [_metric_event(record, self._places.of(origin), time, samples)]
 
 
+def _continued(
+    record: Record, place: Place, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
+) -> bool:
+    """Read a line that goes on with the one before it; whether a stack that follows is still an orphan."""
+    if (found := vocabulary.match_anywhere(line)) is not None:
+        events.append(_log_event(record, place, time, zoned, found, line))
+    thrown = throwable.read(line)
+    if thrown is None:
+        return orphan
+    if orphan:
+        thrown[1]["orphan"] = "yes"
+    events.append(_log_event(record, place, time, zoned, thrown, line))
+    return False
+
+
 def _log_event(
-    record: Record, place: Place, local_time: int, found: tuple[str, dict[str, str]], message: str
+    record: Record, place: Place, local_time: int, zoned: bool, found: tuple[str, dict[str, str]], message: str
 ) -> LogEvent:
     meaning, fields = found
     if len(message) > MAX_NAME:
@@ -96,6 +128,7 @@ def _log_event(
         record.offset,
         fields,
         message[:MAX_TEXT].rstrip(),
+        zoned,
     )
 
 

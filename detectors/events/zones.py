@@ -1,7 +1,8 @@
 """The zone of the times printed in log lines, learned per source.
 
-The stock layouts print no zone. "Triggering checkpoint N @ <epoch ms>" gives the offset of its source exactly; without
-it the Kafka timestamp does, rounded to a quarter of an hour, since every zone's offset is a multiple of that.
+The stock layouts print no zone; a line that tells its own (JSON layouts do) needs none of this. "Triggering checkpoint
+N @ <epoch ms>" gives the offset of its source exactly; without it the Kafka timestamp does, rounded to a quarter of an
+hour, since every zone's offset is a multiple of that.
 """
 
 import msgspec
@@ -23,6 +24,8 @@ class Zones(msgspec.Struct, array_like=True):
         """Epoch ms at which the line was written; the Kafka timestamp when the line has no time of its own."""
         if event.local_time < 0:
             return event.timestamp
+        if event.zoned:
+            return event.local_time
         epoch = event.fields.get("epoch")
         if event.meaning == "checkpoint_triggered" and epoch is not None:
             self._learn(event.source, _rounded(event.local_time - int(epoch)))

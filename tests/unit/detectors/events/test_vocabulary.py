@@ -71,8 +71,6 @@ def test_an_anchor_looks_the_same_inside_json(wording: vocabulary.Wording) -> No
         "Triggering checkpoint because of a savepoint",
         f"Triggering savepoint for job {JOB}.",
         f"Completed checkpoint 6 for job {JOB} (bytes unknown)",
-        "The heartbeat of JobManager with id 5c8a timed out.",
-        "The heartbeat of ResourceManager with id 5c8a timed out.",
         "Starting the SlotManager.",
         "Starting RPC endpoint for org.apache.flink.runtime.taskexecutor.TaskExecutor",
         f"Application SingleJobApplication(orders) ({JOB}) switched from state CREATED to RUNNING.",
@@ -92,4 +90,4 @@ def test_a_line_without_a_head_has_no_time(line: str) -> None:
 
 
 def test_a_time_that_does_not_exist_is_no_time_but_the_message_is_read() -> None:
-    assert layout.split("2026-02-31 25:61:61,000 INFO  x - hello") == (-1, "hello")
+    assert layout.split("2026-02-31 25:61:61,000 INFO  x - hello") == (-1, "hello", False)

@@ -1,0 +1,63 @@
+"""Times as logs and agents write them, as epoch milliseconds."""
+
+import re
+from calendar import timegm
+from datetime import datetime
+
+_TEXT = re.compile(
+    r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s*(Z|[+-]\d\d:?\d\d)?\s*$",
+    re.ASCII,
+)
+
+seconds: dict[str, int] = {}
+"""Lines share seconds: what `of_second` has read lately."""
+
+
+def of_second(text: str) -> int:
+    """Epoch ms of "yyyy-MM-dd HH:mm:ss" read as UTC; -1 when there is no such time."""
+    found = seconds.get(text)
+    if found is None:
+        if len(seconds) > 4096:
+            seconds.clear()
+        try:
+            found = timegm(datetime.fromisoformat(text).timetuple()) * 1000
+        except ValueError:
+            found = -1
+        seconds[text] = found
+    return found
+
+
+def of_zone(text: str) -> int:
+    """Offset in ms of a printed zone: "Z", "+0100", "-05:30".
+
+    >>> of_zone("-05:30")
+    -19800000
+    """
+    if text == "Z":
+        return 0
+    minutes = int(text[1:3]) * 60 + int(text[-2:])
+    return (-minutes if text[0] == "-" else minutes) * 60_000
+
+
+def of_text(text: str) -> tuple[int, bool]:
+    """(ms, whether it is UTC) of a printed time: without a zone it is local time read as UTC. (-1, False) if none.
+
+    >>> of_text("2026-11-21T01:06:25.154+0100")
+    (1795219585154, True)
+    >>> of_text("2020-08-25 04:55:27,399")
+    (1598331327399, False)
+    """
+    found = _TEXT.match(text)
+    second = of_second(found[1]) if found is not None else -1
+    if found is None or second < 0:
+        return -1, False
+    ms = second + int((found[2] or "0").ljust(3, "0")[:3])
+    return (ms - of_zone(found[3]), True) if found[3] else (ms, False)
+
+
+def of_number(number: float) -> int:
+    """Epoch ms of a number that may be seconds, ms, us or ns: told apart by size; 0 when it is no time of ours."""
+    for limit, scale in ((1e11, 1000.0), (1e14, 1.0), (1e17, 1e-3), (1e20, 1e-6)):
+        if abs(number) < limit:
+            return int(number * scale)
+    return 0
