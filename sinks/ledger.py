@@ -49,7 +49,7 @@ class Edit(msgspec.Struct, frozen=True):
 class Skip(msgspec.Struct, frozen=True):
     """Nothing to send, and why."""
 
-    reason: Literal["already sent", "a newer change was tried", "below min_severity"]
+    reason: Literal["already sent", "a newer change was tried", "below min_severity", "goes on in another incident"]
 
 
 def next_step(entry: Entry | None, transition: Transition, min_severity: Severity) -> Post | Edit | Skip:
@@ -57,6 +57,8 @@ def next_step(entry: Entry | None, transition: Transition, min_severity: Severit
     if entry is None:
         if SEVERITIES.index(transition.severity) < SEVERITIES.index(min_severity):
             return Skip("below min_severity")
+        if transition.part_of:
+            return Skip("goes on in another incident")
         return Post()
     if entry.state == "sent" and entry.seq >= transition.seq:
         return Skip("already sent")

@@ -61,7 +61,7 @@ def _incident(own: list[Transition]) -> dict[str, Any]:
         "opened_as": first.cause,
         "opened_at": first.at,
         "named_at": next(t.at for t in own if t.cause == last.cause),
-        "end": last.transition if ended else "open",
+        "end": "merged" if last.part_of else last.transition if ended else "open",
         "ended_at": last.at if ended else None,
         "transitions": [t.transition for t in own],
         "findings": sorted(f.kind for f in last.findings),

@@ -50,7 +50,7 @@ class SlackConfig(BaseModel):
     )
     min_severity: Severity = Field(
         default="warning",
-        description="Incidents below this are not posted; info is for Prometheus, a channel of noise is muted.",
+        description="Incidents below this are not posted: a channel of noise is muted.",
     )
     thread_updates: bool = Field(
         default=True,

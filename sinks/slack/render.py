@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from detectors.incidents.incident import Evidence, Finding, Transition
+from detectors.incidents.incident import Evidence, Finding, KnownIssue, Transition
+from detectors.incidents.recurrence import spoken_recurrence
 from detectors.units import spoken
 from sinks.slack.escape import code, plain, prose
 from sinks.slack.words import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, moment
@@ -19,6 +20,7 @@ MESSAGE_LIMIT = 12_000
 """Characters of a whole message: Slack refuses near 13,200 (`msg_blocks_too_long`), undocumented."""
 
 _KIND = re.compile(r"[a-z0-9_]{1,80}")
+_ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
 _HEADER_LIMIT = 150
 _TEXT_LIMIT = 400
 _PLAIN_LIMIT = 3000
@@ -31,6 +33,7 @@ _SILENCE = (
     "*No more data:* whether this goes on is not known, and it has not been seen to recover. "
     "First check that the cluster runs and that its logs and metrics still reach Kafka."
 )
+_CONFIDENCE = {"learning": "confidence: learning, little history yet", "sure": "confidence: sure"}
 
 Block = dict[str, Any]
 
@@ -64,8 +67,9 @@ def render(transition: Transition, runbook_base_url: str = "", note: str = "") -
 
 def render_plain(transition: Transition) -> Message:
     """The same without blocks, for when Slack refuses them."""
-    advice = "" if transition.transition == "resolved" else transition.advice
-    lines = [_title(transition), transition.summary, _reason(transition), _forecast_words(transition), advice]
+    ended = transition.transition == "resolved"
+    lines = [_title(transition), transition.summary, _reason(transition), _forecast_words(transition)]
+    lines += [_recurrence(transition), "" if ended else transition.advice, "" if ended else _issue_words(transition)]
     share = _PLAIN_LIMIT // len(lines)
     text = "\n".join(prose(line, share) for line in lines if line)
     return Message(f"{text}\n{_identity(transition, 1.0)}", [])
@@ -86,6 +90,7 @@ def _blocks(transition: Transition, runbook_base_url: str, note: str, scale: flo
         _fields(transition, scale),
         _forecast(transition, scale),
         _advice(transition, scale),
+        _known_issue(transition, scale),
         _evidence(transition, scale),
         _timeline(transition, scale),
         _context(transition, runbook_base_url, scale),
@@ -99,11 +104,15 @@ def _title(transition: Transition) -> str:
 
 
 def _mark(transition: Transition) -> str:
+    if transition.part_of:
+        return "🔗"
     marks = {"resolved": "✅", "stale": "⚪"}
     return marks.get(transition.transition) or SEVERITY_MARKS[transition.severity]
 
 
 def _state(transition: Transition) -> str:
+    if transition.part_of:
+        return "Part of another incident"
     if transition.transition == "resolved":
         return f"Resolved after {spoken(_ended_at(transition) - _since(transition))}"
     if transition.transition == "stale":
@@ -131,7 +140,10 @@ def _summary(transition: Transition, scale: float) -> list[Block]:
     summary = prose(transition.summary, int(1200 * scale))
     reason = prose(_reason(transition), int(400 * scale))
     lines = [summary]
-    if transition.transition == "resolved":
+    if transition.part_of:
+        other = f"`{code(transition.part_of, int(100 * scale))}`"
+        lines = [f"*Not over:* it has turned out to be part of incident {other} and goes on there.", summary]
+    elif transition.transition == "resolved":
         lines = [f"~{summary}~" if summary else "", f"*How it ended:* {reason}" if reason else ""]
     elif transition.transition == "stale":
         lines = [_SILENCE, reason, summary]
@@ -165,6 +177,7 @@ def _fields(transition: Transition, scale: float) -> list[Block]:
         ("Task", _codes(names("task"), limit)),
         ("Checkpoint", _codes(names("checkpoint"), limit)),
         ("Since", moment(_since(transition))),
+        ("Comes again", prose(_recurrence(transition), 200)),
     ]
     if transition.transition == "resolved":
         fields += [("Ended", moment(_ended_at(transition))), ("Cause", _kind(transition.cause))]
@@ -208,6 +221,27 @@ def _advice(transition: Transition, scale: float) -> list[Block]:
     return [_section(f"*What to do*\n{prose(transition.advice, int(1200 * scale))}")]
 
 
+def _recurrence(transition: Transition) -> str:
+    return "" if transition.recurrence is None else spoken_recurrence(transition.recurrence)
+
+
+def _known_issue(transition: Transition, scale: float) -> list[Block]:
+    issue = transition.known_issue
+    if issue is None or transition.transition == "resolved":
+        return []
+    name = f"<{issue.link}|{prose(issue.id, 60)}>" if _ADDRESS.fullmatch(issue.link) else prose(issue.id, 60)
+    return [_section(f"*Looks like a known issue:* {name}\n{prose(_issue_sentences(issue), int(1200 * scale))}")]
+
+
+def _issue_words(transition: Transition) -> str:
+    issue = transition.known_issue
+    return "" if issue is None else f"Looks like {issue.id}: {_issue_sentences(issue)}"
+
+
+def _issue_sentences(issue: KnownIssue) -> str:
+    return f"{issue.title} ({issue.applies}). Fixed in {issue.fixed_in}. Until then: {issue.workaround}"
+
+
 def _evidence(transition: Transition, scale: float) -> list[Block]:
     shown = transition.evidence[:_EVIDENCE_LINES]
     if not shown:
@@ -230,7 +264,7 @@ def _timeline(transition: Transition, scale: float) -> list[Block]:
     shown = findings[:_TIMELINE_LINES]
     limit = int(1600 * scale) // len(shown)
     lines = [_timeline_line(finding, transition.at, limit) for finding in shown]
-    return [_section(f"*Timeline* (UTC)\n{_lines(lines, len(findings))}")]
+    return [_section(f"*Timeline* (UTC)\n{_lines(lines, len(findings) + max(transition.more, 0))}")]
 
 
 def _timeline_line(finding: Finding, now: int, limit: int) -> str:
@@ -248,9 +282,10 @@ def _lines(lines: list[str], total: int) -> str:
 
 def _context(transition: Transition, runbook_base_url: str, scale: float) -> list[Block]:
     words = [_identity(transition, scale)]
-    learning = any(finding.confidence == "learning" for finding in transition.findings)
-    if learning:
-        words.append("confidence: learning, little history yet")
+    if transition.confidence in _CONFIDENCE:
+        words.append(_CONFIDENCE[transition.confidence])
+    if transition.merged:
+        words.append(f"with incident {_codes(transition.merged, int(200 * scale))}")
     if runbook_base_url and _KIND.fullmatch(transition.cause):
         words.append(f"<{runbook_base_url.rstrip('/')}/{transition.cause}|Runbook>")
     return [{"type": "context", "elements": [_mrkdwn(" · ".join(words))]}]

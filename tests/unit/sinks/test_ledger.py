@@ -39,6 +39,12 @@ def test_min_severity_counts_only_for_what_was_never_sent() -> None:
     assert next_step(entry(1, "sent", "1.1"), info, "warning") == Edit("C1", "1.1")
 
 
+def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_told() -> None:
+    part = make_transition(seq=2, transition="resolved", part_of="other")
+    assert next_step(None, part, "warning") == Skip("goes on in another incident")
+    assert next_step(entry(1, "sent", "1.1"), part, "warning") == Edit("C1", "1.1")
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["intent", "sent", "unknown"]), st.booleans()), min_size=1)
 )

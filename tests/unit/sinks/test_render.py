@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Evidence, Finding, Forecast, Transition
+from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Transition
 from sinks.slack.escape import code, plain, prose
 from sinks.slack.render import MESSAGE_LIMIT, Message, render, render_plain, render_reply
 from sinks.slack.words import clock_time, kind_words, moment
@@ -21,7 +21,7 @@ RUNBOOKS = "https://example.org/runbooks/"
 
 CASES = {
     "opened": make_transition(),
-    "learning": make_transition(findings=[overdue_finding(confidence="learning")], forecast=None),
+    "learning": make_transition(confidence="learning", forecast=None),
     "updated": make_transition(
         seq=3,
         transition="updated",
@@ -45,6 +45,42 @@ CASES = {
         transition="stale",
         at=OPENED_AT + 960_000,
         reason="no record of this cluster has arrived since 14:04:12",
+    ),
+    "known": make_transition(
+        cause="memory_limit_kill",
+        severity="critical",
+        summary="YARN killed container_e47_1 on node-17: 3.0 GB of 3 GB physical memory used.",
+        confidence="sure",
+        forecast=None,
+        known_issue=KnownIssue(
+            "FLINK-33231",
+            "KafkaSource keeps one entry of offsets to commit for each checkpoint",
+            "flink-connector-kafka 3.0.1, Flink 1.17.2",
+            "One record on the quiet topic clears it.",
+            "https://issues.apache.org/jira/browse/FLINK-33231",
+            "Flink 1.17.1 is affected; connector: flink-connector-kafka 3.0.0",
+        ),
+        recurrence=Recurrence(3, OPENED_AT - 2 * 46_800_000, 46_800_000, steady=True),
+    ),
+    "joined": make_transition(
+        seq=2,
+        transition="updated",
+        cause="jobmanager_lost",
+        severity="critical",
+        summary="The JobManager on node-3 is gone.",
+        reason="jobmanager_lost joins this and 77aa88bb99cc into one",
+        merged=["77aa88bb99cc"],
+        findings=[overdue_finding(), late_acks_finding()],
+        more=12,
+    ),
+    "part": make_transition(
+        seq=2,
+        transition="resolved",
+        at=OPENED_AT + 60_000,
+        ended_at=OPENED_AT + 60_000,
+        reason="part of 9f2c41d07b3e",
+        part_of="9f2c41d07b3e",
+        incident="77aa88bb99cc",
     ),
 }
 
@@ -86,6 +122,30 @@ def test_a_resolved_incident_says_how_long_it_lasted_and_no_longer_what_to_do() 
     assert "expires" not in said
 
 
+def test_an_incident_that_goes_on_in_another_does_not_look_recovered_and_names_it() -> None:
+    for message in (render(CASES["part"]), render_plain(CASES["part"]), render_reply(CASES["part"])):
+        said = everything(message)
+        assert "9f2c41d07b3e" in said
+        assert "Resolved" not in said
+        assert "✅" not in said
+
+
+def test_a_known_issue_is_named_with_its_fix_a_way_around_and_what_the_version_says() -> None:
+    said = everything(render(CASES["known"]))
+    for part in (
+        "jira/browse/FLINK-33231|FLINK-33231>",
+        "Fixed in flink-connector-kafka 3.0.1",
+        "clears it",
+        "is affected",
+    ):
+        assert part in said
+    assert "the 3rd time, every 13 h" in said
+
+
+def test_what_is_too_much_to_list_is_counted() -> None:
+    assert "and 12 more" in everything(render(CASES["joined"]))
+
+
 def test_a_note_stands_before_the_summary() -> None:
     blocks = render(make_transition(), note="The earlier message is gone.").blocks
     assert "The earlier message is gone." in blocks[1]["text"]["text"]
@@ -116,6 +176,8 @@ def attacked() -> Transition:
         config=ATTACK,
         transition="updated",
         findings=[finding, finding],
+        known_issue=KnownIssue(*[ATTACK] * 6),
+        merged=[ATTACK],
         evidence=[Evidence(ATTACK, 0, 0, OPENED_AT, ATTACK)],
         forecast=Forecast(ATTACK, OPENED_AT, OPENED_AT, OPENED_AT),
     )
@@ -203,6 +265,12 @@ def transitions(draw: st.DrawFn) -> Transition:
         findings=draw(st.lists(findings, max_size=12)),
         evidence=draw(st.lists(evidence, max_size=8)),
         forecast=draw(st.none() | st.builds(Forecast, NASTY, TIMES, TIMES, TIMES)),
+        part_of=draw(st.just("") | NASTY),
+        merged=draw(st.lists(NASTY, max_size=20)),
+        more=draw(st.integers(0, 500)),
+        confidence=draw(st.sampled_from(["learning", "fair", "sure"])),
+        recurrence=draw(st.none() | st.builds(Recurrence, st.integers(3, 100), TIMES, st.integers(0), st.booleans())),
+        known_issue=draw(st.none() | st.builds(KnownIssue, *[NASTY] * 6)),
         **{name: draw(NASTY) for name in ("incident", "cluster", "cause", "summary", "advice", "reason", "config")},
         job_name=draw(NASTY),
     )

@@ -1,0 +1,129 @@
+"""Which known issue an incident looks like, and what is said of an entry that cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from detectors.incidents.incident import Evidence, Series
+from detectors.incidents.known_issues import find
+from detectors.throwables import Stack, Throwables
+from streaming.errors import ConfigError
+from streaming.known_issues import FILE, load, shipped
+from tests.unit.detectors.incidents.test_life import finding
+
+NOTHING = Throwables()
+WATCH = Evidence("flink.logs", 0, 1, 0, "KubernetesClientException: too old resource version: 5906722735 (5907278804)")
+
+
+def named(kind: str, version: str = "", throwables: Throwables = NOTHING, **more: object) -> str:
+    found = find(shipped(), [finding(kind, **more)], version, throwables)
+    return found.id if found is not None else ""
+
+
+def test_the_leak_of_offsets_to_commit_is_known_by_its_meaning_and_version() -> None:
+    assert named("zero_input_leak", "1.17.1") == named("zero_input_leak", "1.13.6") == "FLINK-33231"
+    assert named("zero_input_leak", "1.20.5") == named("zero_input_leak", "1.12.7") == ""
+
+
+def test_an_unknown_version_may_be_affected_and_that_is_said() -> None:
+    found = find(shipped(), [finding("zero_input_leak")], "", NOTHING)
+    assert found is not None
+    assert "version of Flink is not known" in found.applies
+
+
+def test_a_kubernetes_watch_that_expired_is_known_from_evidence_or_from_a_failure_near_it() -> None:
+    issue = "FLINK-15836/FLINK-20417"
+    assert named("jobmanager_lost", "1.11.0", evidence=[WATCH]) == issue
+    assert named("jobmanager_lost", "1.20.5", evidence=[WATCH]) == ""
+    assert named("jobmanager_lost", "1.11.0") == ""
+    stack = Stack("", "flink.logs/0/1", 1_000, {"class": "KubernetesClientException", "message": WATCH.text})
+    assert named("jobmanager_lost", "1.11.0", Throwables({"jm": stack})) == issue
+    stack.timestamp = 3_600_000
+    assert named("jobmanager_lost", "1.11.0", Throwables({"jm": stack})) == ""
+
+
+def test_what_must_stand_beside_is_asked_for() -> None:
+    kill, loop = finding("memory_limit_kill"), finding("restart_loop")
+    alone, both = find(shipped(), [kill], "1.12.0", NOTHING), find(shipped(), [kill, loop], "1.12.0", NOTHING)
+    assert alone is None
+    assert both is not None
+    assert both.id == "FLINK-21986"
+    assert "possible" in both.applies
+
+
+def test_an_issue_once_named_stays_when_what_named_it_is_gone_from_the_findings() -> None:
+    found = find(shipped(), [finding("jobmanager_lost")], "1.11.0", NOTHING, "FLINK-15836/FLINK-20417")
+    assert found is not None
+
+
+def test_the_file_holds_the_issues_that_matter_most() -> None:
+    ids = " ".join(i.id for i in shipped().entries)
+    for issue in ("33231", "15836", "20417", "28250", "33201", "24401", "21986"):
+        assert f"FLINK-{issue}" in ids
+
+
+ENTRY = """
+known_issues:
+  - id: FLINK-1
+    title: Something that is long enough
+    signature: [{kinds: [heap_exhaustion], series: heap, place: orders}]
+    fixed_in: Flink 1.2
+    workaround: Do something else instead.
+    link: https://example.org/1
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "known.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_metrics_and_places_can_be_asked_for(tmp_path: Path) -> None:
+    issues = load(written(tmp_path, ENTRY))
+    floor = Series("heap floor", "bytes", [(0, 1.0)])
+    assert find(issues, [finding("heap_exhaustion", series=floor, entity={"topic": "orders"})], "", NOTHING)
+    assert not find(issues, [finding("heap_exhaustion", entity={"topic": "orders"})], "", NOTHING)
+    assert not find(issues, [finding("heap_exhaustion", series=floor)], "", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "heap_exhaustion",
+            "heap_exaustion",
+            ("FLINK-1", "signature.0.kinds.0", "no kind of finding", "heap_exhaustion"),
+        ),
+        ("series: heap", "series: '(heap'", ("FLINK-1", "signature.0.series", "not a regular expression")),
+        ("fixed_in: Flink 1.2", "", ("FLINK-1", "fixed_in", "field required")),
+        ("fixed_in:", "fixedin: x\n    fixed_in:", ("FLINK-1", "fixedin", "unknown key")),
+        ("fixed_in:", "affected: [{since: 1.x}]\n    fixed_in:", ("FLINK-1", "affected.0.since", 'like "1.17"')),
+        (
+            "fixed_in:",
+            "affected: [{since: '1.17', before: '1.9'}]\n    fixed_in:",
+            ("FLINK-1", "affected", "since 1.17 must be lower than before 1.9"),
+        ),
+        ("https://example.org/1", "javascript:alert(1)", ("FLINK-1", "link")),
+        ("id: FLINK-1", "id: 7", ("7", "id")),
+        ("known_issues:", "issues:", ("known_issues", "field required")),
+        ("title:", "title: [", ("not YAML",)),
+    ],
+)
+def test_an_error_names_file_entry_key_and_what_is_allowed(
+    tmp_path: Path, old: str, new: str, said: tuple[str, ...]
+) -> None:
+    file = written(tmp_path, ENTRY.replace(old, new, 1))
+    with pytest.raises(ConfigError) as error:
+        load(file)
+    for part in (str(file), *said):
+        assert part in str(error.value)
+
+
+def test_an_id_stands_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ids must be unique: FLINK-1"):
+        load(written(tmp_path, ENTRY + ENTRY.split("known_issues:\n")[1]))
+
+
+def test_the_file_lies_where_the_wheel_puts_it() -> None:
+    assert FILE.parts[-2:] == ("conf", "known_issues.yaml")
