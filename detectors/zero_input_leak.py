@@ -38,6 +38,7 @@ from detectors.units import Duration, spoken
 _MAX_TMS = 400
 _MAX_OPEN = 100
 _MAX_COUNTERS = 40
+_KEEP_MS = 3_600_000
 _MIB = 1024 * 1024
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _COUNTERS = frozenset({"records_in", "records_out"})
@@ -57,7 +58,9 @@ class Heap(msgspec.Struct, array_like=True):
 
 
 class Leak(msgspec.Struct, array_like=True):
-    """What has been said: `tm` where memory told, `full` when the heap will be, `base` the floor it rose from."""
+    """What has been said: `tm` where memory told, `full` when the heap will be (0: its process is gone), `base` the
+    floor it rose from, `readers` how many leak.
+    """
 
     since: int
     severity: Severity
@@ -65,6 +68,7 @@ class Leak(msgspec.Struct, array_like=True):
     tm: str = ""
     full: int = 0
     base: float = 0.0
+    readers: int = 0
 
 
 class ZeroInputLeak(Detector):
@@ -172,6 +176,9 @@ class ZeroInputLeak(Detector):
         """Take in a sample of one TaskManager; its heap when a cycle has ended."""
         heap = state.heaps.get(tm)
         if heap is None:
+            state.heaps = {
+                t: h for t, h in state.heaps.items() if time - max(h.floor.started, h.floor.seen) <= _KEEP_MS
+            }
             heap = Heap(Floor(time))
             put(state.heaps, tm, heap, _MAX_TMS)
         if sample.name == "heap_used":
@@ -200,10 +207,16 @@ class ZeroInputLeak(Detector):
             cure = state.commits.cured(job)
             if cure and not leaking:
                 yield self._closed(state, job, cure, now, topology)
+                return
+            over = said.full > 0 and all(r.tm != said.tm for r in state.commits.readers.values() if r.job == job)
+            if len(leaking) > said.readers or over:
+                said.readers = max(said.readers, len(leaking))
+                said.full = 0 if over else said.full
+                yield self._finding(state, job, said, now, topology)
         elif leaking and affected(topology.version):
             text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            leak = Leak(min(r.since for r in leaking), "warning", [record])
+            leak = Leak(min(r.since for r in leaking), "warning", [record], readers=len(leaking))
             for tm in {r.tm for r in leaking} & state.heaps.keys():
                 rise = self._rise(state.heaps[tm], job)
                 if rise is not None:
@@ -257,7 +270,7 @@ class ZeroInputLeak(Detector):
     def _finding(self, state: State, subject: str, leak: Leak, now: Now, topology: Topology) -> Finding:
         readers = [r for r in state.commits.readers.values() if r.job == subject and r.said]
         heap = state.heaps.get(leak.tm)
-        rise = self._rise(heap, subject if readers else "") if heap is not None else None
+        rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
         tms = {r.tm for r in readers} | ({leak.tm} if leak.tm else set())
         tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""

@@ -17,4 +17,10 @@ WORDINGS: tuple[Wording, ...] = (
         "down with application status ",
         r"Shutting (?P<what>\S+) down with application status (?P<status>\w+)",
     ),
+    # Amazon's Kinesis producer: its helper's lines, passed on through a pipe, with the time at which it wrote them
+    Wording(
+        "native_line",
+        ".cc",
+        r"\[(?P<written>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})\] \[0x[0-9a-f]+\].* \[\w+\.cc:\d+\]",
+    ),
 )
