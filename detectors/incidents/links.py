@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from detectors.hosts import short
 from detectors.incidents.incident import SEVERITIES, Finding
 
 Relation = Literal["job", "tm", "host", "cluster"]
@@ -36,7 +37,9 @@ _CHECKPOINTS = "checkpoint_overdue checkpoint_failing checkpoint_duration_creep"
 
 LINKS: tuple[Link, ...] = (
     # Data in the way of barriers: slow input, late acknowledgements, expiry, restarts
-    *_chain("backpressure", f"late_barrier_acks {_CHECKPOINTS}", "job", 60),
+    # Backpressure lasts for hours before it is felt. Late acknowledgements prove the same and say where: they lead.
+    *_chain("backpressure", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
+    *_chain("late_barrier_acks", "backpressure", "job", 24 * 60),
     *_chain("late_barrier_acks", f"{_CHECKPOINTS} restart_loop", "job", 60),
     *_chain("checkpoint_duration_creep", "checkpoint_overdue checkpoint_failing", "job", 24 * 60),
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
@@ -46,10 +49,14 @@ LINKS: tuple[Link, ...] = (
     *_chain("zero_input_leak", "taskmanager_lost", "tm", 14 * 24 * 60),
     *_chain("heap_exhaustion", "taskmanager_lost silence", "tm", 60),
     *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 60),
-    *_chain("memory_limit_kill direct_memory_exhaustion metaspace_exhaustion", "taskmanager_lost silence", "tm", 15),
-    *_chain(
-        "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15
-    ),
+    *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost silence", "tm", 15),
+    *_chain("memory_limit_kill direct_memory_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15),
+    # Metaspace is warned of many deployments before it is exhausted.
+    *_chain("metaspace_exhaustion", "taskmanager_lost silence", "tm", 24 * 60),
+    *_chain("metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
+    *_chain(_OUT_OF_MEMORY, "slots_unavailable", "cluster", 24 * 60),
+    # The TaskManagers of a job fill alike, and one that is killed again is the same leak.
+    *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
     # Nodes and the JobManager
     *_chain("node_lost", "taskmanager_lost jobmanager_lost silence", "host", 15),
     *_chain(
@@ -58,19 +65,24 @@ LINKS: tuple[Link, ...] = (
     *_chain(
         "jobmanager_lost", f"taskmanager_lost silence restart_loop slots_unavailable {_CHECKPOINTS}", "cluster", 15
     ),
+    # Nodes that go together are a rack or a switch; a JobManager that is replaced and lost again is one event, and so
+    # are all of them when what they need is gone.
+    *_chain("node_lost", "node_lost", "cluster", 2),
+    *_chain("jobmanager_lost", "jobmanager_lost", "cluster", 10),
     # TaskManagers and slots
     *_chain("taskmanager_lost", "late_barrier_acks silence", "tm", 15),
     *_chain("taskmanager_lost", f"slots_unavailable restart_loop {_CHECKPOINTS}", "cluster", 15),
+    # What falls silent holds up checkpoints; several that do so together are one event.
+    *_chain("silence", f"silence {_CHECKPOINTS}", "cluster", 15),
     # Several TaskManagers lost together are one event, whatever took them down.
     *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
-    *_chain("slots_unavailable", "restart_loop checkpoint_failing", "job", 60),
+    # Slots are the cluster's: all jobs that lack them are one event.
+    *_chain("slots_unavailable", "restart_loop checkpoint_failing job_failed", "cluster", 60),
     # A job that ends ends by whatever troubled it.
+    *_chain("restore_failed", "restart_loop", "job", 60),
+    *_chain("restart_loop checkpoint_failing restore_failed", "job_failed", "job", 24 * 60),
     *_chain(
-        f"restart_loop slots_unavailable taskmanager_lost jobmanager_lost ha_connection_lost {_OUT_OF_MEMORY} "
-        "heap_exhaustion checkpoint_failing restore_failed",
-        "job_failed",
-        "job",
-        15,
+        f"taskmanager_lost jobmanager_lost ha_connection_lost {_OUT_OF_MEMORY} heap_exhaustion", "job_failed", "job", 15
     ),
 )
 
@@ -136,4 +148,6 @@ def _share(one: Finding, other: Finding, relation: Relation) -> bool:
         return True
     field = _FIELD[relation]
     a, b = one.entity.get(field, ""), other.entity.get(field, "")
+    if relation == "host":
+        a, b = short(a), short(b)
     return not a or not b or a == b
