@@ -1,0 +1,72 @@
+"""The timeouts in force in a cluster, as its start-up lines and its errors tell them, else Flink's defaults.
+
+They say what follows the loss of a JobManager or of its leader election, and when.
+"""
+
+import re
+
+import msgspec
+
+from detectors.events.event import LogEvent
+
+MEANINGS = frozenset({"configured", "ha_session", "registration_timed_out", "am_expired", "node_lost"})
+
+YARN_EXPIRY_MS = 600_000
+"""YARN's default for nodes and application masters (yarn.nm.liveness-monitor.expiry-interval-ms, yarn.am.…)."""
+
+_DURATION = re.compile(r"(\d+) ?([a-z]*)")
+_ISO = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?")
+_UNITS = (("ms", 1), ("mil", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000))
+_LONGEST_MS = 86_400_000
+_OPTIONS = {
+    "taskmanager.registration.timeout": "registration",
+    "heartbeat.timeout": "heartbeat",
+    "high-availability.zookeeper.client.session-timeout": "session",
+}
+
+
+def flink_duration(text: str) -> int | None:
+    """Milliseconds of a duration as Flink reads or prints it; None for what is none (`Inf`).
+
+    >>> flink_duration("5 min"), flink_duration("PT5M"), flink_duration("300000 ms"), flink_duration("8s")
+    (300000, 300000, 300000, 8000)
+    """
+    text = text.strip()
+    if (iso := _ISO.fullmatch(text)) and text[-1] not in "PT":
+        days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+        return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
+    found = _DURATION.fullmatch(text.lower())
+    if found is None:
+        return None
+    unit = next((ms for word, ms in _UNITS if found[2].startswith(word)), 0 if found[2] else 1)
+    return int(found[1]) * unit if unit else None
+
+
+class Timeouts(msgspec.Struct, array_like=True):
+    """In ms. `told` are those that a line has told; the others are defaults."""
+
+    registration: int = 300_000
+    heartbeat: int = 50_000
+    session: int = 60_000
+    expiry: int = YARN_EXPIRY_MS
+    told: list[str] = []
+
+    def learn(self, event: LogEvent) -> None:
+        """Take in a line that may tell one."""
+        fields = event.fields
+        match event.meaning:
+            case "configured":
+                self._set(_OPTIONS.get(fields.get("key", ""), ""), flink_duration(fields.get("value", "")))
+            case "ha_session":
+                self._set("session", flink_duration(fields.get("session", "")))
+            case "registration_timed_out":
+                self._set("registration", flink_duration(fields.get("duration", "")))
+            case "am_expired" | "node_lost":
+                self._set("expiry", flink_duration(f"{fields.get('silent', '')} s"))
+
+    def _set(self, name: str, value: int | None) -> None:
+        if not name or not value:
+            return
+        setattr(self, name, min(value, _LONGEST_MS))
+        if name not in self.told:
+            self.told.append(name)
