@@ -31,6 +31,7 @@ class MemoryLimitKill(OutOfMemory):
     """See the module."""
 
     kind = "memory_limit_kill"
+    ends_process = True
     wants = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):

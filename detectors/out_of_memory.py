@@ -19,6 +19,7 @@ MAX_TMS = 200
 _MAX_RECORDS = 4
 _MAX_TIMES = 8
 _STEADY = 1.35
+_SAME_MS = 1_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
@@ -41,8 +42,21 @@ class Exhausted(msgspec.Struct, array_like=True):
     count: int = 1
 
 
+class Unnamed(msgspec.Struct, array_like=True):
+    """A sign that names a host alone: a TaskManager's own log and the JobManager's tell the same failure."""
+
+    at: int
+    time: int
+    text: str
+    record: Evidence
+
+
 class OutOfMemoryConfig(DetectorConfig):
     """What each of them can be told."""
+
+    name_within: Duration = Field(
+        5_000, description="Wait this long for the line that names the TaskManager when one names only the host."
+    )
 
     recovered_after: Duration = Field(
         60_000, description="A checkpoint that completes this long after the last sign ends it: the job does without."
@@ -50,10 +64,15 @@ class OutOfMemoryConfig(DetectorConfig):
 
 
 class OutOfMemoryState(msgspec.Struct, array_like=True):
-    """Open findings by process, event times of all first signs (a constant period is a leak's signature), `ended`."""
+    """Open findings by process, signs by host that wait for a name, event times of all first signs.
+
+    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last that is over.
+    """
 
     open: dict[str, Exhausted] = {}
+    unnamed: dict[str, Unnamed] = {}
     times: list[int] = []
+    named: int = -(1 << 62)
     ended: int = -(1 << 62)
 
 
@@ -71,6 +90,29 @@ class OutOfMemory(Detector):
         if now.time <= state.ended or not (at.tm or at.host):
             return
         record = evidence(event, now.time)
+        if at.tm:
+            state.named = now.clock
+            state.unnamed.clear()
+        elif at.host not in state.open:
+            if at.host not in state.unnamed and now.clock > state.named + self.config.name_within:
+                put(state.unnamed, at.host, Unnamed(now.clock, now.time, text, record), MAX_TMS)
+            return
+        yield from self._sign(state, at, text, record, now, topology)
+
+    def expire(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
+        """Signs that no line has given a name."""
+        for host, sign in list(state.unnamed.items()):
+            if now >= sign.at + self.config.name_within:
+                del state.unnamed[host]
+                yield from self._sign(state, Place("", host), sign.text, sign.record, Now(now, sign.time), topology)
+
+    def due(self, state: OutOfMemoryState) -> int | None:
+        """When the first of them has waited long enough."""
+        return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
+
+    def _sign(
+        self, state: OutOfMemoryState, at: Place, text: str, record: Evidence, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
         known = state.open.get(at.tm or at.host)
         if known is None:
             known = Exhausted(at.tm, at.host, now.time, now.time, text, [record])
@@ -79,8 +121,8 @@ class OutOfMemory(Detector):
                 state.times = [*state.times, now.time][-_MAX_TIMES:]
             yield self.finding(state, known, now.clock, topology)
             return
-        again = now.time > known.last + 1_000
-        known.count += again
+        again = now.time > known.last + _SAME_MS
+        known.count += again and not self.ends_process
         known.last = max(known.last, now.time)
         if record not in known.records and len(known.records) < _MAX_RECORDS:
             known.records.append(record)
@@ -117,6 +159,7 @@ class OutOfMemory(Detector):
         )
 
     advice = ""
+    ends_process = False
 
     def summary(self, known: Exhausted) -> str:
         """One sentence without its end."""
