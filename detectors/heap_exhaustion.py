@@ -16,6 +16,7 @@ Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit excee
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -28,7 +29,7 @@ from detectors.faults import only_job
 from detectors.gc_window import GcWindow
 from detectors.heap_floor import task_manager
 from detectors.incidents.incident import Confidence, Evidence, Finding, Reading, Series, Severity
-from detectors.out_of_memory import writer
+from detectors.out_of_memory import Place, writer
 from detectors.throwables import FAILURE
 from detectors.topology import Topology
 from detectors.units import Duration, spoken
@@ -45,6 +46,17 @@ _GONE = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
 
 
+class Sign(NamedTuple):
+    """One sign: in words, how bad, how sure, its event time, its record, and the TaskManager's label in metrics."""
+
+    text: str
+    severity: Severity
+    confidence: Confidence
+    time: int
+    record: Evidence | None
+    label: str = ""
+
+
 class Exhausted(msgspec.Struct, array_like=True):
     """What is said of one TaskManager: event times of the first and the last sign, how bad, in words, and the records.
 
@@ -56,19 +68,22 @@ class Exhausted(msgspec.Struct, array_like=True):
     label: str
     since: int
     last: int
+    text: str
     severity: Severity
     confidence: Confidence
-    text: str
     records: list[Evidence]
 
 
 class Progress(msgspec.Struct, array_like=True):
-    """Checkpoints of a job: sizes of the last ones in bytes, the longest took `usual` ms; in flight since (clock)."""
+    """Checkpoints of a job: sizes of the last ones in bytes, `usual` ms for the longest; one in flight since (clock),
+    its number, and the job's counter of completed ones.
+    """
 
     sizes: list[int] = []
     usual: int = 0
     flight: int = -1
     number: int = -1
+    counted: float = -1.0
 
 
 class HeapExhaustion(Detector):
@@ -84,6 +99,7 @@ class HeapExhaustion(Detector):
             "gc_count",
             "checkpoint_triggered",
             "checkpoint_completed",
+            "completed_checkpoints",
             "native_line",
             "process_signalled",
             *_GONE,
@@ -157,6 +173,13 @@ class HeapExhaustion(Detector):
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         touched: dict[str, GcWindow] = {}
         for sample in event.samples:
+            if sample.name == "completed_checkpoints":
+                known = self._progress(state, sample.labels.get("job_id", ""))
+                risen = 0 <= known.counted < sample.value
+                known.counted = sample.value
+                if risen and state.open:
+                    yield from self._recovered(state, now, topology)
+                continue
             label = sample.labels.get("tm_id") or filtered(event.host)
             window = state.windows.get(label)
             if window is None:
@@ -189,7 +212,8 @@ class HeapExhaustion(Detector):
             text += f", which left {left:.0%} of the heap in use"
         record = Evidence(event.topic, event.partition, event.offset, event.time, text)
         severity: Severity = "critical" if full and share >= self.config.calm_share else "warning"
-        yield from self._say(state, tm, label, text, severity, "fair", record, event.time, now, topology)
+        sign = Sign(text, severity, "fair", event.time, record, label)
+        yield from self._say(state, self._place(label, topology), sign, now.clock, topology)
 
     def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """A job's line repeats its task's, which names the TaskManager."""
@@ -197,12 +221,9 @@ class HeapExhaustion(Detector):
         text = next((t for t in _TEXTS if t in said), None)
         if text is None or event.fields["of"] in _OF_JOB:
             return
-        place = writer(event, topology)
-        tm = place.tm or place.host
-        record = evidence(event, now.time)
-        yield from self._say(
-            state, tm, filtered(tm), text.rpartition(": ")[2], "critical", "sure", record, now.time, now, topology
-        )
+        place, record = writer(event, topology), evidence(event, now.time)
+        sign = Sign(text.rpartition(": ")[2], "critical", "sure", now.time, record)
+        yield from self._say(state, place, sign, now.clock, topology)
 
     def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """The helper's clock and the log's are one, but perhaps not in one zone. A helper may always lag by a line."""
@@ -212,13 +233,9 @@ class HeapExhaustion(Detector):
         pause = event.local_time >= 0 and self.config.pause <= lag < 900_000 - self.config.pause
         put(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
         if pause and seen >= 20 and late * 50 <= seen:
-            place = writer(event, topology)
             text = f"it printed a line {spoken(lag)} after a native helper had written it: a pause"
-            key = place.tm or place.host
-            record = evidence(event, now.time)
-            yield from self._say(
-                state, key, filtered(key), text, "warning", "learning", record, now.time, now, topology
-            )
+            sign = Sign(text, "warning", "learning", now.time, evidence(event, now.time))
+            yield from self._say(state, writer(event, topology), sign, now.clock, topology)
 
     def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         known = self._progress(state, topology.job_of(event))
@@ -227,9 +244,14 @@ class HeapExhaustion(Detector):
             known.flight, known.number = -1, number
             known.sizes = [*known.sizes, int(event.fields["bytes"])][-_MAX_SIZES:]
             known.usual = max(int(event.fields["duration"]), known.usual // 2)
-        for tm, said in list(state.open.items()):
+        yield from self._recovered(state, now, topology)
+
+    def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
+        """A checkpoint has completed: what was said long enough before is over."""
+        for key, said in list(state.open.items()):
             if now.time >= said.last + self.config.recovered_after:
-                yield self._closed(state, tm, f"checkpoint {number} completed", now, topology)
+                why = f"a checkpoint completed {spoken(now.time - said.last)} after the last sign of it"
+                yield self._closed(state, key, why, now, topology)
                 state.ended = max(state.ended, said.last)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
@@ -237,16 +259,14 @@ class HeapExhaustion(Detector):
         for label, window in state.windows.items():
             due = self._suspect(state, label, window)
             if due is not None and now >= due:
-                tm = task_manager(topology, label)
                 share = window.points()[-1][1] / window.limit
                 text = (
-                    f"its metrics stopped {spoken(now - window.at)} ago at {share:.0%} of the heap, a checkpoint hangs"
+                    f"its metrics stopped {spoken(now - window.at)} ago with {share:.0%} of the heap in use, "
+                    "and a checkpoint hangs"
                 )
-                stop = window.entries[-1].time
                 state.gone[label] = now
-                yield from self._say(
-                    state, tm, label, text, "warning", "learning", None, stop, Now(now, stop), topology
-                )
+                sign = Sign(text, "warning", "learning", window.entries[-1].time, None, label)
+                yield from self._say(state, self._place(label, topology), sign, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first of the silent ones is suspect."""
@@ -277,38 +297,31 @@ class HeapExhaustion(Detector):
             put(state.jobs, job, known, _MAX_JOBS)
         return known
 
-    def _say(
-        self,
-        state: State,
-        tm: str,
-        label: str,
-        text: str,
-        severity: Severity,
-        confidence: Confidence,
-        record: Evidence | None,
-        time: int,
-        now: Now,
-        topology: Topology,
-    ) -> Iterator[Finding]:
-        if not tm or time <= state.ended:
+    def _place(self, label: str, topology: Topology) -> Place:
+        tm = task_manager(topology, label)
+        return Place(tm, topology.host_of(tm))
+
+    def _say(self, state: State, place: Place, sign: Sign, now: int, topology: Topology) -> Iterator[Finding]:
+        key = place.tm or place.host
+        if not key or sign.time <= state.ended:
             return
-        said = state.open.get(tm)
+        said = state.open.get(key)
         if said is None:
-            said = Exhausted(tm, topology.host_of(tm), label, time, time, severity, confidence, text, [])
-            put(state.open, tm, said, _MAX_TMS)
+            said = Exhausted(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            put(state.open, key, said, _MAX_TMS)
             worse = True
         else:
-            graver = severity == "critical" and said.severity != "critical"
-            worse = graver or _ORDER.index(confidence) > _ORDER.index(said.confidence)
-            if severity == "critical":
-                said.severity = severity
-            if _ORDER.index(confidence) >= _ORDER.index(said.confidence):
-                said.confidence, said.text = confidence, text
-            said.last = max(said.last, time)
-        if record is not None and record not in said.records and len(said.records) < _MAX_RECORDS and worse:
-            said.records.append(record)
+            graver = sign.severity == "critical" and said.severity != "critical"
+            worse = graver or _ORDER.index(sign.confidence) > _ORDER.index(said.confidence)
+            if graver:
+                said.severity = "critical"
+            if _ORDER.index(sign.confidence) >= _ORDER.index(said.confidence):
+                said.confidence, said.text = sign.confidence, sign.text
+            said.last = max(said.last, sign.time)
         if worse:
-            yield self._finding(state, said, now.clock, topology)
+            if sign.record is not None and sign.record not in said.records:
+                said.records = [*said.records, sign.record][:_MAX_RECORDS]
+            yield self._finding(state, said, now, topology)
 
     def _closed(self, state: State, tm: str, why: str, now: Now, topology: Topology) -> Finding:
         finding = self._finding(state, state.open.pop(tm), now.clock, topology)
@@ -319,14 +332,15 @@ class HeapExhaustion(Detector):
         job, name = only_job(topology)
         window = state.windows.get(said.label)
         progress = state.jobs.get(job)
-        where = f"TaskManager {said.tm}" + (f" on host {said.host}" if said.host and said.host not in said.tm else "")
-        summary = f"the heap of {where} is exhausted: {said.text}"
+        who = f"TaskManager {said.tm}" if said.tm else f"a process on host {said.host}"
+        where = f" on host {said.host}" if said.tm and said.host and said.host not in said.tm else ""
+        summary = f"the heap of {who}{where} is exhausted: {said.text}"
         if progress is not None and len(progress.sizes) > 2 and progress.sizes[-1] >= 1.2 * min(progress.sizes):
             first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
             summary += f"; its job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
         return Finding(
             kind=self.kind,
-            subject=said.tm,
+            subject=said.tm or said.host,
             entity={"tm_id": said.tm, "host": said.host, "job_id": job, "job_name": name},
             since=said.since,
             at=now,

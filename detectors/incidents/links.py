@@ -20,12 +20,13 @@ _FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
 
 
 class Link(msgspec.Struct, frozen=True):
-    """`cause` explains `effect`."""
+    """`cause` explains `effect`; `critical`: only when the cause has become critical."""
 
     cause: str
     effect: str
     relation: Relation
     within: int
+    critical: bool = False
 
 
 def _chain(causes: str, effects: str, relation: Relation, minutes: int) -> tuple[Link, ...]:
@@ -45,10 +46,16 @@ LINKS: tuple[Link, ...] = (
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
     *_chain("checkpoint_failing", "restart_loop", "job", 60),
     # Memory
-    *_chain("zero_input_leak", "heap_exhaustion memory_limit_kill", "tm", 14 * 24 * 60),
-    *_chain("zero_input_leak", "taskmanager_lost", "tm", 14 * 24 * 60),
-    *_chain("heap_exhaustion", "taskmanager_lost silence", "tm", 60),
-    *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 60),
+    # A leak takes months to fill a heap. Many go on for ever without doing so: a loss of which nobody says that it was
+    # for memory is the leak's only when the heap was seen to fill.
+    *_chain("zero_input_leak", "heap_exhaustion memory_limit_kill", "tm", 120 * 24 * 60),
+    Link("zero_input_leak", "taskmanager_lost", "tm", 120 * 24 * 60 * _MINUTE, critical=True),
+    # Its meaning is told by job and its memory by TaskManager.
+    *_chain("zero_input_leak", "zero_input_leak", "job", 120 * 24 * 60),
+    *_chain("heap_exhaustion", "taskmanager_lost silence", "tm", 24 * 60),
+    *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 24 * 60),
+    # One process may be known by its id and by its host, and the TaskManagers of a job fill alike.
+    *_chain("heap_exhaustion", "heap_exhaustion", "job", 60),
     *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost silence", "tm", 15),
     *_chain("memory_limit_kill direct_memory_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15),
     # Metaspace is warned of many deployments before it is exhausted.
@@ -95,7 +102,12 @@ KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph lets `cause` be the reason for `effect`."""
     link = _BY_KINDS.get((cause.kind, effect.kind))
-    return link is not None and abs(cause.since - effect.since) <= link.within and _share(cause, effect, link.relation)
+    return (
+        link is not None
+        and abs(cause.since - effect.since) <= link.within
+        and (not link.critical or cause.severity == "critical")
+        and _share(cause, effect, link.relation)
+    )
 
 
 def joined(one: Finding, other: Finding) -> bool:
