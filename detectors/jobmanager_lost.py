@@ -81,6 +81,7 @@ class Witness(msgspec.Struct, array_like=True):
     records: list[Evidence] = []
     job: str = ""
     suspect: str = ""
+    stopped: int = _LONG_AGO
 
 
 class Rhythm(msgspec.Struct, array_like=True):
@@ -274,7 +275,7 @@ class JobmanagerLost(Detector):
         """SIGTERM of a JobManager, or the end of its cluster; after a fatal error that end only looks orderly."""
         if event.meaning == "process_signalled":
             if event.source in state.witnesses or event.source in topology.tm_of_source:
-                self._forget(state, event.source)
+                self._forget(state, event.source, now.time)
                 return
         elif any(loss.fatal and loss.source == event.source for loss in state.losses.values()):
             return
@@ -286,10 +287,11 @@ class JobmanagerLost(Detector):
                 yield self._ended(state, loss, now, topology, "it had been stopped in an orderly way")
             state.losses.pop(subject, None)
 
-    def _forget(self, state: State, source: str) -> None:
+    def _forget(self, state: State, source: str, time: int) -> None:
         """A TaskManager that ends itself is no witness."""
-        if source in state.witnesses:
-            state.witnesses[source].marks = {}
+        witness = state.witnesses.get(source)
+        if witness is not None:
+            witness.marks, witness.stopped = {}, time
         for subject, loss in list(state.losses.items()):
             if not loss.said and loss.tms == [source]:
                 del state.losses[subject]
@@ -325,7 +327,7 @@ class JobmanagerLost(Detector):
         if now.time > witness.registered:
             witness.address, witness.registered = event.fields.get("address", ""), now.time
             witness.marks = {k: t for k, t in witness.marks.items() if t > now.time}
-            witness.records = []
+            witness.records, witness.stopped = [], _LONG_AGO
 
     def _noted(self, state: State, event: LogEvent, now: Now) -> None:
         """No proof by itself: a TaskManager that ends closes its connections too."""
@@ -345,7 +347,7 @@ class JobmanagerLost(Detector):
         if mark == "gated" and not self._may_lead(state, witness, address):
             return
         over = max(witness.registered, state.recovered, state.ended.get(witness.address, _LONG_AGO))
-        if now.time <= over:
+        if now.time <= over or 0 <= now.time - witness.stopped <= _UNKNOWN_ENDED_MS:
             return
         if mark == "heartbeat":
             mark += event.fields.get("peer", "")
@@ -478,7 +480,9 @@ class JobmanagerLost(Detector):
 
     def _finding(self, state: State, loss: Loss, now: int, topology: Topology) -> Finding:
         master = self._master(state, loss)
-        host = loss.address.rpartition(":")[0] or loss.host or (master.host if master else "")
+        host = loss.address.rpartition(":")[0]
+        if host in ("", "localhost", "127.0.0.1"):
+            host = loss.host or (master.host if master else "") or host
         running = [j for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")]
         job = loss.job or (running[0] if len(running) == 1 else "")
         rhythm = state.rhythms.get(job) or state.rhythms.get("") or Rhythm()
