@@ -226,8 +226,10 @@ def _is_utf8(value: bytes | None) -> bool:
 
 # NUL stands among the literals: such a record is decoded, and rejected.
 _GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
-# A metric record is a page whose first line is a comment or a sample, or Telegraf's JSON.
+# Flink's OpenTelemetry reporter writes dots where its others write underscores.
+_GATES[True] = _GATES[True].replace("_", "[._]")
+# A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.
 _METRIC_SHAPE = (
-    r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]"
-    r'|\{.*"(?:metrics"\s*:\s*\[|fields"\s*:\s*\{).*\}\s*$)'
+    r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]|[a-zA-Z_][^\s{]*,[^\n]* [^\n]*=[-0-9.tTfF\"]"
+    r'|\{.*"(?:(?:metrics|resourceMetrics)"\s*:\s*\[|(?:fields|gauge|counter)"\s*:\s*\{|value"\s*:\s*").*\}\s*$)'
 )

@@ -1,4 +1,4 @@
-"""Flink's metric vocabulary, and the two envelopes that carry it: Prometheus text and Telegraf JSON.
+"""Flink's metric vocabulary, and the two envelopes that carry it most: Prometheus text and Telegraf JSON.
 
 Names are Flink's own in Prometheus form (`flink_` + scope + `_` + metric); Telegraf keeps them. Values of labels are
 compared in Prometheus form as well, where every character outside [a-zA-Z0-9:_] is an underscore.
@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from detectors.events import times
 from detectors.events.event import Sample
 
 NAMES: dict[str, str] = {
@@ -139,7 +140,7 @@ def read_prometheus(text: str) -> list[Sample]:
             tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(found[2] or "")}
             if collector:
                 tags["collector"] = collector
-            samples.extend(_sample(name, tags, float(found[3])))
+            samples.extend(samples_of(name, tags, float(found[3])))
     return samples
 
 
@@ -155,9 +156,9 @@ def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
     for metric in metrics:
         for name, collector, number in _fields(metric):
             tags = {**metric.tags, "collector": collector} if collector else metric.tags
-            samples.extend(_sample(name, tags, number))
+            samples.extend(samples_of(name, tags, number))
     first = metrics[0] if metrics else None
-    return samples, (first.tags if first else {}), _epoch_ms(first.timestamp if first else 0)
+    return samples, (first.tags if first else {}), times.of_number(first.timestamp if first else 0)
 
 
 def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
@@ -170,14 +171,7 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
                 return
 
 
-def _sample(name: str, tags: Tags, value: float) -> Iterator[Sample]:
+def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
+    """The sample, with the labels that matter; none when the value is no number."""
     if math.isfinite(value):
         yield Sample(name, {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}, value)
-
-
-def _epoch_ms(timestamp: float) -> int:
-    """Telegraf's json_timestamp_units is seconds by default, but may be ms, us or ns: told apart by size."""
-    for limit, scale in ((1e11, 1000.0), (1e14, 1.0), (1e17, 1e-3)):
-        if abs(timestamp) < limit:
-            return int(timestamp * scale)
-    return int(timestamp * 1e-6) if abs(timestamp) < 1e20 else 0

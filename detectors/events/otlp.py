@@ -4,6 +4,7 @@ Numbers of 64 bits are strings or numbers. What is known of a whole resource (po
 records it is true of.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -97,3 +98,66 @@ def nanos(value: str | int) -> int:
     except ValueError:
         return 0
     return ms if 0 < ms < _MAX_MS else 0
+
+
+class _Point(msgspec.Struct, rename="camel", frozen=True):
+    as_double: float | None = None
+    as_int: str | int | None = None
+    time_unix_nano: str | int = 0
+    attributes: list[_Attribute] = []
+
+
+class _Points(msgspec.Struct, rename="camel", frozen=True):
+    data_points: list[_Point] = []
+    aggregation_temporality: Any = None
+
+
+class _Metric(msgspec.Struct, frozen=True):
+    name: str = ""
+    gauge: _Points | None = None
+    sum: _Points | None = None
+
+
+class _ScopeMetrics(msgspec.Struct, frozen=True):
+    metrics: list[_Metric] = []
+
+
+class _ResourceMetrics(msgspec.Struct, rename="camel", frozen=True):
+    resource: _Resource = _Resource()
+    scope_metrics: list[_ScopeMetrics] = []
+
+
+class _Metrics(msgspec.Struct, rename="camel", frozen=True):
+    resource_metrics: list[_ResourceMetrics]
+
+
+_decode_metrics = msgspec.json.Decoder(_Metrics).decode
+_DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
+
+Point = tuple[str, float, int, Attributes]
+"""Name of the metric, value, time in epoch ms or 0, attributes."""
+
+
+def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
+    """The points of gauges and cumulative sums, by resource. Raises msgspec.MsgspecError."""
+    return [
+        (attributes(r.resource.attributes), [p for s in r.scope_metrics for m in s.metrics for p in _points(m)])
+        for r in _decode_metrics(value).resource_metrics
+    ]
+
+
+def _points(metric: _Metric) -> Iterator[Point]:
+    found = metric.gauge or metric.sum
+    if found is None or found.aggregation_temporality in _DELTA:
+        return
+    for point in found.data_points:
+        number = point.as_double if point.as_double is not None else _integer(point.as_int)
+        if number is not None:
+            yield metric.name, number, nanos(point.time_unix_nano), attributes(point.attributes)
+
+
+def _integer(value: str | int | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (ValueError, OverflowError):
+        return None

@@ -4,11 +4,12 @@
 interest gives no events, which is not a rejection.
 """
 
-from detectors.events import envelope, json_layout, layout, metrics, throwable, vocabulary
+from detectors.events import envelope, json_layout, layout, metric_envelopes, metrics, throwable, vocabulary
 from detectors.events.envelope import UnreadableError
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import MAX_NAME, Identity, Origin, Place, Places
 from detectors.events.json_layout import Logged
+from detectors.events.metric_envelopes import Page
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -81,18 +82,28 @@ class Reader:
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
         origin = envelope.origin_of(record, self._header)
-        time = 0
-        samples: list[Sample]
-        if value.lstrip()[:1] in (b"{", b"["):
-            samples, tags, time = envelope.decode_json(metrics.read_telegraf, value, "Telegraf JSON")
-            origin = origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
-        else:
-            samples = _read_page(envelope.decode_text(value))
-        if not samples:
-            return []
-        if not origin.host:
-            origin = origin._replace(host=samples[0].labels.get("host", ""))
-        return [_metric_event(record, self._places.of(origin), time, samples)]
+        events: list[Event] = []
+        for samples, tags, time in _pages(value):
+            if samples:
+                host = tags.get("host", "") or origin.host or samples[0].labels.get("host", "")
+                own = origin._replace(field=tags.get("cluster", ""), host=host)
+                events.append(_metric_event(record, self._places.of(own), time, samples))
+        return events
+
+
+def _pages(value: bytes) -> list[Page]:
+    """What a metric record holds, by source; a Prometheus page has no tags and no time of its own."""
+    if value.lstrip()[:1] in (b"{", b"["):
+        if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
+            return [envelope.decode_json(metrics.read_telegraf, value, "Telegraf JSON")]
+        return envelope.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
+    text = envelope.decode_text(value)
+    try:
+        if metric_envelopes.is_line_protocol(text):
+            return metric_envelopes.read_lines(text)
+        return [(metrics.read_prometheus(text), {}, 0)]
+    except ValueError as error:
+        raise UnreadableError("not_prometheus", str(error)) from None
 
 
 def _continued(
@@ -144,13 +155,6 @@ def _metric_event(record: Record, place: Place, time: int, samples: list[Sample]
         offset=record.offset,
         samples=samples,
     )
-
-
-def _read_page(text: str) -> list[Sample]:
-    try:
-        return metrics.read_prometheus(text)
-    except ValueError as error:
-        raise UnreadableError("not_prometheus", str(error)) from None
 
 
 def gate(topic_is_metrics: bool) -> tuple[str, ...]:

@@ -59,5 +59,5 @@ def of_number(number: float) -> int:
     """Epoch ms of a number that may be seconds, ms, us or ns: told apart by size; 0 when it is no time of ours."""
     for limit, scale in ((1e11, 1000.0), (1e14, 1.0), (1e17, 1e-3), (1e20, 1e-6)):
         if abs(number) < limit:
-            return int(number * scale)
+            return round(number * scale)
     return 0

@@ -100,8 +100,6 @@ def log(value: bytes | None, offset: int = 0, partition: int = 0, timestamp: int
 
 HOSTILE = [
     None,
-    b"",
-    b" \n",
     b"\x00",
     b"a line with \x00 in it",
     "日志".encode("gbk"),

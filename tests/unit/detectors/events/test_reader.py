@@ -44,8 +44,6 @@ def test_the_gate_lets_every_record_through_that_has_an_event(name: str) -> None
     ("value", "reason"),
     [
         (None, "empty"),
-        (b"", "empty"),
-        (b" \n", "empty"),
         (b"x" * 5_000_000, "too_large"),
         (LINE.encode() + b"\xff", "invalid_utf8"),
         ("检查点".encode("gbk"), "invalid_utf8"),
@@ -64,6 +62,14 @@ def test_a_log_record_that_cannot_be_read_says_why(value: bytes | None, reason: 
     assert isinstance(read, Rejected)
     assert read.reason == reason
     assert reason in REASONS
+
+
+@pytest.mark.parametrize("value", [b"", b" \n"])
+def test_a_blank_line_of_a_log_says_nothing_but_a_blank_page_of_metrics_is_none(value: bytes) -> None:
+    assert READER.read(record(value)) == []
+    page = READER.read(record(value, "flink.metrics"))
+    assert isinstance(page, Rejected)
+    assert page.reason == "empty"
 
 
 @pytest.mark.parametrize("topic", ["flink.logs", "flink.metrics"])
