@@ -77,10 +77,11 @@ def theil_sen(times: Sequence[float], values: Sequence[float]) -> Slope:
     return Slope(slope, median(values) - slope * median(times), low, high)
 
 
-def mann_kendall(values: Sequence[float]) -> float:
+def mann_kendall(values: Sequence[float], resemblance: float = 0.0) -> float:
     """One-sided p-value for "this series rises", in its order; small when it does, near 1 when it falls.
 
-    Normal approximation with corrections for ties and continuity: fair from ten values on.
+    Normal approximation with corrections for ties and continuity: fair from ten values on. `resemblance` is the
+    correlation (0..1) of neighbours once the trend is taken out: such values are worth fewer independent ones.
 
     >>> round(mann_kendall([1, 2, 3, 5, 4, 6, 7, 8, 9, 10]), 5)
     9e-05
@@ -90,7 +91,7 @@ def mann_kendall(values: Sequence[float]) -> float:
         v = values[i]
         for w in values[i + 1 :]:
             score += (w > v) - (w < v)
-    variance = _variance(n, (), values)
+    variance = _variance(n, (), values) * (1 + resemblance) / (1 - min(resemblance, 0.99))
     return 0.5 * math.erfc((score - 1) / math.sqrt(2 * variance)) if variance > 0 else 1.0
 
 

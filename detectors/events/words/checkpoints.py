@@ -54,6 +54,11 @@ WORDINGS: tuple[Wording, ...] = (
     Wording(
         "checkpoints_stopped", "Stopping checkpoint coordinator", rf"Stopping checkpoint coordinator for job {JOB}"
     ),
+    Wording(
+        "checkpoint_timeout_set",
+        "execution.checkpointing.timeout",
+        r"Loading configuration property: execution\.checkpointing\.timeout, (?P<value>.+)",
+    ),
     Wording("job_restored", "Restoring job ", rf"Restoring job {JOB} from", since="1.9"),
     Wording("job_restored", "Starting job ", rf"Starting job {JOB} from savepoint"),
     Wording(

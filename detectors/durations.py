@@ -1,0 +1,160 @@
+"""What is known of the durations of a job's checkpoints, as its log lines or, without them, its gauges tell them.
+
+Only checkpoints count that tell how long the next one will take: no savepoint, not the first one after a restore, no
+full checkpoint among incremental ones.
+"""
+
+import re
+from statistics import median
+
+import msgspec
+
+from detectors.bounded import put
+from detectors.events.event import MetricEvent, Sample
+from detectors.incidents.incident import Evidence
+from detectors.rises import History, Point
+
+_MAX_TRIGGERS = 16
+_MAX_GAPS = 16
+_MAX_SIZES = 9
+_MIN_SIZES = 5
+_FULL = 4
+_MAX_RECORDS = 8
+_RECORD_EVERY = 6
+_IN_TIME = 0.7
+_LONG_AGO = -(1 << 62)
+_SPELLED = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
+_UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
+_UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+
+
+class Gauge(msgspec.Struct, array_like=True):
+    """What metrics told last (−1: nothing): duration and count when a point was taken, the newest count and size."""
+
+    duration: float = -1
+    counted: float = -1
+    count: float = -1
+    size: float = -1
+    full: bool = False
+
+
+class Durations(msgspec.Struct, array_like=True):
+    """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
+    in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
+    from an expiry (0: none seen). What was written before `reset` is of the past.
+    """
+
+    history: History = msgspec.field(default_factory=History)
+    seen: int = 0
+    completed: int = -1
+    triggered: int = -1
+    last: int = -1
+    triggers: dict[int, int] = {}
+    gaps: list[int] = []
+    sizes: list[float] = []
+    timeout: int = 0
+    restored: bool = False
+    reset: int = _LONG_AGO
+    logged: bool = False
+    gauge: Gauge = msgspec.field(default_factory=Gauge)
+    records: list[Evidence] = []
+
+    def interval(self) -> int:
+        """The usual time between two triggers, or 0."""
+        return round(median(self.gaps)) if len(self.gaps) >= 3 else 0
+
+    def log(self) -> None:
+        """Lines tell of this job: its gauges are not needed."""
+        if not self.logged:
+            self.logged = True
+            self.forget()
+
+    def forget(self) -> None:
+        """What was usual is no longer."""
+        self.history.clear()
+        self.seen = 0
+        self.sizes, self.records = [], []
+
+    def trigger(self, number: int, time: int, savepoint: bool) -> None:
+        """A trigger line."""
+        if number <= self.triggered or time < self.reset:
+            return
+        before = self.triggers.get(number - 1, -1)
+        put(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
+        gap = time - before
+        if before >= 0 and self.completed == number - 1 and 0 < self.last <= _IN_TIME * gap and not savepoint:
+            self.gaps = [*self.gaps, gap][-_MAX_GAPS:]
+        self.triggered = number
+
+    def complete(self, number: int, duration: int, size: int, record: Evidence, load: float) -> bool:
+        """A completed line; whether it counts."""
+        time = record.time
+        if number <= self.completed or time < self.reset:
+            return False
+        self.completed = number
+        savepoint = self.triggers.get(number) == -1
+        if savepoint or self.restored:
+            self.restored = self.restored and savepoint
+            return False
+        self.last = duration
+        return self._take(Point(time, max(duration, 1), size, load), record)
+
+    def expire(self, number: int, time: int) -> None:
+        """An expiry tells the timeout."""
+        since = self.triggers.get(number, -1)
+        if since >= self.reset and time > since >= 0:
+            self.timeout = time - since
+
+    def restore(self, time: int, fresh: bool) -> bool:
+        """The job begins again: numbers may jump back, and the next checkpoint tells nothing. Whether it is news."""
+        if time <= self.reset:
+            return False
+        self.reset, self.restored = time, True
+        self.completed = self.triggered = self.last = -1
+        self.triggers = {}
+        if fresh:
+            self.forget()
+        return True
+
+    def measure(self, event: MetricEvent, sample: Sample, load: float) -> bool:
+        """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
+        gauge = self.gauge
+        if sample.name == "completed_checkpoints":
+            gauge.count = sample.value
+        elif sample.name == "last_checkpoint_full_size":
+            gauge.size, gauge.full = max(sample.value, -1), True
+        elif sample.name == "last_checkpoint_size":
+            # Of an incremental checkpoint it is the part that was written: the full size says more where it is there.
+            gauge.size = gauge.size if gauge.full else max(sample.value, -1)
+        elif sample.value > 0 and not self.logged:
+            newest = self.history.newest()
+            if (sample.value == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
+                return False
+            gauge.duration, gauge.counted = sample.value, gauge.count
+            text = f"lastCheckpointDuration {sample.value:.0f}"
+            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+            return self._take(Point(event.time, sample.value, gauge.size, load), record)
+        return False
+
+    def _take(self, point: Point, record: Evidence) -> bool:
+        self.seen += 1
+        if self.seen % _RECORD_EVERY == 1:
+            self.records = [*self.records, record][-_MAX_RECORDS:]
+        known = median(self.sizes) if len(self.sizes) >= _MIN_SIZES else 0
+        self.sizes = [*self.sizes, point.size][-_MAX_SIZES:]
+        if 0 < known < point.size / _FULL:
+            return False
+        point.time = max(point.time, self.history.newest())
+        self.history.add(point)
+        return True
+
+
+def flink_duration(text: str) -> int:
+    """Milliseconds of a duration as Flink's configuration has it ("30 s", "10min", "600000"), or 0.
+
+    >>> flink_duration("30 s"), flink_duration("10min"), flink_duration("PT1M")
+    (30000, 600000, 0)
+    """
+    found = _SPELLED.fullmatch(text.strip().lower())
+    unit = found[2] if found else "?"
+    return int(found[1]) * _UNITS.get(unit.removesuffix("s") or unit, 0) if found else 0

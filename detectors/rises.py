@@ -1,0 +1,238 @@
+"""Whether a series rises for good: tested on every scale, told apart from noise, jumps, cycles and plateaus.
+
+A history keeps the last 64 points, and medians of 4, 16, 64 … points, 64 of each: checkpoints every second or every ten
+minutes, a rise within minutes or over days, in bounded state. A rise is a stretch at its end, on any of these scales:
+
+- significant by Mann and Kendall's rank test, shared out over the stretches looked at;
+- grown by a share of what was usual before, and above what was usual or a regular peak (day and night) before;
+- a line or an exponential curve explains it better than one jump does;
+- its later half still grows.
+
+Slopes are Theil and Sen's: a spike, a savepoint or a full checkpoint among incremental ones does not turn them.
+"""
+
+import math
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from detectors.series import Crossing, Slope, crossing, mann_kendall, quantile, theil_sen
+
+_WINDOW = 64
+_SCALES = 8
+_MERGED = 4
+_STRETCHES = (12, 20, 32, 64)
+_BEFORE = 8
+_FLAT_BEFORE = 20
+_ABOVE = 10
+_LATEST = 6
+_FLAT_P = 0.05
+_PEAK_MARGIN = 1.2
+_OVERSHOT = 0.85
+_CLEARLY = 0.75
+_GROWN = 0.25
+_LEAST = 1e-3
+
+
+class Point(msgspec.Struct, array_like=True):
+    """One value, and what was measured with it (−1: not known)."""
+
+    time: int
+    value: float
+    size: float = -1
+    load: float = -1
+
+
+class History(msgspec.Struct, array_like=True):
+    """See the module: `scales` from fine to coarse, `waiting` are the points not yet merged into the next coarser."""
+
+    scales: list[list[Point]] = []
+    waiting: list[list[Point]] = []
+
+    def add(self, point: Point) -> None:
+        """Take in the next point; times must not run back."""
+        for scale in range(_SCALES):
+            if scale == len(self.scales):
+                self.scales.append([])
+                self.waiting.append([])
+            points, waiting = self.scales[scale], self.waiting[scale]
+            points.append(point)
+            del points[:-_WINDOW]
+            waiting.append(point)
+            if len(waiting) < _MERGED:
+                return
+            point = Point(*(median(column) for column in zip(*map(_row, waiting), strict=True)))
+            point.time = round(point.time)
+            waiting.clear()
+
+    def newest(self) -> int:
+        """Time of the newest point."""
+        return self.scales[0][-1].time if self.scales else -(1 << 62)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.scales.clear()
+        self.waiting.clear()
+
+
+def _row(point: Point) -> tuple[float, float, float, float]:
+    return point.time, point.value, point.size, point.load
+
+
+class Fit(NamedTuple):
+    """A line through the values and one through their logarithms, each with its misfit (sum of logarithmic errors)."""
+
+    line: Slope
+    curve: Slope
+    of_line: float
+    of_curve: float
+
+    @property
+    def exponential(self) -> bool:
+        """Only where it is clearly nearer: it reaches any level soon."""
+        return self.of_curve < _CLEARLY * self.of_line
+
+    def at(self, time: int) -> float:
+        """Value of the nearer one."""
+        return math.exp(self.curve.at(time)) if self.exponential else max(self.line.at(time), _LEAST)
+
+
+class Rise(NamedTuple):
+    """A stretch that rises from `usual`. `fit` is of the part in which it has grown. `established`: it was flat before,
+    so that this is no job filling up after its start.
+    """
+
+    scale: int
+    points: list[Point]
+    usual: float
+    fit: Fit
+    established: bool
+
+    @property
+    def now(self) -> int:
+        """Time of the newest point."""
+        return self.points[-1].time
+
+    @property
+    def level(self) -> float:
+        """Value of the fit at its end."""
+        return self.fit.at(self.now)
+
+    def since(self, growth: float) -> int:
+        """When the fit had grown by `growth` (0.25: by a quarter) over what was usual."""
+        early = (p.time for p in self.points if self.fit.at(p.time) >= self.usual * (1 + growth))
+        return next(early, self.now)
+
+    def reaches(self, level: float) -> Crossing | None:
+        """When the fit reaches a level; the range covers the line, too, where the fit is exponential."""
+        line = crossing(self.fit.line, level, self.now)
+        curve = crossing(self.fit.curve, math.log(level), self.now) if self.fit.exponential else None
+        if curve is None or line is None:
+            return line
+        return Crossing(curve.at, min(curve.earliest, line.earliest), max(curve.latest, line.at))
+
+
+def rise(history: History, growth: float, p: float) -> Rise | None:
+    """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None."""
+    for scale, points in enumerate(history.scales):
+        if len(points) < _STRETCHES[0] or _cannot(points, growth):
+            continue
+        for stretch in reversed(_STRETCHES):
+            if len(points) >= min(stretch, _WINDOW):
+                found = _tested(history, scale, stretch, growth, p / len(_STRETCHES))
+                if found is not None:
+                    return found
+    return None
+
+
+def _cannot(points: list[Point], growth: float) -> bool:
+    """Cheap: the newest are not even half as much above the lowest stretch as they would have to be."""
+    values = [q.value for q in points]
+    return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
+
+
+def _tested(history: History, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
+    window = history.scales[scale]
+    before, points = window[:-stretch], window[-stretch:]
+    values = [q.value for q in points]
+    if mann_kendall(values) >= p:
+        return None
+    fit = _fitted(points)
+    start = points[0].time
+    if fit.line.low <= 0 or mann_kendall(values, _resemblance(points, fit)) >= p:
+        return None
+    older = _older(history, scale, start)
+    known = len(older) >= _BEFORE
+    usual = median(older) if known else max(fit.line.at(start), min(values))
+    high = quantile(older, 0.9) if known else usual * (1 + _GROWN)
+    half = len(points) // 2
+    if (
+        fit.at(points[-1].time) < (1 + growth) * usual
+        or sum(v > high for v in values) < _ABOVE
+        or median(values[-_LATEST:]) < _peak(history, scale, start)
+        or _fitted(points[half:]).line.slope < fit.line.slope / 2
+        or _flattened(history, fit)
+        or _jumped(window, len(before), usual, fit)
+    ):
+        return None
+    grown = [q for q in points if fit.at(q.time) >= (1 + _GROWN) * usual]
+    return Rise(scale, points, usual, _fitted(grown) if len(grown) >= _ABOVE else fit, _flat(older))
+
+
+def _fitted(points: list[Point]) -> Fit:
+    times, values = [q.time for q in points], [q.value for q in points]
+    logs = [math.log(v) for v in values]
+    line, curve = theil_sen(times, values), theil_sen(times, logs)
+    of_line = sum(abs(v - math.log(max(line.at(t), _LEAST))) for t, v in zip(times, logs, strict=True))
+    return Fit(line, curve, of_line, sum(abs(v - curve.at(t)) for t, v in zip(times, logs, strict=True)))
+
+
+def _flattened(history: History, fit: Fit) -> bool:
+    """The newest values have fallen behind the fit."""
+    return median(q.value / fit.at(q.time) for q in history.scales[0][-_LATEST:]) < _OVERSHOT
+
+
+def _older(history: History, scale: int, start: int) -> list[float]:
+    """Values before the stretch, from the finest scale that has enough of them."""
+    older: list[float] = []
+    for points in history.scales[scale:]:
+        older = [q.value for q in points if q.time < start]
+        if len(older) >= _BEFORE:
+            break
+    return older
+
+
+def _flat(older: list[float]) -> bool:
+    return len(older) >= _FLAT_BEFORE and mann_kendall(older) >= _FLAT_P
+
+
+def _peak(history: History, scale: int, start: int) -> float:
+    """What the values before reached regularly; on coarser scales, which reach back over days, with a margin."""
+    high = 0.0
+    for i, points in enumerate(history.scales[scale:]):
+        older = [q.value for q in points if q.time < start]
+        if len(older) >= _BEFORE:
+            high = max(high, quantile(older, 0.95) * (_PEAK_MARGIN if i else 1))
+    return high
+
+
+def _resemblance(points: list[Point], fit: Fit) -> float:
+    """How much neighbours resemble each other once the trend is taken out: such values are worth fewer."""
+    rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
+    mean = sum(rest) / len(rest)
+    own = sum((r - mean) ** 2 for r in rest)
+    shared = sum((a - mean) * (b - mean) for a, b in pairwise(rest))
+    return max(shared / own, 0.0) if own > 0 else 0.0
+
+
+def _jumped(window: list[Point], flat: int, usual: float, fit: Fit) -> bool:
+    """One jump fits the window no worse than `flat` usual values and the rise after them."""
+    logs = [math.log(q.value) for q in window]
+    rising = sum(abs(v - math.log(usual)) for v in logs[:flat]) + min(fit.of_line, fit.of_curve)
+    for i in range(1, len(logs)):
+        low, high = median(logs[:i]), median(logs[i:])
+        if sum(abs(v - low) for v in logs[:i]) + sum(abs(v - high) for v in logs[i:]) <= rising:
+            return True
+    return False
