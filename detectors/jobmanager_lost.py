@@ -484,7 +484,8 @@ class JobmanagerLost(Detector):
         if host in ("", "localhost", "127.0.0.1"):
             host = loss.host or (master.host if master else "") or host
         running = [j for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")]
-        job = loss.job or (running[0] if len(running) == 1 else "")
+        job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
+        name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
         rhythm = state.rhythms.get(job) or state.rhythms.get("") or Rhythm()
         last = f"; last completed checkpoint {rhythm.checkpoint}" if rhythm.checkpoint else ""
         if rhythm.checkpoint and rhythm.completed <= loss.since:
@@ -501,7 +502,7 @@ class JobmanagerLost(Detector):
             since=loss.since,
             at=now,
             severity="critical",
-            summary=f"JobManager {loss.address or host or 'of the cluster'} is lost: {self._why(loss, topology)}{last}",
+            summary=f"JobManager {name} is lost: {self._why(loss, topology)}{last}",
             confidence="sure" if loss.fatal or len(loss.tms) != 1 else "fair",
             evidence=list(loss.records),
             forecast=self._forecast(state, loss, rhythm, now),
