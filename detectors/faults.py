@@ -78,9 +78,9 @@ class Fault(msgspec.Struct, array_like=True):
     job: str = ""
     first: str = ""
 
-    def key(self) -> str:
-        """Equal for the same fault met again: by where it stands in the user's code, else by its blurred message."""
-        return f"{self.name}|{self.frame or _VARIABLE.sub('#', self.message)}"
+    def key(self) -> tuple[str, str, str]:
+        """What stays when the same fault is met again: throwable, own frame, message without what varies."""
+        return self.name, self.frame, _VARIABLE.sub("#", self.message)
 
     def spoken(self) -> str:
         """As one reads it: throwable, message, own frame."""
@@ -131,6 +131,11 @@ def deepen(fault: Fault, event: LogEvent) -> None:
     role = role_of(f"{fault.name}: {fault.message}")
     if role and (not fault.role or _RANK[role] < _RANK[fault.role]):
         fault.role = role
+
+
+def same(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+    """Whether two keys are of the same fault: by where it stands in the user's code, or by what it says."""
+    return one[0] == other[0] and ((one[1] != "" and one[1] == other[1]) or one[2] == other[2])
 
 
 def role_of(text: str) -> str:

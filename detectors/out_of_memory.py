@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ _MAX_RECORDS = 4
 _MAX_TIMES = 8
 _STEADY = 1.35
 _SAME_MS = 1_000
+_APART_MS = 60_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
@@ -175,12 +177,12 @@ def named(known: Exhausted) -> str:
 
 def recurrence(times: list[int]) -> str:
     """What the distances of the last three first signs tell."""
-    gaps = [b - a for a, b in zip(times[-4:], times[-3:], strict=False) if b - a > 60_000]
+    gaps = [b - a for a, b in pairwise(times[-4:]) if b - a > _APART_MS]
     if len(gaps) < 2:
         return ""
     steady = max(gaps) <= _STEADY * min(gaps)
     pace = f"every {spoken(sum(gaps) / len(gaps))}: a constant period is the sign of a leak"
-    return f"; the {len(times)}th time, {pace if steady else 'not regularly'}"
+    return f"; {len(times)} times so far, {pace if steady else 'not regularly'}"
 
 
 def writer(event: LogEvent, topology: Topology) -> Place:

@@ -26,7 +26,7 @@ from pydantic import Field
 from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.faults import CONSEQUENCES, Fault, Faults, job_of
+from detectors.faults import CONSEQUENCES, Fault, Faults, job_of, same
 from detectors.incidents.incident import Evidence, Finding
 from detectors.throwables import FAILURE
 from detectors.topology import Topology
@@ -44,7 +44,7 @@ class Restart(msgspec.Struct, array_like=True):
     """One restart: its event time and the key of its first fault."""
 
     time: int
-    key: str
+    key: tuple[str, str, str]
 
 
 class Loop(msgspec.Struct, array_like=True):
@@ -58,7 +58,7 @@ class Loop(msgspec.Struct, array_like=True):
     records: list[Evidence] = []
     last: int = _NEVER
     fault: str = ""
-    open: str = ""
+    open: tuple[str, str, str] | None = None
     since: int = 0
     count: int = 0
     running: int = 0
@@ -214,23 +214,25 @@ class RestartLoop(Detector):
             return
         key = fault.key()
         loop.restarts = [*loop.restarts, Restart(failover.time, key)][-_MAX_RESTARTS:]
+        if loop.open is not None and not same(key, loop.open):
+            return
         loop.fault = fault.spoken()
         loop.records = [*loop.records, failover.record][-_MAX_RECORDS:]
-        if loop.open:
+        if loop.open is not None:
             loop.count += 1
             yield self._finding(loop, job, now.clock, topology)
-        elif same := self._looping(loop, key, failover.time):
-            loop.open, loop.since, loop.count = key, same[0], len(same)
+        elif times := self._looping(loop, key, failover.time):
+            loop.open, loop.since, loop.count = key, times[0], len(times)
             yield self._finding(loop, job, now.clock, topology)
 
-    def _looping(self, loop: Loop, key: str, time: int) -> list[int]:
+    def _looping(self, loop: Loop, key: tuple[str, str, str], time: int) -> list[int]:
         """Times of the restarts that make a loop, or none."""
-        same = [r.time for r in loop.restarts if r.key == key]
-        recent = [t for t in same if time - t <= self.config.window]
+        times = [r.time for r in loop.restarts if same(r.key, key)]
+        recent = [t for t in times if time - t <= self.config.window]
         if len(recent) >= self.config.count:
             return recent
-        gaps = _gaps(same[-4:])
-        return same if len(gaps) == 3 and max(gaps) <= self.config.steady * min(gaps) else []
+        gaps = _gaps(times[-4:])
+        return times[-4:] if len(gaps) == 3 and max(gaps) <= self.config.steady * min(gaps) else []
 
     def _loops(self, state: State, job: str, now: Now, topology: Topology) -> list[tuple[str, Loop]]:
         """Loops of this job, or of a failed one of its name that it is the return of."""
@@ -267,7 +269,7 @@ class RestartLoop(Detector):
         return finding
 
     def _finding(self, loop: Loop, job: str, now: int, topology: Topology) -> Finding:
-        times = [r.time for r in loop.restarts if r.key == loop.open] or [loop.since]
+        times = [r.time for r in loop.restarts if loop.open and same(r.key, loop.open)] or [loop.since]
         gaps = _gaps(times)
         took = times[-1] - loop.since
         first, last = (gaps[0], gaps[-1]) if gaps else (0, 0)
