@@ -99,7 +99,7 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
         if engine.over(state, until):
             store.remove(cluster)
             index.dues.pop(cluster, None)
-            said.gone.extend(key for keys in state.readings.values() for key in keys)
+            said.gone.extend(engine.said(state))
             continue
         store.put(cluster, encoded)
         index.dues[cluster] = engine.due(state)

@@ -11,6 +11,7 @@ Deadlines are met on whole seconds of the clock. Between two of them nothing can
 its next deadline once a second and not after every event.
 """
 
+import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -41,7 +42,11 @@ class StateVersionError(Exception):
 
 
 class ClusterState(msgspec.Struct):
-    """All that is kept of one cluster; `detectors` are the detectors' own states, decoded only when touched."""
+    """All that is kept of one cluster.
+
+    `detectors` are the detectors' own states, decoded only when touched; `readings` the keys of the last readings of
+    each, packed since they are long and alike.
+    """
 
     version: int = STATE_VERSION
     clock: int = 0
@@ -54,7 +59,7 @@ class ClusterState(msgspec.Struct):
     incidents: list[Incident] = []
     past: list[Occurrence] = []
     gone: Gone = msgspec.field(default_factory=Gone)
-    readings: dict[str, list[str]] = {}
+    readings: dict[str, bytes] = {}
     readings_at: int = 0
     unread: list[str] = []
 
@@ -118,6 +123,10 @@ class Engine:
         """Whether nothing has come of the cluster for so long that it is to be forgotten."""
         return bool(clock >= state.last_event + self.life.forget_after)
 
+    def said(self, state: ClusterState) -> list[str]:
+        """The keys of all readings that stand."""
+        return [key for packed in state.readings.values() for key in _unpacked(packed)]
+
     def deadline(self, state: ClusterState) -> int | None:
         """The next whole second of the clock at which a detector or an incident has something to say."""
         times = [due for kind, due in state.dues.items() if kind in self.decoders]
@@ -128,6 +137,15 @@ class Engine:
         # What is set for a second that has passed, or that has just been met and is wanted again, lies ahead: else time
         # would stand still.
         return max(-(-min(times) // _BEAT_MS), state.clock // _BEAT_MS + 1) * _BEAT_MS
+
+
+def _packed(keys: list[str]) -> bytes:
+    return zlib.compress("\0".join(keys).encode(), 1)
+
+
+def _unpacked(keys: bytes | None) -> list[str]:
+    text = zlib.decompress(keys).decode() if keys is not None else ""
+    return text.split("\0") if text else []
 
 
 def _arrival(event: Event) -> tuple[int, str, int, int]:
@@ -273,9 +291,11 @@ class _Fold:
                 new = list(detector.readings(self._touch(detector), now, state.topology))
                 for reading in new:
                     reading.labels["cluster"] = self._cluster
-                keys = dict.fromkeys(r.key() for r in new)
-                gone += [k for k in state.readings.get(detector.kind, ()) if k not in keys]
-                state.readings[detector.kind] = list(keys)
+                keys = [r.key() for r in new]
+                before = _unpacked(state.readings.get(detector.kind))
+                if keys != before:
+                    gone += set(before).difference(keys)
+                    state.readings[detector.kind] = _packed(keys)
                 readings += new
         state.readings_at, state.unread = now, []
-        return readings, gone
+        return readings, sorted(gone)

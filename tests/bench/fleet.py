@@ -66,11 +66,13 @@ class Page(NamedTuple):
 
 
 class Cluster:
-    """One Flink cluster; every job runs on every TaskManager, one slot of each."""
+    """One Flink cluster; its jobs share its slots evenly, and each task has a subtask in each slot of its job."""
 
-    def __init__(self, name: str, jobs: int, tms: int, seed: int = 0) -> None:
+    def __init__(self, name: str, jobs: int, tms: int, slots: int = 4) -> None:
         self.name = name
-        self._chance = random.Random(f"{name}/{seed}")
+        self._chance = random.Random(name)
+        self._slots = slots
+        self._parallelism = tms * slots // jobs
         self._jobs = [f"{self._chance.getrandbits(128):032x}" for _ in range(jobs)]
         self._begin = [self._chance.randrange(5, CHECKPOINT_EVERY_S) for _ in self._jobs]
         self._tms = [f"10.0.{n // 250}.{n % 250}:41001-{self._chance.getrandbits(24):06x}" for n in range(tms)]
@@ -133,10 +135,11 @@ class Cluster:
         before = "RESTARTING" if again else "CREATED"
         yield from self._line(at + 20, "jm", logger, f"Job {name} ({job}) switched from state {before} to RUNNING.")
         for v, task in enumerate(TASKS):
-            for i, tm in enumerate(self._tms):
+            for i in range(self._parallelism):
                 attempt = f"{graph}_{v:032x}_{i}_0"
-                which = f"{task} ({i + 1}/{len(self._tms)})"
-                place = f"{tm} @ tm-{i}.example (dataPort=41002)"
+                which = f"{task} ({i + 1}/{self._parallelism})"
+                n = (j * self._parallelism + i) // self._slots
+                place = f"{self._tms[n]} @ tm-{n}.example (dataPort=41002)"
                 text = (
                     f"Deploying {which} (attempt #0) with attempt id {attempt} and vertex id {v:032x}_{i} "
                     f"to {place} with allocation id {graph}"
@@ -162,22 +165,24 @@ class Cluster:
         lines = [f"flink_taskmanager_Status_JVM_{m}{{{process}}} 1" for m in _PROCESS]
         lines += [f"flink_taskmanager_Status_JVM_GarbageCollector_{m}{{{process}}} 1" for m in _COLLECTORS]
         lines.append(f"flink_taskmanager_Status_JVM_GarbageCollector_All_TimeMsPerSecond{{{process}}} 1")
+        taken = range(n * self._slots, min((n + 1) * self._slots, len(self._jobs) * self._parallelism))
+        places = [divmod(slot, self._parallelism) for slot in taken]
         for metric in _TASK_METRICS:
-            for j in range(len(self._jobs)):
+            for j, i in places:
                 for v in range(len(TASKS)):
-                    lines.append(f"flink_taskmanager_job_task_{metric}{{{process}{self._task(j, v, n)}}} 1")
-        for j in range(len(self._jobs)):
-            operator = f'{process}{self._task(j, 0, n)}operator_id="{j:032x}",operator_name="Source:_orders",'
+                    lines.append(f"flink_taskmanager_job_task_{metric}{{{process}{self._task(j, v, i)}}} 1")
+        for j, i in places:
+            operator = f'{process}{self._task(j, 0, i)}operator_id="{j:032x}",operator_name="Source:_orders",'
             lines += [f"flink_taskmanager_job_task_operator_{m}{{{operator}}} 1" for m in _SOURCE_METRICS]
-            split = f'{operator}topic="orders_{j}",partition="{n}",'
+            split = f'{operator}topic="orders_{j}",partition="{i}",'
             reader = "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition"
             lines += [f"{reader}_{m}{{{split}}} 1" for m in _SPLIT_METRICS]
         return self._page(f"tm-{n}", lines)
 
-    def _task(self, j: int, v: int, n: int) -> str:
+    def _task(self, j: int, v: int, i: int) -> str:
         task = TASKS[v].replace(" ", "_")
         job = f'job_id="{self._jobs[j]}",job_name="orders_{j}",'
-        return f'{job}task_id="{v:032x}",task_name="{task}",subtask_index="{n}",'
+        return f'{job}task_id="{v:032x}",task_name="{task}",subtask_index="{i}",'
 
     def _jm_page(self) -> Page:
         lines = [f'flink_jobmanager_Status_JVM_{m}{{host="jm",}} 1' for m in _PROCESS]
