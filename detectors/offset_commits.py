@@ -58,7 +58,9 @@ class Reader(msgspec.Struct, array_like=True):
 
 
 class Count(msgspec.Struct, array_like=True):
-    """Completed checkpoints of a job: the last two counts with their times, from the gauge or else from lines."""
+    """Completed checkpoints of a job: the last two counts with their times, from the gauge or else from lines;
+    `name` is the job's in metrics.
+    """
 
     time: int = -1
     value: float = 0.0
@@ -67,6 +69,7 @@ class Count(msgspec.Struct, array_like=True):
     gauge: int = -(1 << 62)
     line: int = -1
     restarts: float = -1.0
+    name: str = ""
 
     def at(self, time: int) -> float | None:
         """The count known at `time`."""
@@ -94,6 +97,7 @@ class Commits(msgspec.Struct, array_like=True):
         if reader is None or (reader.tm != tm and time > reader.seen):
             reader = Reader(job, tm, operator, time, said=reader is not None and reader.said)
             put(self.readers, key, reader, _MAX_READERS)
+            self._count(job).name = labels.get("job_name", "")
         if reader.tm != tm:
             return
         match sample.name:

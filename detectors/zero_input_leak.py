@@ -59,7 +59,7 @@ class Heap(msgspec.Struct, array_like=True):
 
 class Leak(msgspec.Struct, array_like=True):
     """What has been said: `tm` where memory told, `full` when the heap will be (0: its process is gone), `base` the
-    floor it rose from, `readers` how many leak.
+    floor it rose from and `top` the one it reached, `readers` how many leak, `flat` for how many checkpoints.
     """
 
     since: int
@@ -68,7 +68,9 @@ class Leak(msgspec.Struct, array_like=True):
     tm: str = ""
     full: int = 0
     base: float = 0.0
+    top: float = 0.0
     readers: int = 0
+    flat: int = 0
 
 
 class ZeroInputLeak(Detector):
@@ -258,7 +260,7 @@ class ZeroInputLeak(Detector):
 
     def _grow(self, leak: Leak, tm: str, rise: Rise, time: int, both: bool = True) -> None:
         """Severity never falls while it is open: what it has explained stays explained."""
-        leak.tm, leak.full, leak.base = tm, rise.full.at, rise.first
+        leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
         if both or rise.full.at - time <= self.config.critical_within:
             leak.severity = "critical"
 
@@ -274,9 +276,13 @@ class ZeroInputLeak(Detector):
         tms = {r.tm for r in readers} | ({leak.tm} if leak.tm else set())
         tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""
-        name = topology.job_name(job)
-        said = self._meaning(readers, name or job) if job else ""
+        count = state.commits.counts.get(job)
+        name = topology.job_name(job) or (count.name if count is not None else "")
+        leak.flat = max([leak.flat, *(r.flat for r in readers)])
+        said = self._meaning(readers, leak.flat, name or job) if job else ""
         memory = self._memory(tm, rise) if rise is not None else ""
+        if leak.top and not memory:
+            memory = f"the floor of the heap of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
         operator = readers[0].operator if readers else ""
         return Finding(
             kind=self.kind,
@@ -300,14 +306,14 @@ class ZeroInputLeak(Detector):
             advice=_ADVICE_MEANING if job else _ADVICE_MEMORY,
         )
 
-    def _meaning(self, readers: list[Reader], job: str) -> str:
+    def _meaning(self, readers: list[Reader], flat: int, job: str) -> str:
         if not readers:
             return f"readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
         count = len(readers)
         topics = ", ".join(sorted({r.topic for r in readers if r.topic})[:3])
         return (
             f"{count} reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} committed nothing at the last "
-            f"{max(r.flat for r in readers)} completed checkpoints and read nothing since the start: the offsets of "
+            f"{flat} completed checkpoints and read nothing since the start: the offsets of "
             "every checkpoint are kept for ever (FLINK-33231)"
         )
 
