@@ -37,16 +37,18 @@ _SETTLED = (32, 64)
 _SETTLED_P = 0.1
 _SYMPTOM = 0.25
 _WITH_STATE = 1.2
+_NEWS = 0.1
 _HOUR_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
 class Creep(msgspec.Struct, array_like=True):
-    """The open finding: from which duration to which highest one (ms), on which scale, and its last words."""
+    """The open finding: from which duration to which highest one, the one said last (ms), on which scale, and what."""
 
     usual: float
     peak: float
+    said: float
     scale: int
     finding: Finding
 
@@ -123,7 +125,7 @@ class CheckpointDurationCreep(Detector):
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
         elif event.meaning == "checkpoint_timeout_set":
-            state.timeout = flink_duration(event.fields["value"])
+            state.timeout = flink_duration(event.fields.get("value", ""))
         else:
             yield from self._logged(state, event, now, topology)
 
@@ -211,11 +213,15 @@ class CheckpointDurationCreep(Detector):
             return
         before = known.open
         usual = before.usual if before else found.usual
-        peak = max(found.level, before.peak if before else 0)
         since = before.finding.since if before else found.since(_SYMPTOM)
         finding = self._finding(found, job, reached, limits, usual, since, topology, now)
+        if before is not None:
+            before.peak, before.scale = max(before.peak, found.level), found.scale
+            # A rise of hours is not told anew with every checkpoint.
+            if finding.severity == before.finding.severity and found.level < (1 + _NEWS) * before.said:
+                return
         finding.evidence = _records(known.durations.records, record, since)
-        known.open = Creep(usual, peak, found.scale, finding)
+        known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
         yield msgspec.structs.replace(finding)
 
     def _limits(self, state: State, durations: Durations) -> dict[str, int]:

@@ -26,6 +26,7 @@ _HELP = {
     "checkpoint_duration_last_seconds": "Duration of the last completed checkpoint.",
     "checkpoint_duration_slope_ratio": "How fast checkpoint durations grow: seconds per second.",
     "checkpoint_limit_reached_timestamp_seconds": "When checkpoint durations reach the checkpoint timeout or interval.",
+    "checkpoints_failed_in_a_row": "Failed checkpoints since the last completed one.",
     "checkpoint_overdue_limit_seconds": "Age at which a checkpoint in flight is called overdue.",
     "checkpoint_in_flight_since_timestamp_seconds": "When the checkpoint in flight was triggered.",
     "records_read_total": "Records read from the log and metric topics.",

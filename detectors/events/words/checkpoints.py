@@ -34,6 +34,14 @@ WORDINGS: tuple[Wording, ...] = (
     ),
     Wording(
         "checkpoint_failed",
+        "consecutive failed attempts so far",
+        rf"Failed to trigger checkpoint (?P<checkpoint>{N}) for job {JOB}\. \({N} consecutive failed attempts so far\)",
+        since="1.9",
+        until="1.13",
+        throws=True,
+    ),
+    Wording(
+        "checkpoint_failed",
         "Discarding checkpoint ",
         rf"Discarding checkpoint (?P<checkpoint>{N})(?: of job {JOB}| because)",
         until="1.10",
@@ -43,7 +51,6 @@ WORDINGS: tuple[Wording, ...] = (
         "Received late message for now expired checkpoint attempt ",
         rf"Received late message for now expired checkpoint attempt (?P<checkpoint>{N}) from (?:task )?{ATTEMPT}"
         rf" of job {JOB}(?: at {AT})?",
-        until="1.10",
     ),
     Wording(
         "checkpoint_abort_noticed",
