@@ -59,7 +59,7 @@ WORDINGS: tuple[Wording, ...] = (
         r"Resource manager service is revoked leadership",
         since="1.14",
     ),
-    Wording("leader_revoked", "Dispatcher akka", r"Dispatcher \S+ was revoked leadership", until="1.11"),
+    Wording("leader_revoked", "Dispatcher akka", r"Dispatcher \S+ was revoked leadership", until="1.10"),
     Wording(
         "leader_revoked",
         "DefaultDispatcherRunner was revoked",

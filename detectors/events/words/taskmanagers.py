@@ -25,7 +25,6 @@ WORDINGS: tuple[Wording, ...] = (
         "tm_timed_out",
         "Heartbeat of TaskManager with id ",
         r"Heartbeat of TaskManager with id (?P<tm>\S+) timed out",
-        until="1.13",
         anywhere=True,
     ),
     Wording(
