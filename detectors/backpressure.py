@@ -31,7 +31,7 @@ from detectors.units import Duration, spoken
 _MAX_JOBS = 200
 _MAX_TASKS = 64
 _MAX_SUBTASKS = 512
-_HISTORY = 32
+_HISTORY = 16
 _RECORDS = 3
 _PEAK_MS = 30_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
@@ -52,14 +52,14 @@ class Open(msgspec.Struct, array_like=True):
 
 
 class JobLoad(msgspec.Struct, array_like=True):
-    """A job. `usual` are durations (ms) of checkpoints that were not dragged, `points` the last of all of them.
+    """A job. `usual` are durations (ms) of checkpoints that were not dragged, `points` are the last of all: (s, ms).
 
     `peak` is the busiest subtask of this window and of the one before: [start of the window, ms/s, ms/s].
     """
 
     tasks: dict[str, Task] = {}
     usual: list[int] = []
-    points: list[tuple[int, float]] = []
+    points: list[tuple[int, int]] = []
     last_number: int = -1
     savepoints: list[int] = []
     dragged: list[Evidence] = []
@@ -120,7 +120,7 @@ class Backpressure(Detector):
         drag_at_least: Duration = Field(
             3_000, description="Never dragged below this duration: short checkpoints vary by large factors."
         )
-        min_history: int = Field(5, ge=2, le=32, description="Checkpoints before the job's usual duration is known.")
+        min_history: int = Field(5, ge=2, le=16, description="Checkpoints before the job's usual duration is known.")
         min_dragged: int = Field(3, ge=1, description="Dragged checkpoints in a row that make it a warning.")
         healthy_checkpoints: int = Field(2, ge=1, description="Usual checkpoints in a row that end the warning.")
         catch_up: Duration = Field(
@@ -263,14 +263,14 @@ class Backpressure(Detector):
 
     def _gauge(self, known: JobLoad, sample: Sample, event: MetricEvent) -> None:
         """Durations where the JobManager's log is not read: the gauge changes with each checkpoint."""
-        if known.by_log or sample.value < 0 or (known.points and known.points[-1][1] * 1000 == sample.value):
+        if known.by_log or sample.value < 0 or (known.points and known.points[-1][1] == int(sample.value)):
             return
         text = f"lastCheckpointDuration: {sample.value:.0f} ms"
         self._took(known, int(sample.value), Evidence(event.topic, event.partition, event.offset, event.time, text))
 
     def _took(self, known: JobLoad, duration: int, record: Evidence) -> None:
         learned = len(known.usual) >= self.config.min_history
-        known.points = [*known.points, (record.time, duration / 1000)][-_HISTORY:]
+        known.points = [*known.points, (record.time // 1000, duration)][-_HISTORY:]
         if learned and duration > self._limit(known):
             self._drag(known, record)
             return
@@ -367,12 +367,12 @@ class Backpressure(Detector):
         said = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
         if open_one.dragging:
             usual = quantile(known.usual, 0.5) if known.usual else 0
-            last = f", the last took {spoken(known.points[-1][1] * 1000)}" if known.points else ""
+            last = f", the last took {spoken(known.points[-1][1])}" if known.points else ""
             said += (
                 f"; barriers wait behind data: {len(known.dragged) or 'several'} checkpoints in a row were far above "
                 f"their usual {spoken(usual)}{last}"
             )
-        points = list(known.points)
+        points = [(at * 1000, took / 1000) for at, took in known.points]
         limit = self._limit(known) / 1000 if known.usual else None
         return Finding(
             kind=self.kind,

@@ -32,7 +32,7 @@ from detectors.topology import Topology
 from detectors.units import Duration, spoken
 
 _MAX = 400
-_GAPS = 12
+_GAPS = 8
 _SAME_SCRAPE_MS = 500
 _ACTIVE = frozenset({"CREATED", "RUNNING", "RESTARTING", "FAILING", "INITIALIZING", "RECONCILING"})
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED", "SUSPENDED"})
@@ -103,7 +103,7 @@ class Silence(Detector):
             300_000,
             description="A whole cluster is never silent before: it was removed without a word, or agents restart.",
         )
-        min_gaps: int = Field(6, ge=3, le=12, description="Gaps between samples or lines that make a source regular.")
+        min_gaps: int = Field(6, ge=3, le=8, description="Gaps between samples or lines that make a source regular.")
         counted: int = Field(
             3, ge=1, description="Checkpoints the metrics count after the last line that prove that lines are missing."
         )

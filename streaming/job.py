@@ -23,6 +23,7 @@ from detectors.engine import STATE_VERSION
 from sinks.delivery import Delivery
 from streaming.app import start_query
 from streaming.errors import JobError, PreflightError
+from streaming.gaps import Gaps
 from streaming.known_issues import shipped
 from streaming.preflight import check_topics, publish_settings, starting_offsets
 from streaming.pulse import Pulse
@@ -70,12 +71,15 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
             _deliver(settings, health, exits)
         pulse = Pulse(settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger)
         exits.callback(pulse.stop)
+        gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
+        exits.callback(gaps.stop)
+        gaps.start()
         query = _start(spark, settings, offsets)
         if settings.streaming.pulse:
             pulse.start()
         topics = [*settings.kafka.logs, *settings.kafka.metrics]
         log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
-        _follow(query, health, stop)
+        _follow(query, health, gaps, stop)
 
 
 def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSession, Offsets]:
@@ -121,7 +125,7 @@ def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> Streami
     raise AssertionError("unreachable")
 
 
-def _follow(query: StreamingQuery, health: Health, stop: Stop) -> None:
+def _follow(query: StreamingQuery, health: Health, gaps: Gaps, stop: Stop) -> None:
     try:
         while not stop.wait(_POLL_S):
             if not query.isActive:
@@ -129,6 +133,7 @@ def _follow(query: StreamingQuery, health: Health, stop: Stop) -> None:
             progress = query.lastProgress
             if progress is not None:
                 health.finished(progress["batchId"])
+                gaps.progressed(progress)
         log.info("stopping, the batch at hand may finish")
         _drain(query)
     except Py4JNetworkError as error:

@@ -1,9 +1,10 @@
 """The pulse: one small record every trigger, so that the stream's clock moves when nothing else comes.
 
 Its Kafka timestamp is all it says. It goes through the whole pipeline, and it is part of the input: a batch that is run
-again has the same clock.
+again has the same clock. What the driver has to say of the input goes the same way, as the value of such a record.
 """
 
+import queue
 import threading
 from typing import Any
 
@@ -23,12 +24,17 @@ class Pulse:
         self._access = access
         self._topic = topic
         self._every = every / 1000
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def tell(self, line: str) -> None:
+        """Write a line of `detectors.events.words.inputs` with the next beat."""
+        self._lines.put(line)
 
     def stop(self) -> None:
         """End, within two seconds; nothing to do when it never began."""
@@ -48,6 +54,8 @@ class Pulse:
             try:
                 producer = producer or self._producer()
                 producer.send(self._topic, value=b"")
+                while not self._lines.empty():
+                    producer.send(self._topic, value=self._lines.get().encode())
             except KafkaError as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
                 log.warning("pulse not written", error=str(error))

@@ -16,6 +16,7 @@ from detectors.events.envelope import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
+from detectors.events.words import inputs
 from detectors.settings import CONFIG_KEY, read_published
 from streaming.collector import collector_resting
 from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
@@ -67,7 +68,9 @@ class Stage:
                     task.configure(part)
                     continue
                 task.tick(topic, part)
-                if topic != self._pulse_topic:
+                if topic == self._pulse_topic:
+                    task.hear(part)
+                else:
                     task.read(part, topic in self._metric_topics)
             if task.events >= _FLUSH_EVENTS:
                 yield task.flush(every_bucket=False)
@@ -127,6 +130,16 @@ class _Task:
         for row in zip(*(wanted.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
             self._take(record, self._reader.read(record))
+
+    def hear(self, batch: pa.RecordBatch) -> None:
+        """What the driver says of the input: a beat with a value. It belongs to the watcher's own cluster."""
+        told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
+        for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
+            record = _record(*row)
+            found = self._reader.read(record)
+            if not isinstance(found, Rejected):
+                found = [msgspec.structs.replace(event, cluster=inputs.CLUSTER) for event in found]
+            self._take(record, found)
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):

@@ -1,5 +1,7 @@
 """What is silent, told apart by what goes on; and every end that is no silence."""
 
+from collections.abc import Sequence
+
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.incidents.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
@@ -36,7 +38,7 @@ def lines(start: int = 0, until: int = END) -> list[Event]:
     return found
 
 
-def said(*parts: list[Event], until: int = END) -> list[Transition]:
+def said(*parts: Sequence[Event], until: int = END) -> list[Transition]:
     """Only of silence: what stops in mid-checkpoint is overdue as well."""
     events = [event for part in parts for event in part]
     return [t for t in run(in_order(events), until=START + until) if t.cause == "silence"]

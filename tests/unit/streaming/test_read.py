@@ -8,9 +8,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from detectors.events.event import Event, Record, Rejected
+from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
+from detectors.events.words import inputs
 from detectors.settings import DetectorSettings, encode_published, publish
 from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match
 from streaming.replay import load
@@ -137,6 +138,18 @@ def test_every_bucket_learns_how_far_each_partition_has_come() -> None:
     for parts in packed.values():
         assert parts[-1].clocks == {"flink.logs/0": NOW + 5, "flink.logs/1": NOW - 7, "flinkwatch.pulse/0": NOW + 3}
         assert abs(parts[-1].wall - time.time() * 1000) < 60_000
+
+
+def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluster() -> None:
+    beats = [
+        Record("flinkwatch.pulse", 0, n, NOW + n, None, value)
+        for n, value in enumerate((b"", inputs.lost("flink.logs", "0", 7, 50).encode(), b"", None))
+    ]
+    events, reasons = everything(run(batch([log(b"x", 0, 0, NOW), *beats])))
+    assert reasons == []
+    assert [(e.cluster, e.meaning, e.fields) for e in events if isinstance(e, LogEvent)] == [
+        (inputs.CLUSTER, "input_lost", {"count": "7", "topic": "flink.logs", "partition": "0", "until": "50"})
+    ]
 
 
 def test_a_configuration_reaches_every_bucket_and_moves_no_clock() -> None:

@@ -1,0 +1,33 @@
+"""What flinkwatch's own driver says of its input, through the pulse topic."""
+
+from detectors.events.words.wording import N, Wording
+
+_WHERE = rf"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>{N})"
+
+WORDINGS: tuple[Wording, ...] = (
+    Wording(
+        "input_lost",
+        "unread records were removed by Kafka",
+        rf"^flinkwatch: (?P<count>{N}) unread records were removed by Kafka from {_WHERE} before offset (?P<until>{N})",
+        anywhere=True,
+    ),
+    Wording(
+        "input_read_up",
+        "flinkwatch has read up to the end of",
+        rf"^flinkwatch has read up to the end of {_WHERE}",
+        anywhere=True,
+    ),
+)
+
+CLUSTER = "flinkwatch"
+"""The cluster to which these lines belong: the watcher itself."""
+
+
+def lost(topic: str, partition: str, count: int, until: int) -> str:
+    """The line that says that records were removed before they were read."""
+    return f"flinkwatch: {count} unread records were removed by Kafka from {topic}/{partition} before offset {until}"
+
+
+def read_up(topic: str, partition: str) -> str:
+    """The line that says that nothing is left to read."""
+    return f"flinkwatch has read up to the end of {topic}/{partition}"

@@ -1,0 +1,141 @@
+"""Records that Kafka's retention removed before they were read.
+
+Spark skips them in silence. It is certain when a batch begins at an offset below the first offset of the partition, and
+that first offset was seen before the batch began: whatever the batch read, those records were gone. What a batch has
+read may be removed afterwards, so a comparison with the first offset of today would accuse the innocent.
+
+Done by the driver, every few seconds: the read stage sees no first offsets, and offsets that jump are no proof.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.events.words import inputs
+from sinks.kafka_access import KafkaAccess, client_options
+
+log = structlog.get_logger()
+
+_EVERY_S = 5.0
+_MAX_SEEN = 256
+
+Offsets = Mapping[str, Mapping[str, int]]
+_decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+
+
+class Firsts:
+    """First offsets as they were seen, and what a batch's progress proves with them. Pure."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, Offsets]] = deque(maxlen=_MAX_SEEN)
+        self._open: set[tuple[str, str]] = set()
+        self._batch = -1
+
+    def saw(self, at: int, firsts: Offsets) -> None:
+        """First offsets by topic and partition, asked for before `at` (epoch ms). The earliest sight of each counts."""
+        if not self._seen or self._seen[-1][1] != firsts:
+            self._seen.append((at, firsts))
+
+    def judge(self, batch: int, began: int, start: Offsets, end: Offsets, latest: Offsets) -> list[str]:
+        """Lines to tell after a batch that began at `began` and read from `start` to `end` of `latest`."""
+        if batch <= self._batch:
+            return []
+        self._batch = batch
+        firsts: Offsets = next((f for at, f in reversed(self._seen) if at < began), {})
+        lines: list[str] = []
+        for topic, partitions in start.items():
+            for partition, offset in partitions.items():
+                first = firsts.get(topic, {}).get(partition, offset)
+                if first > offset:
+                    self._open.add((topic, partition))
+                    lines.append(inputs.lost(topic, partition, first - offset, first))
+        for topic, partition in sorted(self._open):
+            if end.get(topic, {}).get(partition, -1) >= latest.get(topic, {}).get(partition, 1 << 62):
+                self._open.discard((topic, partition))
+                lines.append(inputs.read_up(topic, partition))
+        return lines
+
+
+class Gaps:
+    """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query."""
+
+    def __init__(self, access: KafkaAccess, topics: tuple[str, ...], tell: Callable[[str], None]) -> None:
+        self._access = access
+        self._topics = topics
+        self._tell = tell
+        self._firsts = Firsts()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gaps", daemon=True)
+
+    def start(self) -> None:
+        """Begin; before the query does, or what it skips in its first batch is not noticed."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, within two seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def progressed(self, progress: Any) -> None:
+        """A batch has finished."""
+        source = progress["sources"][0]
+        with self._lock:
+            lines = self._firsts.judge(
+                progress["batchId"],
+                _epoch_ms(progress["timestamp"]),
+                self._offsets(source["startOffset"]),
+                self._offsets(source["endOffset"]),
+                self._offsets(source["latestOffset"]),
+            )
+        for line in lines:
+            log.warning("input", line=line)
+            self._tell(line)
+
+    def _offsets(self, text: str | None) -> Offsets:
+        try:
+            found = _decode(text or "{}")
+        except msgspec.MsgspecError:
+            return {}
+        return {topic: found[topic] for topic in self._topics if topic in found}
+
+    def _run(self) -> None:
+        consumer: Any = None
+        while True:
+            try:
+                consumer = consumer or KafkaConsumer(**client_options(self._access), enable_auto_commit=False)
+                self._ask(consumer)
+            except KafkaError as error:
+                log.debug("first offsets are not known", error=str(error))
+            if self._stop.wait(_EVERY_S):
+                break
+        if consumer is not None:
+            with closing(consumer):
+                return
+
+    def _ask(self, consumer: Any) -> None:
+        found: dict[str, dict[str, int]] = {}
+        places = [TopicPartition(t, p) for t in self._topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+        for place, first in consumer.beginning_offsets(places).items():
+            found.setdefault(place.topic, {})[str(place.partition)] = first
+        with self._lock:
+            self._firsts.saw(_now_ms(), found)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _epoch_ms(timestamp: str) -> int:
+    """Spark's time of the trigger, such as 2026-11-21T08:00:00.123Z."""
+    return int(datetime.fromisoformat(timestamp).timestamp() * 1000)

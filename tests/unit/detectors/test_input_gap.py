@@ -1,0 +1,49 @@
+"""Lost records are told once, summed up, and over when everything left has been read."""
+
+from detectors.events import vocabulary
+from detectors.events.event import Event
+from detectors.events.words import inputs
+from detectors.incidents.incident import Transition
+from tests.unit.detectors.streams import START, in_order, log, run
+
+
+def event(line: str, at: int) -> Event:
+    found = vocabulary.match_anywhere(line)
+    assert found is not None
+    return log(found[0], at, at, "flinkwatch", 100, **found[1])
+
+
+def lost(at: int, count: int, until: int, partition: str = "0") -> Event:
+    return event(inputs.lost("flink.logs", partition, count, until), at)
+
+
+def read_up(at: int, partition: str = "0") -> Event:
+    return event(inputs.read_up("flink.logs", partition), at)
+
+
+def said(*events: Event) -> list[Transition]:
+    return run(in_order(events), until=START + 600_000)
+
+
+def test_removed_records_are_critical_at_once_and_counted() -> None:
+    found = said(lost(0, 4000, 5000))
+    assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "input_gap")]
+    assert "removed 4000 records of flink.logs/0 before" in found[0].summary
+
+
+def test_it_is_over_only_when_every_partition_has_been_read_to_its_end() -> None:
+    both = lost(0, 10, 50, "0"), lost(1, 20, 70, "1")
+    assert [t.transition for t in said(*both, read_up(10_000, "0"))].count("resolved") == 0
+    found = said(*both, read_up(10_000, "0"), read_up(20_000, "1"))
+    assert found[-1].transition == "resolved"
+    assert "removed 30 records of 2 partitions of flink.logs" in found[-1].summary
+
+
+def test_a_line_that_comes_again_opens_nothing_and_counts_nothing() -> None:
+    found = said(lost(0, 10, 50), lost(1_000, 10, 50), read_up(10_000), lost(400_000, 10, 50))
+    assert [t.transition for t in found] == ["opened", "resolved"]
+    assert "removed 10 records" in found[-1].summary
+
+
+def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
+    assert said(read_up(0)) == []
