@@ -34,9 +34,9 @@ def checkpoints(sizes: Iterable[int], every: int = 30_000) -> list[Event]:
     found: list[Event] = [log("job_state", 0, job=JOB, name="orders", state="RUNNING", before="CREATED")]
     for n, size in enumerate(sizes):
         fields = {"job": JOB, "checkpoint": str(n)}
-        found.append(log("checkpoint_triggered", n * every, 10 * n, **fields, epoch=str(START)))
+        found.append(log("checkpoint_triggered", n * every, 10 * n, "jm", 100, **fields, epoch=str(START)))
         took = {"duration": "1000", "bytes": str(size)}
-        found.append(log("checkpoint_completed", n * every + 1_000, 10 * n + 1, **fields, **took))
+        found.append(log("checkpoint_completed", n * every + 1_000, 10 * n + 1, "jm", 100, **fields, **took))
     return found
 
 
@@ -77,8 +77,8 @@ def test_the_error_is_critical_at_once_and_a_completed_checkpoint_ends_it(messag
     took = {"duration": "1000", "bytes": "1"}
     stream = [
         log("tm_started", 0, source="tm-1", tm=TM),
-        log("thrown", 5_000, 1, source="tm-1", **error),
-        log("checkpoint_completed", 70_000, 2, job=JOB, checkpoint="7", **took),
+        log("thrown", 5_000, 1, "tm-1", 100, **error),
+        log("checkpoint_completed", 70_000, 2, "jm", 100, job=JOB, checkpoint="7", **took),
     ]
     said = causes(stream)
     assert [(t.transition, t.severity) for t in said] == [("opened", "critical"), ("resolved", "critical")]
@@ -87,7 +87,8 @@ def test_the_error_is_critical_at_once_and_a_completed_checkpoint_ends_it(messag
 
 @pytest.mark.parametrize("message", ["Metaspace", "Direct buffer memory"])
 def test_other_memory_than_the_heap_is_not_meant(message: str) -> None:
-    assert causes([log("thrown", 0, **{"class": "java.lang.OutOfMemoryError", "message": message})]) == []
+    error = {"class": "java.lang.OutOfMemoryError", "message": message}
+    assert causes([log("thrown", 0, 0, "tm-1", 100, **error)]) == []
 
 
 def _silent(*more: Event) -> list[Event]:
