@@ -117,7 +117,7 @@ class MetaspaceExhaustion(OutOfMemory):
                     yield from self.say(state, at, text, event, now, topology)
             case "checkpoint_completed":
                 yield from self.recovered(state, now, topology)
-            case "job_state" if event.fields["before"] == "CREATED":
+            case "job_state" if event.fields.get("before") == "CREATED":
                 self._deployed(state, event, now)
             case "tm_registered":
                 yield from self._replaced(state, event.fields["tm"], now, topology)

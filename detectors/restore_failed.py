@@ -127,7 +127,7 @@ class RestoreFailed(Detector):
             yield from self._empty(state, entered.job, entered.record, now, topology)
 
     def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job, before, new = event.fields["job"], event.fields["before"], event.fields["state"]
+        job, before, new = event.fields["job"], event.fields.get("before", ""), event.fields["state"]
         entered = self._source(state, event.source)
         if new == "RUNNING":
             entered.job, entered.before, entered.time = job, before, now.time
