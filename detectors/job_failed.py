@@ -128,8 +128,9 @@ class JobFailed(Detector):
         failed = state.jobs.get(job)
         if failed is not None and (failed.said or failed.ended):
             failed.back = 0
-            if len(failed.records) < _MAX_RECORDS:
-                failed.records.append(evidence(event, now.time))
+            record = evidence(event, now.time)
+            if len(failed.records) < _MAX_RECORDS and record not in failed.records:
+                failed.records.append(record)
             return
         fault = state.faults.of_job(event.source, job, now.time)
         since = fault.time if fault is not None else now.time

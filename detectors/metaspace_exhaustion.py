@@ -23,7 +23,7 @@ from detectors.detector import Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
 from detectors.faults import only_job
-from detectors.incidents.incident import Finding, Series
+from detectors.incidents.incident import Evidence, Finding, Series
 from detectors.out_of_memory import (
     MAX_TMS,
     Exhausted,
@@ -54,6 +54,7 @@ class Stairs(msgspec.Struct, array_like=True):
     time: int = 0
     marks: list[float] = []
     points: list[tuple[int, float]] = []
+    record: Evidence | None = None
     warned: int = 0
 
 
@@ -152,11 +153,13 @@ class MetaspaceExhaustion(OutOfMemory):
         if not used:
             stairs.limit = value
             return
-        if event.time < stairs.time or value < 0:
+        if event.time <= stairs.time or value < 0:
             return
         fell = value < _FELL * stairs.used
         stairs.used, stairs.time = value, event.time
         stairs.points = [*stairs.points, (event.time, round(value / _MB, 1))]
+        text = f"Metaspace used: {value / _MB:.1f} MB of {stairs.limit / _MB:.1f} MB"
+        stairs.record = Evidence(event.topic, event.partition, event.offset, event.time, text)
         if len(stairs.points) > _MAX_POINTS:
             stairs.points = stairs.points[::2]
         if fell:
@@ -206,6 +209,7 @@ class MetaspaceExhaustion(OutOfMemory):
             severity="warning",
             summary=f"TaskManager {tm} uses {stairs.used / _MB:.0f} of {stairs.limit / _MB:.0f} MB Metaspace after "
             f"{left} deployments that each left classes behind: the next one exhausts it",
+            evidence=[stairs.record] if stairs.record is not None else [],
             series=Series("Metaspace used", "MB", list(stairs.points), round(stairs.limit / _MB, 1)),
             advice=self.advice,
         )
@@ -217,7 +221,7 @@ class MetaspaceExhaustion(OutOfMemory):
         """As the base's, with the staircase before it when metrics showed one."""
         finding = super().finding(state, known, now, topology)
         stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
-        if stairs is not None:
+        if stairs is not None and stairs.points:
             finding.series = Series("Metaspace used", "MB", list(stairs.points), round(stairs.limit / _MB, 1))
         return finding
 

@@ -44,7 +44,10 @@ class Registered(msgspec.Struct, array_like=True):
 
 
 class Missing(msgspec.Struct, array_like=True):
-    """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records."""
+    """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records.
+
+    `counted`: no line has told, only the number of TaskManagers.
+    """
 
     since: int
     say_at: int
@@ -52,6 +55,15 @@ class Missing(msgspec.Struct, array_like=True):
     last: int
     jobs: list[str]
     records: list[Evidence]
+    counted: bool = False
+
+
+class Without(msgspec.Struct, array_like=True):
+    """No TaskManager is registered: since when (event time, clock), and the record that told."""
+
+    since: int
+    at: int
+    record: Evidence
 
 
 class SlotsUnavailable(Detector):
@@ -85,11 +97,11 @@ class SlotsUnavailable(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """What is missing; TaskManagers by JobManager's host; `none` is (event time, clock) since there is none."""
+        """What is missing; TaskManagers by JobManager's host; `none` since there is none."""
 
         missing: Missing | None = None
         registered: dict[str, Registered] = {}
-        none: tuple[int, int] | None = None
+        none: Without | None = None
         ended: int = _NEVER
 
     config: Config
@@ -127,19 +139,19 @@ class SlotsUnavailable(Detector):
         if missing is not None and missing.say_at and now >= missing.say_at:
             missing.say_at = 0
             yield self._finding(missing, now, topology)
-        if state.none is not None and now >= state.none[1] + self.config.no_taskmanager_for:
-            since = state.none[0]
-            state.none = None
+        if state.none is not None and now >= state.none.at + self.config.no_taskmanager_for:
+            none, state.none = state.none, None
             if missing is None and self._none_now(state, now) and _waiting(topology):
-                why = f"no TaskManager has been registered for {spoken(now - since)}"
-                state.missing = Missing(since, 0, why, now, _waiting(topology)[:_MAX_JOBS], [])
+                why = f"no TaskManager has been registered for {spoken(now - none.since)}"
+                jobs = _waiting(topology)[:_MAX_JOBS]
+                state.missing = Missing(none.since, 0, why, now, jobs, [none.record], counted=True)
                 yield self._finding(state.missing, now, topology)
 
     def due(self, state: State) -> int | None:
         """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
         times = [state.missing.say_at] if state.missing is not None and state.missing.say_at else []
         if state.none is not None:
-            times.append(state.none[1] + self.config.no_taskmanager_for)
+            times.append(state.none.at + self.config.no_taskmanager_for)
         return min(times, default=None)
 
     def _counted(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -152,10 +164,12 @@ class SlotsUnavailable(Detector):
                 put(state.registered, host, Registered(sample.value, event.time), _MAX_HOSTS)
         if not self._none_now(state, now.time) or not _waiting(topology):
             state.none = None
-            if state.missing is not None and not state.missing.records:
+            if state.missing is not None and state.missing.counted:
                 yield from self._ended(state, now, topology, "TaskManagers are registered again")
         elif state.none is None and state.missing is None:
-            state.none = (event.time, now.clock)
+            text = "registered TaskManagers: 0"
+            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+            state.none = Without(event.time, now.clock, record)
 
     def _none_now(self, state: State, time: int) -> bool:
         """A standby JobManager has none, too: only when nobody has any."""
@@ -172,7 +186,7 @@ class SlotsUnavailable(Detector):
         if missing is None:
             missing = Missing(now.time, now.clock + wait, why, now.time, [], [])
             state.missing = missing
-        missing.last = max(missing.last, now.time)
+        missing.last, missing.counted = max(missing.last, now.time), False
         if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
             missing.jobs.append(job)
         record = evidence(event, now.time)
@@ -189,7 +203,7 @@ class SlotsUnavailable(Detector):
             return
         if missing.say_at:
             state.missing = None
-        elif not missing.records:
+        elif missing.counted:
             yield from self._ended(state, now, topology, f"TaskManager {tm} registered")
 
     def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -230,7 +244,7 @@ class SlotsUnavailable(Detector):
             at=now,
             severity="critical",
             summary=f"{whose} no slots to run in: {missing.why}",
-            confidence="sure" if missing.records else "fair",
+            confidence="fair" if missing.counted else "sure",
             evidence=list(missing.records),
             advice="Compare the slots the job needs (its greatest parallelism) with Task Managers in Flink's UI. See "
             "why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop; add TaskManagers or "
