@@ -15,9 +15,8 @@ import msgspec
 
 from detectors import bucket
 from detectors.clock import believed
-from detectors.events import layout
 from detectors.events.event import Event, Record, Rejected
-from detectors.events.reader import Reader
+from detectors.events.reader import Reader, time_of
 from detectors.incidents.incident import Transition
 from detectors.settings import Published
 from streaming.errors import RecordingError
@@ -145,8 +144,8 @@ def _plain_log(path: Path, lines: list[bytes], topic: str) -> Iterator[Record]:
     headers: Any = (("host", path.stem.encode()), ("file", path.name.encode()))
     timestamp = 0
     for offset, line in enumerate(lines):
-        head = layout.split(line.decode(errors="replace"))
-        if head is not None and head[0] >= 0:
-            timestamp = head[0]
+        told = time_of(line.decode(errors="replace"))
+        if told >= 0:
+            timestamp = told
         if line.strip():
             yield Record(topic, 0, offset, timestamp, None, line, headers)

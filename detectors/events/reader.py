@@ -106,6 +106,15 @@ def _pages(value: bytes) -> list[Page]:
         raise UnreadableError("not_prometheus", str(error)) from None
 
 
+def time_of(line: str) -> int:
+    """The time a log line tells, in ms, local time read as UTC where it tells no zone; -1 when it tells none."""
+    head = layout.split(line)
+    if head is not None:
+        return head[0]
+    logged = json_layout.read(line) if line[:1] == "{" else None
+    return -1 if logged is None else logged.time
+
+
 def _continued(
     record: Record, place: Place, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
 ) -> bool:

@@ -92,6 +92,12 @@ def test_the_cause_may_stand_in_the_failing_line_itself() -> None:
     assert root(found["tm"]) == ("task_state", "java.lang.Exception", "Disconnect from JobManager", "")
 
 
+def test_a_stack_after_a_task_that_goes_on_is_nobodys() -> None:
+    calm = f"{AT} INFO  o.a.f.r.e.ExecutionGraph [] - Sink: out (1/2)#0 ({JOB}) switched from DEPLOYING to RUNNING."
+    found = failures([("jm", HEAD), ("jm", calm), ("jm", "java.io.IOException: broken pipe")])
+    assert root(found["jm"]) == ("", "java.io.IOException", "broken pipe", "")
+
+
 def test_states_survive_bytes() -> None:
     throwables = Throwables()
     for event in read([("jm", line) for line in STACK]):

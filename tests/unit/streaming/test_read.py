@@ -13,9 +13,11 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.words import inputs
 from detectors.settings import DetectorSettings, encode_published, publish
-from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match
+from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
 from streaming.replay import load
 from streaming.rows import Packed, bucket_of, decode_packed
+from tests.unit.detectors.events.test_layouts import ENVELOPES, LAYOUTS
+from tests.unit.detectors.events.test_metric_envelopes import VALUES
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 METRICS = "flink.metrics"
@@ -122,6 +124,29 @@ def test_what_cannot_be_read_is_rejected_though_no_literal_is_in_it(value: bytes
     assert events == []
     assert reasons == read_one_by_one(records)[1]
     assert len(reasons) == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_the_search_lets_every_layout_in_every_envelope_through(layout: str, envelope: str) -> None:
+    value = ENVELOPES[envelope](LAYOUTS[layout]).encode()
+    calm = ENVELOPES[envelope]("2026-11-21 02:13:00,000 INFO  x.Y [] - an ordinary line").encode()
+    records = [log(value, 0), log(calm, 1)]
+    events, reasons = everything(run(batch(records)))
+    assert by_place(events) == by_place(read_one_by_one(records)[0])
+    assert events
+    assert reasons == []
+    assert _may_matter(pa.array([calm], pa.binary()), metrics=False).to_pylist() == [False]
+
+
+@pytest.mark.parametrize("envelope", VALUES)
+def test_the_search_lets_every_envelope_of_metrics_through(envelope: str) -> None:
+    records = [Record(METRICS, 0, 0, NOW, None, VALUES[envelope].encode())]
+    events, reasons = everything(run(batch(records)))
+    assert len(events) == 1
+    assert reasons == []
+    uninteresting = VALUES[envelope].replace("Heap", "Pile").encode()
+    assert _may_matter(pa.array([uninteresting], pa.binary()), metrics=True).to_pylist() == [False]
 
 
 @pytest.mark.parametrize("value", [b"what is this?", b'{"metrics": 5}', b'{"fields": 1}', b"[]", b'{"name": "x"'])

@@ -1,0 +1,271 @@
+"""The same line gives the same events in every layout, in every envelope, and on a page that damaged it."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detectors.events.event import LogEvent, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader
+from detectors.events.zones import Zones
+from detectors.throwables import Throwables
+
+READER = Reader(Identity(), frozenset({"flink.metrics"}))
+HOUR = 3_600_000
+AT = 1_795_219_585_154
+MESSAGE = (
+    "work -> discard: Writer (2/2) (58bfb911d3ca27a3305901d11a6f4d8c_90bea66de1c231edf33913ecd54406c1_1_0)"
+    " switched from RUNNING to FAILED on localhost:35101-d35f54 @ localhost (dataPort=42545)."
+)
+STACK = (
+    "java.lang.RuntimeException: Simulated failure at record 20000\n"
+    "\tat IncidentJob$2.processElement(IncidentJob.java:28)\n"
+    "\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+)
+OWN_FRAME = "IncidentJob$2.processElement(IncidentJob.java:28)"
+ISO = "2026-11-21T00:06:25.154"
+
+
+def doc(**fields: Any) -> str:
+    return json.dumps({"level": "INFO", "message": MESSAGE, **fields})
+
+
+REAL: dict[str, str] = {
+    row["layout"]: row["line"]
+    for row in map(json.loads, Path(__file__).with_name("layouts.jsonl").read_text(encoding="utf-8").splitlines())
+}
+THROWN = {
+    "name": "java.lang.RuntimeException",
+    "message": "Simulated failure at record 20000",
+    "extendedStackTrace": [
+        {"class": "IncidentJob$2", "method": "processElement", "file": "IncidentJob.java", "line": 28}
+    ],
+}
+LAYOUTS = {
+    **REAL,
+    "log4j1": doc(**{"@timestamp": ISO + "Z", "exception": {"stacktrace": STACK}, "mdc": {}}),
+    "logback": doc(**{"@timestamp": "2026-11-21T01:06:25.154+01:00", "@version": "1", "stack_trace": STACK}),
+    "logback-nanos": doc(**{"@timestamp": ISO + "123456Z", "stack_trace": STACK}),
+    "ecs-nested": json.dumps(
+        {
+            "@timestamp": ISO + "Z",
+            "log": {"level": "INFO", "logger": "x"},
+            "message": MESSAGE,
+            "error": {"stack_trace": STACK},
+        }
+    ),
+    "ecs-array": doc(**{"@timestamp": ISO + "Z", "error.stack_trace": STACK.splitlines()}),
+    "log4j-2.8": doc(timeMillis=AT, thrown={**THROWN, "extendedStackTrace": STACK}),
+    "pattern": doc(timestamp="2026-11-21 00:06:25,154", thread="main", file="Execution.java") + "\n" + STACK,
+    "text": f"2026-11-21 00:06:25,154 INFO  org.apache.flink.X [] - {MESSAGE}\n{STACK}",
+    "text-zone": f"2026-11-21 01:06:25,154+0100 INFO  org.apache.flink.X [] - {MESSAGE}\n{STACK}",
+}
+ZONED = LAYOUTS.keys() - {"pattern", "text"}
+
+
+def otlp(line: str, **more: Any) -> str:
+    host = {"key": "host.name", "value": {"stringValue": "h"}}
+    record = {"timeUnixNano": "1", "body": {"stringValue": line}, **more}
+    return json.dumps(
+        {"resourceLogs": [{"resource": {"attributes": [host]}, "scopeLogs": [{"logRecords": [record, record]}]}]}
+    )
+
+
+ENVELOPES = {
+    "raw": lambda line: line,
+    "filebeat": lambda line: json.dumps(
+        {"@timestamp": ISO + "Z", "log": {"file": {"path": "/a.log"}}, "message": line, "host": {"name": "h"}}
+    ),
+    "fluentbit": lambda line: json.dumps({"@timestamp": 1.5, "log": line + "\n", "kubernetes": {"pod_name": "p"}}),
+    "fluentd": lambda line: json.dumps({"log": line, "time": ISO, "docker": {}, "kubernetes": {"pod_name": "p"}}),
+    "vector": lambda line: json.dumps({"file": "/a.log", "kubernetes": {"pod_name": "p"}, "message": line}),
+    "logstash": lambda line: json.dumps({"@version": "1", "message": line, "host": "h", "path": "/a.log"}),
+    "otlp": otlp,
+}
+
+
+def read(value: str, timestamp: int = AT + 5 * HOUR, **more: Any) -> list[LogEvent]:
+    found = READER.read(Record("flink.logs", 0, 0, timestamp, b"c/h", value.encode(), **more))
+    assert not isinstance(found, Rejected), found
+    return [e for e in found if isinstance(e, LogEvent)]
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(layout: str, envelope: str) -> None:
+    events = read(ENVELOPES[envelope](LAYOUTS[layout]))
+    if envelope == "otlp":
+        assert len(events) % 2 == 0
+        events = events[: len(events) // 2]
+    assert [e.meaning for e in events][:3] == ["task_state", "thrown", "frame"]
+    state, thrown, frame = events[:3]
+    assert (state.fields["state"], state.fields["tm"], state.text) == ("FAILED", "localhost:35101-d35f54", MESSAGE)
+    assert thrown.fields == {"class": "java.lang.RuntimeException", "message": "Simulated failure at record 20000"}
+    assert frame.fields == {"frame": OWN_FRAME}
+    assert {e.local_time for e in events} == {AT}
+    assert {e.zoned for e in events} == {layout in ZONED}
+    zones = Zones()
+    assert zones.event_time(state) == (AT if layout in ZONED else AT + 5 * HOUR)
+    throwables = Throwables()
+    failure = [f for e in events if (f := throwables.join(e)) is not None][1]
+    assert (failure.fields["of"], failure.fields["frame"]) == ("task_state", OWN_FRAME)
+
+
+def test_causes_of_a_thrown_object_are_read_to_the_deepest() -> None:
+    cause = {"name": "java.io.IOException", "message": "disk full", "extendedStackTrace": []}
+    events = read(doc(timeMillis=AT, thrown={**THROWN, "cause": cause}))
+    assert events[-1].fields == {"class": "java.io.IOException", "message": "disk full", "caused": "yes"}
+
+
+EMR = '{"level":"INFO","timestamp":"2020-08-25 04:58:24,509","thread":"t-1","file":"X.java","line":"1","message":"%s"}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        EMR % 'Job "my "best" job" (e04f0bd47405a7a169914793d27ced1f) switched from state RUNNING to FAILING.',
+        EMR % r"Job C:\data (e04f0bd47405a7a169914793d27ced1f) switched from state RUNNING to FAILING.",
+        (EMR % "Job x (e04f0bd47405a7a169914793d27ced1f) switched from state RUNNING to FAILING. The rest is").replace(
+            '"}', ""
+        ),
+    ],
+    ids=["quotes", "backslash", "broken off"],
+)
+def test_json_that_nobody_escaped_is_read(value: str) -> None:
+    for line in (value, ENVELOPES["filebeat"](value), value + "\njava.lang.Exception: x"):
+        first = read(line)[0]
+        assert (first.meaning, first.fields["state"], first.zoned) == ("job_state", "FAILING", False)
+        assert first.local_time == 1_598_331_504_509
+        assert first.text.startswith("Job ")
+
+
+@pytest.mark.parametrize("value", ['{"level":"INFO","message":"x', '{"message":"x', '{"timestamp":"2020-08-25"'])
+def test_json_broken_off_that_no_layout_begins_like_is_rejected(value: str) -> None:
+    found = READER.read(Record("flink.logs", 0, 0, 0, None, value.encode()))
+    assert isinstance(found, Rejected)
+    assert found.reason == "not_json"
+
+
+def test_events_joined_on_one_line_have_each_its_own_time() -> None:
+    """Seed 004 as its page prints it."""
+    events = read(
+        "2022-05-18 11:30:39,662 INFO  util.AbstractLivelinessMonitor (AbstractLivelinessMonitor.java:run(148)) - "
+        "Expired:hdfs08.example:45454 Timed out after 600 secs 2022-05-18 11:30:39,666 INFO  rmnode.RMNodeImpl "
+        "(RMNodeImpl.java:deactivateNode(1077)) - Deactivating Node hdfs08.example:45454 as it is now LOST "
+        "2022-05-18 11:30:39,667 INFO  rmnode.RMNodeImpl (RMNodeImpl.java:handle(671)) - hdfs08.example:45454 Node "
+        "Transitioned from RUNNING to LOST"
+    )
+    assert [(e.meaning, e.local_time % 1000) for e in events] == [("node_lost", ms) for ms in (662, 666, 667)]
+    assert events[0].text == "Expired:hdfs08.example:45454 Timed out after 600 secs"
+
+
+def test_a_throwable_and_its_cause_joined_to_their_line_are_found() -> None:
+    events = read(
+        "2022-05-18 11:37:25,014 INFO  o.a.f.r.taskexecutor.TaskExecutor [] - Cannot find task to fail for execution "
+        "fc95 with exception: java.util.concurrent.TimeoutException: Invocation timed out.  ...  Caused by: "
+        "akka.pattern.AskTimeoutException: no reply.  ...  2022-05-18 11:42:15,096 ERROR o.a.f.r.t.TaskManagerRunner "
+        "[] - Fatal error occurred while executing the TaskManager. Shutting it down... "
+        "org.apache.flink.runtime.taskexecutor.exceptions.RegistrationTimeoutException: Terminating now. "
+    )
+    thrown = [
+        (e.fields["class"].rpartition(".")[2], e.fields["message"].rstrip()) for e in events if "class" in e.fields
+    ]
+    assert thrown == [
+        ("TimeoutException", "Invocation timed out."),
+        ("AskTimeoutException", "no reply."),
+        ("RegistrationTimeoutException", "Terminating now."),
+    ]
+
+
+@pytest.mark.parametrize("before", ["1048 ", "  12 "])
+def test_an_editors_line_number_before_a_line_changes_nothing(before: str) -> None:
+    assert read("\n".join(before + line for line in LAYOUTS["text"].splitlines())) == read(LAYOUTS["text"])
+
+
+def test_a_blank_before_the_date_changes_nothing() -> None:
+    assert read(" " + LAYOUTS["text"]) == read(LAYOUTS["text"])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "INFO  rmnode.RMNodeImpl (RMNodeImpl.java:handle(671)) - ",
+        "INFO org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNodeImpl (AsyncDispatcher event handler): ",
+        "INFO org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNodeImpl: ",
+        "INFO  [AsyncDispatcher event handler] rmnode.RMNodeImpl - ",
+    ],
+)
+def test_every_shape_of_a_yarn_log_is_read(head: str) -> None:
+    (event,) = read(f"2022-05-18 11:30:39,667 {head}hdfs08.example:45454 Node Transitioned from RUNNING to LOST")
+    assert (event.meaning, event.local_time % 1000) == ("node_lost", 667)
+
+
+def test_a_line_that_begins_with_a_bracket_is_text() -> None:
+    assert read("[2022-05-18 11:30:39.667]Container exited with a non-zero exit code 143.") is not None
+
+
+def test_the_yarn_container_of_a_json_line_is_its_source_and_gives_its_cluster() -> None:
+    container = "container_e01_1571051884501_0001_01_000002"
+    value = doc(**{"@timestamp": ISO + "Z", "yarnContainerId": container, "source_host": "node-7"})
+    for given in (value, json.dumps({"message": value})):
+        found = READER.read(Record("flink.logs", 0, 0, AT, None, given.encode()))
+        assert isinstance(found, list)
+        event = found[0]
+        assert (event.source, event.host) == (f"node-7:{container}", "node-7")
+        assert event.cluster == "application_1571051884501_0001"
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (
+            {
+                "file": "/var/log/pods/x.log",
+                "kubernetes": {
+                    "pod_name": "p",
+                    "pod_namespace": "ns",
+                    "pod_labels": {"app": "orders"},
+                    "container_name": "main",
+                    "pod_node_name": "node-1",
+                },
+            },
+            ("ns/orders", "p:main", "node-1"),
+        ),
+        ({"host": "tm-1", "path": "/opt/tm.log", "cluster": "orders"}, ("orders", "tm-1:/opt/tm.log", "tm-1")),
+        ({"host": "tm-1", "file": "/opt/tm.log"}, ("c", "tm-1:/opt/tm.log", "tm-1")),
+    ],
+    ids=["vector-kubernetes", "logstash", "vector-file"],
+)
+def test_an_envelope_tells_where_its_line_comes_from(value: dict[str, Any], place: tuple[str, str, str]) -> None:
+    event = read(json.dumps({**value, "message": LAYOUTS["text"].partition("\n")[0]}))[0]
+    assert (event.cluster, event.source, event.host) == place
+
+
+def test_each_log_record_of_opentelemetry_has_its_own_attributes_and_time() -> None:
+    attributes = [
+        {"key": k, "value": {"stringValue": v}} for k, v in (("cluster", "orders"), ("log.file.name", "jm.log"))
+    ]
+    appended = otlp(MESSAGE, severityText="INFO", timeUnixNano=str(AT * 1_000_000), attributes=attributes)
+    event = read(appended)[0]
+    assert (event.cluster, event.source, event.local_time, event.zoned) == ("orders", "h:jm.log", AT, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2022-05-18 11:30:39,662 INFO a.B - x 2022-05-18 " + " " * 400_000 + "y",
+        '{"level":"INFO","timestamp":"2022-05-18 11:30:39,662","message":"' + '" , "' * 60_000,
+        '{"level":"INFO","timestamp":"2022-05-18 11:30:39,662","message":"' + " " * 400_000,
+        "1234567 " * 50_000,
+        "2022-05-18 11:30:39,662 INFO " + "[" * 400_000,
+        " " * 400_000 + "2022",
+    ],
+    ids=["joined", "quotes", "blanks", "numbers", "brackets", "leading blanks"],
+)
+def test_no_line_takes_long(text: str) -> None:
+    start = time.process_time()
+    READER.read(Record("flink.logs", 0, 0, 0, None, text.encode()))
+    assert time.process_time() - start < 0.5
