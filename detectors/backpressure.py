@@ -263,10 +263,11 @@ class Backpressure(Detector):
 
     def _gauge(self, known: JobLoad, sample: Sample, event: MetricEvent) -> None:
         """Durations where the JobManager's log is not read: the gauge changes with each checkpoint."""
-        if known.by_log or sample.value < 0 or (known.points and known.points[-1][1] == int(sample.value)):
+        duration = int(min(sample.value, 1e15))
+        if known.by_log or duration < 0 or (known.points and known.points[-1][1] == duration):
             return
         text = f"lastCheckpointDuration: {sample.value:.0f} ms"
-        self._took(known, int(sample.value), Evidence(event.topic, event.partition, event.offset, event.time, text))
+        self._took(known, duration, Evidence(event.topic, event.partition, event.offset, event.time, text))
 
     def _took(self, known: JobLoad, duration: int, record: Evidence) -> None:
         learned = len(known.usual) >= self.config.min_history

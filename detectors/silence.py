@@ -188,9 +188,9 @@ class Silence(Detector):
             tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", event.host)
             places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{host}", (tm, host))
             if sample.name == "registered_task_managers" and now.clock >= state.registered[1]:
-                state.registered = (int(sample.value), now.clock)
+                state.registered = (_whole(sample.value), now.clock)
             elif sample.name == "completed_checkpoints":
-                self._counted(state, sample.labels.get("job_id", ""), int(sample.value))
+                self._counted(state, sample.labels.get("job_id", ""), _whole(sample.value))
         record = (event.topic, event.partition, event.offset)
         for key, (tm, host) in places.items():
             voice = state.processes.get(key)
@@ -364,6 +364,11 @@ class Silence(Detector):
             "whether its metrics or log lines still reach Kafka: the agent, the shipper, the topic. If other clusters "
             "are silent as well, it is the way to Kafka. Until then nothing that happens there is seen here.",
         )
+
+
+def _whole(value: float) -> int:
+    """A counter as an integer that state can hold, whatever was sent."""
+    return int(max(-1.0, min(value, 1e15)))
 
 
 def _usual(voice: Voice) -> int:

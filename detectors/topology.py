@@ -17,6 +17,8 @@ _MAX_JOBS = 200
 _MAX_TMS = 400
 _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
+# No counter is that high, and state holds integers of 64 bits.
+_MAX_COUNT = 1e15
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
@@ -96,7 +98,7 @@ class Topology(msgspec.Struct, array_like=True):
                 key = (sample.labels.get("job_id", ""), _number(tm))
                 sums[key] = sums.get(key, 0.0) + sample.value
         for (job, number), total in sums.items():
-            self._measured(job, number, int(total), time)
+            self._measured(job, number, int(max(-_MAX_COUNT, min(total, _MAX_COUNT))), time)
 
     def job_of(self, event: LogEvent) -> str:
         """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
