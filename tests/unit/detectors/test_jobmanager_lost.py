@@ -206,3 +206,39 @@ def test_a_taskmanager_that_could_not_register_all_the_time_proves_it_alone() ->
 )
 def test_durations_are_read_as_flink_writes_them(text: str, ms: int | None) -> None:
     assert flink_duration(text) == ms
+
+
+def test_a_rolling_upgrade_with_a_standby_is_no_loss() -> None:
+    stop = log("process_signalled", AT, source="jm", signal="15")
+    standby = log("leader_granted", AT + 300, source="jm-2")
+    for tm in ("tm-1", "tm-2"):
+        complaints = [gated(AT + 500, tm), log("jm_leader_lost", AT + 600, source=tm, job=JOB)]
+        assert opened(*cluster("tm-1", "tm-2"), stop, standby, *complaints) == []
+
+
+def test_a_rolling_upgrade_behind_one_service_address_is_no_loss() -> None:
+    stop = log("process_signalled", AT, source="jm", signal="15")
+    fresh = [
+        log(
+            "process_version",
+            AT + 15 * SECOND,
+            source="jm-b",
+            what="KubernetesApplicationClusterEntrypoint",
+            version="1",
+        ),
+        log("rpc_started", AT + 16 * SECOND, source="jm-b", address=JM),
+        log("leader_granted", AT + 17 * SECOND, source="jm-b"),
+    ]
+    complaints = [gated(AT + 100, "tm-1"), *silent(AT + 45 * SECOND, "tm-1")]
+    assert opened(*cluster("tm-1", "tm-2"), stop, *fresh, *complaints) == []
+
+
+def test_a_stop_that_is_read_again_after_the_next_start_hides_nothing() -> None:
+    stop = [log("process_signalled", AT - MINUTE, 90, "jm", lag, signal="15") for lag in (100, 45 * SECOND)]
+    fresh = [
+        log("process_version", AT - 50 * SECOND, source="jm", what="StandaloneSessionClusterEntrypoint", version="1"),
+        log("leader_granted", AT - 49 * SECOND, source="jm"),
+        log("rpc_started", AT - 48 * SECOND, source="jm", address=JM),
+        log("jm_address", AT - 40 * SECOND, source="tm-1", address=JM),
+    ]
+    assert opened(*cluster("tm-1"), *stop, *fresh, *killed("tm-1")) == ["jobmanager_lost"]
