@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
@@ -22,6 +24,14 @@ READER = Reader(Identity(), frozenset({"flink.metrics"}))
 def records(name: str) -> tuple[Record, ...]:
     """The Kafka records of a scenario in order of arrival."""
     return tuple(load([SCENARIOS / name / "input.jsonl.gz"], "flink.logs", "flink.metrics"))
+
+
+@cache
+def truth(name: str) -> list[dict[str, Any]]:
+    """What is known to have happened in a scenario, written by hand; empty: it is healthy."""
+    file = SCENARIOS / name / "expected.yaml"
+    found: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["truth"] if file.exists() else []
+    return found
 
 
 @cache

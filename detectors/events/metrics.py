@@ -4,7 +4,6 @@ Names are Flink's own in Prometheus form (`flink_` + scope + `_` + metric); Tele
 compared in Prometheus form as well, where every character outside [a-zA-Z0-9:_] is an underscore.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -87,6 +86,8 @@ _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LABEL = 300
+# Beyond it numbers are no longer exact, and sums would not fit into 64 bits. No count, size or time comes near.
+_MOST = 2.0**53
 _UNESCAPED = {"n": "\n"}
 
 
@@ -172,6 +173,6 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
 
 
 def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
-    """The sample, with the labels that matter; none when the value is no number."""
-    if math.isfinite(value):
+    """The sample, with the labels that matter; none when the value is no number that Flink could mean."""
+    if abs(value) <= _MOST:
         yield Sample(name, {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}, value)

@@ -70,7 +70,7 @@ def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Tr
     homes = [i for i in incidents if i is own or _joins(i, finding)]
     live = [i for i in homes if i.resolved_at is None]
     if live:
-        survivor = min(live, key=lambda i: (i.seq == 0, i.opened_at, i.id))
+        survivor = min(live, key=lambda i: (i.seq == 0, i.opened_at))
         return _joined(incidents, survivor, [i for i in live if i is not survivor], finding, scene)
     if homes:
         back = own or max(homes, key=lambda i: i.resolved_at or 0)

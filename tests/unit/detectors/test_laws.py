@@ -19,7 +19,6 @@ from detectors.events.vocabulary import MEANINGS
 from detectors.incidents.incident import Transition
 from detectors.settings import DetectorSettings
 from detectors.throwables import FAILURE
-from detectors.throwables import FAILURE
 from streaming.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, events, records, summary, truth
 from tests.unit.detectors.streams import METRICS, START, alone, encoded, in_order, log, made_up, metric, run
@@ -31,7 +30,7 @@ ONE_BY_ONE = ("", *(d.kind for d in DETECTORS))
 """Each detector alone, given mostly what it wants, so that a broken law names it; the empty name is all together."""
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-many = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 scenario = st.sampled_from(NAMES)
 spoken = st.sampled_from(SPOKEN)
 cuts = st.lists(st.integers(0, 5_000), max_size=30)
