@@ -264,7 +264,7 @@ class Silence(Detector):
         heard = {k for k, v in state.processes.items() if now - v.last <= self._fresh(v)}
         if heard:
             for key in late:
-                found = self._lone(key, heard, state, now)
+                found = self._lone(key, heard, state, now, topology)
                 if found is None:
                     yield from self._close(state, [key], "another has taken its place", now, topology)
                     del state.processes[key]
@@ -285,7 +285,9 @@ class Silence(Detector):
     def _fresh(self, voice: Voice) -> int:
         return max(self.config.at_least // 2, 2 * max(voice.gaps, default=0))
 
-    def _lone(self, key: str, heard: set[str], state: State, now: int) -> tuple[str, Severity] | None:
+    def _lone(
+        self, key: str, heard: set[str], state: State, now: int, topology: Topology
+    ) -> tuple[str, Severity] | None:
         """What to say of one silent process while others are heard; None when it has been replaced."""
         voice = state.processes[key]
         quiet = f"no metrics for {spoken(now - voice.last)} (usually every {spoken(_usual(voice))})"
@@ -299,7 +301,7 @@ class Silence(Detector):
         if state.tm_registered > voice.last or any(_first(state.processes[k]) > voice.time for k in alike):
             return None
         counted, at = state.registered
-        said = f"TaskManager {voice.tm}: {quiet} while {len(heard)} other processes go on"
+        said = f"TaskManager {_id(voice, topology)}: {quiet} while {len(heard)} other processes go on"
         if at > voice.last + self.config.at_least // 2:
             known = counted > len(alike)
             return f"{said}; the JobManager still counts it" if known else said, "warning" if known else "info"
@@ -329,10 +331,18 @@ class Silence(Detector):
         before = state.said.get(key)
         if before is not None and severity in (before.severity, "info"):
             return
-        tm = next((t for t in topology.tms if voice.tm and filtered(t) == filtered(voice.tm)), voice.tm)
+        tm = _id(voice, topology)
         record = Evidence(*voice.record, voice.time, "the last record before the silence")
         whole = key in (_METRICS, _CLUSTER)
-        said = Said(voice.time, summary, record, severity, "" if whole else tm, "" if whole else voice.host, job)
+        said = Said(
+            voice.time,
+            summary,
+            record,
+            severity,
+            "" if whole else tm,
+            "" if whole else topology.host_of(tm) or voice.host,
+            job,
+        )
         put(state.said, key, said, _MAX)
         yield self._finding(key, said, now, topology)
 
@@ -364,6 +374,11 @@ class Silence(Detector):
             "whether its metrics or log lines still reach Kafka: the agent, the shipper, the topic. If other clusters "
             "are silent as well, it is the way to Kafka. Until then nothing that happens there is seen here.",
         )
+
+
+def _id(voice: Voice, topology: Topology) -> str:
+    """The TaskManager's id as the logs have it, where they do."""
+    return next((t for t in topology.tms if voice.tm and filtered(t) == filtered(voice.tm)), voice.tm)
 
 
 def _whole(value: float) -> int:
