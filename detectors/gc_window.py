@@ -14,10 +14,10 @@ class Entry(msgspec.Struct, array_like=True):
     """One scrape: event time, ms in collections, collections, those of the old generation, bytes of heap in use."""
 
     time: int
-    spent: float
-    count: float
-    old: float
-    used: float
+    spent: int
+    count: int
+    old: int
+    used: int
 
 
 class GcWindow(msgspec.Struct, array_like=True):
@@ -45,10 +45,14 @@ class GcWindow(msgspec.Struct, array_like=True):
                 if name == "gc_time" and any(word in collector for word in _CONCURRENT):
                     return
                 if value < own.get(collector, 0):
-                    self.spent, self.counts, self.entries, last = {}, {}, [], None
+                    self.spent, self.counts = {}, {}
                     own = self.spent if name == "gc_time" else self.counts
-                if collector in own or len(own) < _COLLECTORS:
-                    own[collector] = value
+                if collector not in own and len(own) >= _COLLECTORS:
+                    return
+                if collector not in own:
+                    # All of its life would count as of the last minute.
+                    self.entries = []
+                own[collector] = value
         used = value if name == "heap_used" else last.used if last is not None else 0.0
         self._enter(time, used)
 
@@ -65,16 +69,16 @@ class GcWindow(msgspec.Struct, array_like=True):
         first = self._first(over)
         if first is None or self.limit <= 0 or self.entries[-1].count - first.count < 2:
             return 0.0
-        return min(e.used for e in self.entries if e.time >= first.time and e.used > 0) / self.limit
+        return min((e.used for e in self.entries if e.time >= first.time and e.used > 0), default=0) / self.limit
 
     def old_collections(self, over: int) -> int:
         """Collections of the old generation among the entries of the last `over` ms."""
         recent = [e.old for e in self.entries if e.time >= self.entries[-1].time - over]
-        return int(recent[-1] - recent[0]) if recent else 0
+        return recent[-1] - recent[0] if recent else 0
 
     def points(self) -> list[tuple[int, float]]:
         """Heap in use as (epoch ms, bytes)."""
-        return [(e.time, e.used) for e in self.entries if e.used > 0]
+        return [(e.time, float(e.used)) for e in self.entries if e.used > 0]
 
     def _first(self, over: int) -> Entry | None:
         """The entry at which the last `over` ms begin: the youngest that is old enough."""
@@ -83,11 +87,12 @@ class GcWindow(msgspec.Struct, array_like=True):
 
     def _enter(self, time: int, used: float) -> None:
         old = sum(v for k, v in self.counts.items() if not any(word in k for word in (*_YOUNG, *_CONCURRENT)))
-        entry = Entry(time, sum(self.spent.values()), sum(self.counts.values()), old, used)
-        before = [e for e in self.entries[-2:] if time - e.time >= _SPACING_MS]
-        if self.entries and (not before or self.entries[-1].time == time or before[-1] is not self.entries[-1]):
-            self.entries[-1] = entry
-            return
+        entry = Entry(time, int(sum(self.spent.values())), int(sum(self.counts.values())), int(old), int(used))
         if self.entries:
-            self.interval = time - self.entries[-1].time
+            last = self.entries[-1]
+            close = len(self.entries) > 1 and last.time - self.entries[-2].time < _SPACING_MS
+            if last.time == time or close:
+                self.entries[-1] = entry
+                return
+            self.interval = time - last.time
         self.entries = [*self.entries, entry][-_ENTRIES:]

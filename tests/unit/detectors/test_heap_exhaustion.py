@@ -131,3 +131,13 @@ def test_a_line_printed_long_after_it_was_written_is_a_pause() -> None:
 
 def test_a_helper_whose_every_fourth_line_is_late_tells_nothing() -> None:
     assert causes([_native(n, 15_000 if n % 4 == 0 else 5) for n in range(60)]) == []
+
+
+def test_a_scrape_every_second_is_judged_as_well() -> None:
+    stream = []
+    for n in range(120):
+        event = scrape(n, 700, 500 * n, n)
+        stream.append(
+            MetricEvent("c", "m", "h", START + n * 1_000 + 50, START + n * 1_000, "flink.metrics", 0, n, event.samples)
+        )
+    assert [t.severity for t in causes(stream)] == ["warning"]
