@@ -38,6 +38,7 @@ _SETTLED_P = 0.1
 _SYMPTOM = 0.25
 _WITH_STATE = 1.2
 _NEWS = 0.1
+_LOADED = 1.2
 _HOUR_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
@@ -244,12 +245,13 @@ class CheckpointDurationCreep(Detector):
 
     def _by_load(self, found: Rise, limits: dict[str, int]) -> bool:
         """The input has grown about as much as the durations, which are far from the timeout."""
-        loads = [p.load for p in found.points if p.load > 0]
-        third = len(loads) // 3
-        if len(loads) < len(found.points) or found.level > limits["the checkpoint timeout"] / 2:
+        third = len(found.points) // 3
+        early, late = found.points[:third], found.points[-third:]
+        if min(p.load for p in found.points) <= 0 or found.level > limits["the checkpoint timeout"] / 2:
             return False
-        more = median(loads[-third:]) / median(loads[:third])
-        return more >= 1.2 and found.level / max(found.fit.at(found.points[0].time), 1) <= 1.5 * more
+        more = median(p.load for p in late) / median(p.load for p in early)
+        longer = median(p.value for p in late) / median(p.value for p in early)
+        return more >= _LOADED and longer <= _LOADED * more
 
     def _over(self, known: JobCreep, creep: Creep, limits: dict[str, int]) -> str:
         """The proof that it is over, or nothing."""

@@ -81,9 +81,8 @@ class Durations(msgspec.Struct, array_like=True):
             return
         before = self.triggers.get(number - 1, -1)
         put(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
-        gap = time - before
-        if before >= 0 and self.completed == number - 1 and 0 < self.last <= _IN_TIME * gap and not savepoint:
-            self.gaps = [*self.gaps, gap][-_MAX_GAPS:]
+        if before >= 0 and self.completed == number - 1 and self.last > 0 and not savepoint:
+            self._gap(time - before, self.last)
         self.triggered = number
 
     def complete(self, number: int, duration: int, size: int, record: Evidence, load: float) -> bool:
@@ -130,11 +129,19 @@ class Durations(msgspec.Struct, array_like=True):
             newest = self.history.newest()
             if (sample.value == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
                 return False
+            counted = gauge.count - gauge.counted
+            if gauge.counted >= 0 and counted > 0:
+                self._gap(round((event.time - newest) / counted), sample.value)
             gauge.duration, gauge.counted = sample.value, gauge.count
             text = f"lastCheckpointDuration {sample.value:.0f}"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
             return self._take(Point(event.time, sample.value, gauge.size, load), record)
         return False
+
+    def _gap(self, gap: int, duration: float) -> None:
+        """A checkpoint that takes longer than the interval holds up the next: only the others tell the interval."""
+        if duration <= _IN_TIME * gap:
+            self.gaps = [*self.gaps, gap][-_MAX_GAPS:]
 
     def _take(self, point: Point, record: Evidence) -> bool:
         self.seen += 1
@@ -156,5 +163,7 @@ def flink_duration(text: str) -> int:
     (30000, 600000, 0)
     """
     found = _SPELLED.fullmatch(text.strip().lower())
-    unit = found[2] if found else "?"
-    return int(found[1]) * _UNITS.get(unit.removesuffix("s") or unit, 0) if found else 0
+    if found is None:
+        return 0
+    unit = found[2]
+    return int(found[1]) * _UNITS.get(unit, _UNITS.get(unit.removesuffix("s"), 0))

@@ -166,11 +166,11 @@ def _tested(history: History, scale: int, stretch: int, growth: float, p: float)
     older = _older(history, scale, start)
     known = len(older) >= _BEFORE
     usual = median(older) if known else max(fit.line.at(start), min(values))
-    high = quantile(older, 0.9) if known else usual * (1 + _GROWN)
+    high = max(quantile(older, 0.9) if known else 0, usual * (1 + _GROWN))
     half = len(points) // 2
     if (
         fit.at(points[-1].time) < (1 + growth) * usual
-        or sum(v > high for v in values) < _ABOVE
+        or sum(v > high for v in values[-_STRETCHES[0] :]) < _ABOVE
         or median(values[-_LATEST:]) < _peak(history, scale, start)
         or _fitted(points[half:]).line.slope < fit.line.slope / 2
         or _flattened(history, fit)
