@@ -34,7 +34,9 @@ def lines(start: int = 0, until: int = END) -> list[Event]:
     for n, at in enumerate(range(start, until, 30 * SECOND)):
         found.append(log("checkpoint_triggered", at, 10 * n + 1, checkpoint=str(n), job=JOB, epoch=str(START + at)))
         took = {"bytes": "1", "duration": "900"}
-        found.append(log("checkpoint_completed", at + SECOND, 10 * n + 2, checkpoint=str(n), job=JOB, **took))
+        found.append(
+            log("checkpoint_completed", at + SECOND, 10 * n + 2, "jm", 100, checkpoint=str(n), job=JOB, **took)
+        )
     return found
 
 
