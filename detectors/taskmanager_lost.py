@@ -208,6 +208,8 @@ class TaskManagerLost(Detector):
         state.hints.pop(tm, None)
         if tm in state.losses:
             if now.time > state.losses[tm].since:
+                # The same line told twice must not take the place of another one, too.
+                state.replacements = [*state.replacements, tm][-_MAX_TMS:]
                 yield from self._ended(state, tm, now, topology, "it registered again")
             return
         missing = [t for t, loss in state.losses.items() if loss.since < now.time]

@@ -130,7 +130,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
 
 
 def _series(findings: list[Finding]) -> Series | None:
-    return next((f.series for f in findings if f.series is not None), None)
+    return next((f.series for f in findings if f.series is not None and f.series.points), None)
 
 
 def _evidence(findings: list[Finding]) -> list[Evidence]:
