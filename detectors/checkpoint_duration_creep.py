@@ -55,9 +55,10 @@ class Creep(msgspec.Struct, array_like=True):
 
 
 class JobCreep(msgspec.Struct, array_like=True):
-    """A job: its durations, and what is open."""
+    """A job: its durations, its name where only metrics tell it, and what is open."""
 
     durations: Durations = msgspec.field(default_factory=Durations)
+    name: str = ""
     open: Creep | None = None
 
 
@@ -165,7 +166,7 @@ class CheckpointDurationCreep(Detector):
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """How fast durations grow, when the timeout is reached, and the last one where no other detector knows it."""
         for job, known in state.jobs.items():
-            labels, durations = {"job": topology.job_name(job) or job}, known.durations
+            labels, durations = {"job": topology.job_name(job) or known.name or job}, known.durations
             points = durations.history.scales[0] if durations.seen else []
             if len(points) >= self.config.min_checkpoints:
                 slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
@@ -188,6 +189,7 @@ class CheckpointDurationCreep(Detector):
         for sample in sorted(wanted, key=lambda s: s.name == "last_checkpoint_duration"):
             job = sample.labels["job_id"]
             known = state.jobs.get(job) or self._new_job(state, job)
+            known.name = sample.labels.get("job_name", known.name)
             if known.durations.measure(event, sample, _load(topology, job)):
                 record = Evidence(
                     event.topic, event.partition, event.offset, event.time, f"lastCheckpointDuration {sample.value:.0f}"
@@ -215,7 +217,8 @@ class CheckpointDurationCreep(Detector):
         before = known.open
         usual = before.usual if before else found.usual
         since = before.finding.since if before else found.since(_SYMPTOM)
-        finding = self._finding(found, job, reached, limits, usual, since, topology, now)
+        name = topology.job_name(job) or known.name
+        finding = self._finding(found, (job, name), reached, limits, usual, since, now)
         if before is not None:
             before.peak, before.scale = max(before.peak, found.level), found.scale
             # A rise of hours is not told anew with every checkpoint.
@@ -281,14 +284,14 @@ class CheckpointDurationCreep(Detector):
     def _finding(
         self,
         found: Rise,
-        job: str,
+        names: tuple[str, str],
         reached: dict[str, Crossing],
         limits: dict[str, int],
         usual: float,
         since: int,
-        topology: Topology,
         now: Now,
     ) -> Finding:
+        job, name = names
         what, ahead = next(iter(reached.items()), ("", None))
         until = [f"{w} of {spoken(limits[w])} in about {spoken(c.at - found.now)}" for w, c in reached.items()]
         soon = ahead is not None and ahead.at - found.now < self.config.critical_within and "timeout" in what
@@ -297,7 +300,7 @@ class CheckpointDurationCreep(Detector):
         return Finding(
             kind=self.kind,
             subject=job,
-            entity={"job_id": job, "job_name": topology.job_name(job)},
+            entity={"job_id": job, "job_name": name},
             since=since,
             at=now.clock,
             severity="critical" if soon else "warning",

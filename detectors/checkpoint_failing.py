@@ -188,17 +188,19 @@ class CheckpointFailing(Detector):
             put(known.failed, number, Failed(now.time, now.clock, evidence(event, now.time), why), _MAX_FAILED)
 
     def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
-        told = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
-        if _THRESHOLD in told:
+        said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
+        if _THRESHOLD in said:
             if known.limit is None and now.time > known.completed:
                 known.limit = evidence(event, now.time)
         elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
             return
-        elif any(word in told for word in _HARMLESS):
+        elif any(word in said for word in _HARMLESS):
             self._does_not_count(known, number)
         elif known.failed[number].why != _EXPIRED:
-            name = event.fields["class"].rpartition(".")[2]
-            known.failed[number].why = f"{name}: {event.fields['message']}".rstrip(": .")
+            name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
+            # Flink's wrapper for what another process threw: the class itself stands in the message.
+            told = message if name == "SerializedThrowable" else f"{name}: {message}"
+            known.failed[number].why = told.rstrip(": .")
 
     def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
         ripe = self._ripe(known)

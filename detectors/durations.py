@@ -22,6 +22,7 @@ _FULL = 4
 _MAX_RECORDS = 8
 _RECORD_EVERY = 6
 _IN_TIME = 0.7
+_MARKED = 4
 _LONG_AGO = -(1 << 62)
 _SPELLED = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
 _UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
@@ -29,13 +30,18 @@ _UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000,
 
 
 class Gauge(msgspec.Struct, array_like=True):
-    """What metrics told last (−1: nothing): duration and count when a point was taken, the newest count and size."""
+    """What metrics told last (−1: nothing): duration, the count that goes with it, the newest count and size, and a
+    count with its time, from which the interval is learned. `fresh`: no count has come since the duration changed.
+    """
 
     duration: float = -1
     counted: float = -1
     count: float = -1
     size: float = -1
     full: bool = False
+    fresh: bool = False
+    mark: float = -1
+    marked: int = 0
 
 
 class Durations(msgspec.Struct, array_like=True):
@@ -119,7 +125,7 @@ class Durations(msgspec.Struct, array_like=True):
         """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
         gauge = self.gauge
         if sample.name == "completed_checkpoints":
-            gauge.count = sample.value
+            self._counted(gauge, sample.value, event.time)
         elif sample.name == "last_checkpoint_full_size":
             gauge.size, gauge.full = max(sample.value, -1), True
         elif sample.name == "last_checkpoint_size":
@@ -129,14 +135,22 @@ class Durations(msgspec.Struct, array_like=True):
             newest = self.history.newest()
             if (sample.value == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
                 return False
-            counted = gauge.count - gauge.counted
-            if gauge.counted >= 0 and counted > 0:
-                self._gap(round((event.time - newest) / counted), sample.value)
+            gauge.fresh = True
             gauge.duration, gauge.counted = sample.value, gauge.count
             text = f"lastCheckpointDuration {sample.value:.0f}"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
             return self._take(Point(event.time, sample.value, gauge.size, load), record)
         return False
+
+    def _counted(self, gauge: Gauge, count: float, time: int) -> None:
+        gauge.count = count
+        if gauge.fresh:
+            gauge.counted, gauge.fresh = count, False
+        if count < gauge.mark or gauge.mark < 0:
+            gauge.mark, gauge.marked = count, time
+        elif count - gauge.mark >= _MARKED:
+            self._gap(round((time - gauge.marked) / (count - gauge.mark)), gauge.duration)
+            gauge.mark, gauge.marked = count, time
 
     def _gap(self, gap: int, duration: float) -> None:
         """A checkpoint that takes longer than the interval holds up the next: only the others tell the interval."""

@@ -114,7 +114,7 @@ def test_a_creep_is_found_on_every_scale(durations: list[float], gap: int) -> No
         (lambda i: 1_000 + 9_000 * (1 - math.exp(-i / 60)), MINUTE),
         (lambda i: 4_000 - 2_000 * math.cos(i / 144 * 2 * math.pi), 10 * MINUTE),
         (lambda i: 20 + min(i, 100) * 0.4, 10_000),
-        (lambda i: 8_000 * (1 if i % 100 < 94 else i % 100 - 92), MINUTE),
+        (lambda i: 8_000 * (1 if i % 100 < 95 else i % 100 - 93), MINUTE),
     ],
     ids=["flat", "one jump", "fills up", "plateau", "saturates", "day and night", "milliseconds", "slow sink"],
 )
