@@ -99,7 +99,7 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
         if engine.over(state, until):
             store.remove(cluster)
             index.dues.pop(cluster, None)
-            said.gone.extend(engine.said(state))
+            said.gone.extend([*result.gone, *engine.said(state)])
             continue
         store.put(cluster, encoded)
         index.dues[cluster] = engine.due(state)

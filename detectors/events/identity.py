@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Rule = Literal["header", "field", "kubernetes", "yarn", "key", "default"]
+Rule = Literal["header", "field", "app", "namespace/app", "yarn", "key", "default"]
 
 MAX_NAME = 300
 _MAX_ORIGINS = 4096
@@ -22,12 +22,12 @@ class Identity(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: tuple[Rule, ...] = Field(
-        ("header", "field", "kubernetes", "yarn", "key", "default"),
-        description="Rules for the cluster of a record, first that exists wins: `header` (the Kafka header "
-        "named below), "
-        "`field` (fields.cluster or the tag `cluster`), `kubernetes` (namespace/app label), `yarn` (the "
-        "application id in a "
-        "container id), `key` (the Kafka key up to the first /), `default` (the name below).",
+        ("header", "field", "app", "yarn", "key", "default"),
+        description="Rules for the cluster of a record, first that exists wins: `header` (the Kafka header named "
+        "below), `field` (fields.cluster or the tag `cluster`), `app` (the Kubernetes label app, which for native "
+        "Kubernetes is the cluster-id), `namespace/app` (for names that repeat across namespaces: then metrics must "
+        "carry the same name, as tag or header), `yarn` (the application id in a container id), `key` (the Kafka key "
+        "up to the first /), `default` (the name below).",
     )
     header: str = Field("cluster", description="Name of the Kafka header for the rule `header`.")
     default: str = Field("default", description="Cluster of a record to which no other rule applies.")
@@ -60,7 +60,9 @@ class Origin(NamedTuple):
                 return self.header
             case "field":
                 return self.field
-            case "kubernetes":
+            case "app":
+                return self.app
+            case "namespace/app":
                 return f"{self.namespace}/{self.app}" if self.namespace and self.app else ""
             case "yarn":
                 found = _YARN.search(self.file) or _YARN.search(self.container) or _YARN.search(self.host)

@@ -232,7 +232,7 @@ def test_the_yarn_container_of_a_json_line_is_its_source_and_gives_its_cluster()
                     "pod_node_name": "node-1",
                 },
             },
-            ("ns/orders", "p:main", "node-1"),
+            ("orders", "p:main", "node-1"),
         ),
         ({"host": "tm-1", "path": "/opt/tm.log", "cluster": "orders"}, ("orders", "tm-1:/opt/tm.log", "tm-1")),
         ({"host": "tm-1", "file": "/opt/tm.log"}, ("c", "tm-1:/opt/tm.log", "tm-1")),

@@ -135,9 +135,10 @@ FULL = {
 @pytest.mark.parametrize(
     ("rules", "cluster"),
     [
-        (("header", "field", "kubernetes", "yarn", "key", "default"), "by-header"),
+        (("header", "field", "app", "yarn", "key", "default"), "by-header"),
         (("field", "header"), "by-field"),
-        (("kubernetes", "field"), "ns/orders"),
+        (("app", "field"), "orders"),
+        (("namespace/app", "field"), "ns/orders"),
         (("yarn", "field"), "application_1543309871234_0057"),
         (("key",), "by-key"),
         (("default", "key"), "mine"),
