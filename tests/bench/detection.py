@@ -31,7 +31,7 @@ from tests.bench import neutral, prometheus_rules
 from tests.bench.prometheus_rules import Alert
 
 SLACK_MS = 120_000
-_LOST = frozenset({"tm_timed_out", "tm_unreachable", "memory_limit_exceeded"})
+_LOST = frozenset({"tm_timed_out", "tm_unreachable", "container_over_limit", "container_killed"})
 _EXPIRED = frozenset({"checkpoint_expired"})
 FAILURES: dict[str, frozenset[str]] = {
     "backpressure": _EXPIRED,
