@@ -56,17 +56,14 @@ class Origin(NamedTuple):
 
     def _by(self, rule: Rule, identity: Identity) -> str:
         match rule:
-            case "header":
-                return self.header
-            case "field":
-                return self.field
-            case "app":
-                return self.app
+            case "header" | "field" | "app":
+                found: str = getattr(self, rule)
+                return found
             case "namespace/app":
                 return f"{self.namespace}/{self.app}" if self.namespace and self.app else ""
             case "yarn":
-                found = _YARN.search(self.file) or _YARN.search(self.container) or _YARN.search(self.host)
-                return f"application_{found[1]}" if found else ""
+                ids = _YARN.search(self.file) or _YARN.search(self.container) or _YARN.search(self.host)
+                return f"application_{ids[1]}" if ids else ""
             case "key":
                 return self.key.partition("/")[0]
             case "default":

@@ -45,7 +45,11 @@ class Life(BaseModel):
     )
     update_every: Duration = Field(
         60_000,
-        description="Smallest time between two updates that change neither cause, severity nor the kinds of findings.",
+        description="Smallest time between two updates that change neither cause, severity nor the kinds of findings; "
+        "it doubles with each of them.",
+    )
+    update_at_most: Duration = Field(
+        1_800_000, description="Longest time that such updates are held back: a trend of hours needs no line a minute."
     )
     recurs_at: int = Field(
         3, ge=2, le=20, description="From this coming on an incident of the same kind on the same job is said to recur."
@@ -96,7 +100,7 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
         elif incident.last_heard(last_event):
             times.append(last_event)
         if incident.changed and incident.closed_at is None:
-            times.append(incident.said_at + life.update_every)
+            times.append(_next_update(incident, life))
     return min(times, default=None)
 
 
@@ -120,9 +124,18 @@ def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene
         elif incident.last_heard(last_event):
             incident.stale = False
             said.append(say(incident, "updated", now, "records of this cluster arrive again", scene))
-        elif incident.changed and now >= incident.said_at + life.update_every:
+        elif incident.changed and now >= _next_update(incident, life):
+            repeats = incident.repeats + 1
             said.append(say(incident, "updated", now, incident.changed, scene))
+            incident.repeats = repeats
     return said
+
+
+def _next_update(incident: Incident, life: Life) -> int:
+    """When new numbers alone may be told again."""
+    return incident.said_at + min(
+        life.update_every << min(incident.repeats, 20), max(life.update_at_most, life.update_every)
+    )
 
 
 def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:

@@ -25,7 +25,8 @@ class Incident(msgspec.Struct):
     """An incident as kept in state; times are clock times. `closed_at` is when its last finding closed.
 
     `seq` is 0 while nothing was said of it. `led` are the causes before the present one; `more` are open findings that
-    are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like.
+    are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like;
+    `repeats` counts the updates in a row that brought new numbers alone.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Incident(msgspec.Struct):
     more: list[Identity] = []
     merged: list[str] = []
     issue: str = ""
+    repeats: int = 0
 
     def last_heard(self, last_event: int) -> bool:
         """Whether it is stale although something has arrived since that was said."""
@@ -91,7 +93,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     incident.severity = severity_now(incident)
     incident.seq += 1
     incident.said_at = now
-    incident.changed = ""
+    incident.changed, incident.repeats = "", 0
     findings = [cause, *(f for f in incident.findings if f is not cause)]
     job = next((f.entity for f in findings if f.entity.get("job_id")), {})
     recurrence.named(scene.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
