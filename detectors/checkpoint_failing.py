@@ -5,7 +5,7 @@ Fires at the `in_a_row`-th checkpoint in a row that expired, was declined or fai
 
 What does not count: a savepoint; a trigger refused because not all tasks run; what a start, a restart or the end of the
 job takes with it ("Checkpoint Coordinator is suspending", a task that is closing or has failed); a checkpoint given up
-for a newer one. The reason stands in the stack behind the line, so a failure without one waits for `confirm`.
+for a newer one. The reason stands in the stack behind the line, so all but expiries wait for `confirm`.
 
 Why an operator cares: nothing is written down any more. Each failure of the job now replays from an ever older
 checkpoint, and a sink that commits with checkpoints shows nothing new. Until 1.10 expiries did not count against the
@@ -102,7 +102,8 @@ class CheckpointFailing(Detector):
 
         in_a_row: int = Field(3, ge=2, le=16, description="Failures without a completed checkpoint between: one heals.")
         confirm: Duration = Field(
-            2_000, description="Wait this long for the reason of a failure, which the next records bring."
+            2_000,
+            description="Wait this long for the reason of a failure and its root cause, which the next records bring.",
         )
         restart_for: Duration = Field(
             10_000, description="A failure without a reason this close to a restart is taken to belong to it."
@@ -144,13 +145,13 @@ class CheckpointFailing(Detector):
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Failures whose reason has not come in time count as they are."""
+        """Failures whose reason has had its time."""
         for job, known in state.jobs.items():
             if known.open is None:
                 yield from self._judged(known, job, now, topology)
 
     def due(self, state: State) -> int | None:
-        """When the failure that makes it `in_a_row` need no longer be explained."""
+        """When the failure that makes it `in_a_row` has had time to be explained."""
         return min(
             (d for k in state.jobs.values() if k.open is None and (d := self._ripe(k)) is not None), default=None
         )
@@ -166,7 +167,7 @@ class CheckpointFailing(Detector):
 
     def _ripe(self, known: JobFailures) -> int | None:
         """Clock time at which there are enough failures, or None."""
-        ready = sorted(f.at + (0 if f.why else self.config.confirm) for f in known.failed.values())
+        ready = sorted(f.at + (0 if f.why == _EXPIRED else self.config.confirm) for f in known.failed.values())
         missing = max(self.config.in_a_row - known.before, 1)
         return ready[missing - 1] if len(ready) >= missing else None
 

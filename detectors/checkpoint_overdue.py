@@ -56,7 +56,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     """Durations and ages are ms; `high` is the usual high of the durations, `timeout` is learned from the last expiry.
 
     `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
-    what was written before it is of the past.
+    what was written before it is of the past. `given_up` is the last one that failed: its trigger may come again.
     """
 
     durations: list[int] = []
@@ -68,6 +68,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     timeout: int = 600_000
     late: Late | None = None
     reset: int = -(1 << 62)
+    given_up: int = -1
 
 
 class CheckpointOverdue(Detector):
@@ -138,6 +139,7 @@ class CheckpointOverdue(Detector):
                 yield from self._expired(known, job, number, event, now, topology)
             case "checkpoint_declined" | "checkpoint_failed" | "checkpoint_expired":
                 known.in_flight.pop(number, None)
+                known.given_up = max(known.given_up, number)
             case "job_restored":
                 self._reset(known, now.time, restored=True)
             case _:
@@ -204,7 +206,7 @@ class CheckpointOverdue(Detector):
     def _triggered(self, known: JobCheckpoints, number: int, event: LogEvent, now: Now) -> None:
         if (
             "savepoint" in event.fields.get("type", "").lower()
-            or number <= known.completed
+            or number <= max(known.completed, known.given_up)
             or number in known.in_flight
         ):
             return
@@ -238,6 +240,7 @@ class CheckpointOverdue(Detector):
         self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         flight = known.in_flight.pop(number, None)
+        known.given_up = max(known.given_up, number)
         if known.late is not None and known.late.checkpoint == number and known.late.expired:
             return
         if flight is not None:
@@ -262,7 +265,7 @@ class CheckpointOverdue(Detector):
         known.restored = restored
         known.in_flight.clear()
         if time > known.reset:
-            known.reset, known.completed = time, -1
+            known.reset, known.completed, known.given_up = time, -1, -1
 
     def _measured(self, state: State, event: MetricEvent) -> None:
         """A gauge of 0 after a trigger: it ended in a line that was lost, or that has yet to come."""

@@ -72,7 +72,8 @@ class Throwables(msgspec.Struct, array_like=True):
             stack is None
             or "orphan" in event.fields
             or not 0 <= event.timestamp - stack.timestamp <= _WITHIN_MS
-            or (stack.first and not caused)
+            # The same line again is a record that came twice.
+            or (stack.first and not caused and told != stack.first)
         ):
             stack = Stack("", _address(event), event.timestamp, {})
             put(self.stacks, event.source, stack, _MAX_SOURCES)

@@ -107,6 +107,8 @@ def test_declined_checkpoints_are_said_with_their_root_cause_once_it_is_known() 
     for n in (1, 2, 3):
         why, root, message = "Asynchronous task checkpoint failed.", "java.io.IOException", "No space left on device"
         said += watched.fail(n * 20_000, n, why, root, message)
+    assert said == []
+    said = watched.tick(63_000)
     assert [f.summary for f in said] == [
         "3 checkpoints in a row failed, the last is 3: IOException: No space left on device"
     ]
