@@ -21,7 +21,20 @@ from detectors.settings import DetectorSettings
 from detectors.throwables import FAILURE
 from streaming.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, events, records, summary, truth
-from tests.unit.detectors.streams import METRICS, START, alone, encoded, in_order, log, made_up, metric, run
+from tests.unit.detectors.streams import (
+    CHOICES,
+    LABELS,
+    METRICS,
+    START,
+    alone,
+    encoded,
+    fields_of,
+    in_order,
+    log,
+    made_up,
+    metric,
+    run,
+)
 
 HEALTHY = tuple(n for n in NAMES if not truth(n))
 # A line that is lost is made up for by a gauge only where metrics come more often than checkpoints take.
@@ -334,6 +347,42 @@ def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count
     whole = len(_state_after(stream(0, count)))
     assert whole < 1.25 * half + 5_000
     assert whole < 500_000
+
+
+def _everything_new(wants: frozenset[str], count: int) -> list[Event]:
+    """Lines and samples that a detector wants, none of whose ids was ever seen before."""
+    lines = [(m, f) for m in sorted(MEANINGS & wants) for f in fields_of(m)]
+    names = sorted(METRICS & wants)
+    found: list[Event] = []
+    for n in range(count):
+        at = n * 200
+        if names and (n % 2 or not lines):
+            labels = {k: f"{v[0]}-{n}" for k, v in LABELS.items()}
+            found.append(metric(names[n // 2 % len(names)], at, float(n), n, **labels))
+            continue
+        meaning, fields = lines[n // 2 % len(lines)]
+        told = {k: f"{CHOICES[k][0]}-{n}" if k in IDS else CHOICES.get(k, (str(n),))[0] for k, _ in fields}
+        hexed = {k: f"{n:032x}" for k in ("job", "attempt", "failed") if k in told}
+        found.append(log(meaning, at, n, f"source-{n}", **{**told, **hexed}))
+    return found
+
+
+IDS = ("name", "tm", "container", "host", "node", "address", "task", "job", "attempt", "failed")
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
+def test_nothing_is_kept_of_everything_for_ever(detector: type[Detector]) -> None:
+    """Every map of every detector is bounded: ids that never come again push each other out."""
+    sizes = []
+    for count in (6_000, 18_000):
+        store, index = MemoryStore(), Index(published=alone(detector.kind))
+        stream = in_order(_everything_new(detector.wants, count))
+        for start in range(0, count, 4_000):
+            batch = stream[start : start + 4_000]
+            assert step(index, store, batch, batch[-1].timestamp).defects == []
+        sizes.append(len(store.get("c") or b""))
+    assert sizes[1] < 1.25 * sizes[0] + 5_000
+    assert sizes[1] < 500_000
 
 
 def _steady(source: str, ahead: int, minutes: int) -> list[Event]:
