@@ -46,8 +46,9 @@ def test_a_savepoint_may_take_its_time() -> None:
 
 def test_a_checkpoint_in_flight_ends_with_its_job_or_its_cluster() -> None:
     hung = [*usual(1, 9), trigger(10, 9 * MINUTE)]
-    for new in ("CANCELLING", "FINISHED", "FAILED", "SUSPENDED", "RESTARTING"):
+    for new in ("CANCELLING", "FINISHED", "SUSPENDED", "RESTARTING"):
         assert causes(*hung, state(new, 9 * MINUTE + 5_000)) == [], new
+    assert causes(*hung, state("FAILED", 9 * MINUTE + 5_000)) == ["job_failed"]
     assert causes(*hung, log("cluster_ending", 9 * MINUTE + 5_000, what="X", status="SUCCEEDED")) == []
 
 
@@ -116,7 +117,7 @@ def test_containers_that_flink_releases_are_not_lost_and_those_that_yarn_kills_a
     assert causes(closed("t", 0, released), lost("t", 900)) == []
     killed = "Container [pid=1] is running beyond the 'PHYSICAL' memory limit. Killing container. Exit code is 143"
     signal = [log("tm_started", 0, 0, "tm", tm="t"), log("process_signalled", 1_000, 0, "tm", signal="15")]
-    assert causes(*signal, closed("t", 1_500, killed)) == ["taskmanager_lost"]
+    assert causes(*signal, closed("t", 1_500, killed)) == ["memory_limit_kill"]
     assert causes(*signal, lost("t", 1_500)) == []
 
 
