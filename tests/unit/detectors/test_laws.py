@@ -374,7 +374,7 @@ IDS = ("name", "tm", "container", "host", "node", "address", "task", "job", "att
 def test_nothing_is_kept_of_everything_for_ever(detector: type[Detector]) -> None:
     """Every map of every detector is bounded: ids that never come again push each other out."""
     sizes = []
-    for count in (6_000, 18_000):
+    for count in (10_000, 20_000):
         store, index = MemoryStore(), Index(published=alone(detector.kind))
         stream = in_order(_everything_new(detector.wants, count))
         for start in range(0, count, 4_000):
