@@ -19,7 +19,8 @@ from sinks.dispatch import INTEGRATION, Dispatcher
 from sinks.kafka_clients import UNREADABLE, Clients
 from sinks.ledger import Ledger
 from sinks.prometheus import Board
-from sinks.slack.client import SlackClient, SlackConfig
+from sinks.slack.client import SlackClient
+from sinks.slack.settings import SlackConfig
 from sinks.topics import TopicNames
 
 log = structlog.get_logger()

@@ -32,7 +32,7 @@ from sinks.kafka_clients import Clients, KafkaClients
 from sinks.page import Page
 from sinks.prometheus import Board, PageConfig
 from sinks.secret import SecretError
-from sinks.slack.client import SlackConfig
+from sinks.slack.settings import SlackConfig
 from sinks.topics import TopicNames
 
 log = structlog.get_logger()

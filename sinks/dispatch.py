@@ -17,8 +17,9 @@ from sinks.ledger import Edit, Entry, Ledger, Post, Skip, State, next_step
 from sinks.outbox import Outbox, Waiting
 from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.prometheus import Board
-from sinks.slack.client import SlackClient, SlackConfig
+from sinks.slack.client import SlackClient
 from sinks.slack.render import Message, render, render_plain, render_reply
+from sinks.slack.settings import SlackConfig
 
 log = structlog.get_logger()
 

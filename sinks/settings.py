@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from sinks.prometheus import PageConfig
-from sinks.slack.client import SlackConfig
+from sinks.slack.settings import SlackConfig
 
 
 class Sinks(BaseModel):

@@ -16,7 +16,7 @@ from sinks.delivery import Delivery
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_clients import KafkaClients
 from sinks.prometheus import PageConfig
-from sinks.slack.client import SlackConfig
+from sinks.slack.settings import SlackConfig
 from sinks.topics import TopicNames, TopicsError, ensure_topics
 from streaming.demo.slack_server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import Broker

@@ -11,8 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.slack.client import Found, SlackClient, SlackConfig
+from sinks.slack.client import Found, SlackClient
 from sinks.slack.render import render, render_reply
+from sinks.slack.settings import SlackConfig
 from streaming.demo.slack_server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 

@@ -15,8 +15,9 @@ from sinks.kafka_access import KafkaAccess
 from sinks.ledger import Entry, Ledger
 from sinks.prometheus import Board, PageConfig
 from sinks.secret import SecretError
-from sinks.slack.client import SlackClient, SlackConfig
+from sinks.slack.client import SlackClient
 from sinks.slack.render import Message, render
+from sinks.slack.settings import SlackConfig
 from streaming.demo.slack_server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
