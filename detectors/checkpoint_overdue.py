@@ -68,6 +68,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     timeout: int = 600_000
     late: Late | None = None
     reset: int = -(1 << 62)
+    concurrent: bool = False
     given_up: int = -1
 
 
@@ -132,7 +133,7 @@ class CheckpointOverdue(Detector):
         number = int(event.fields.get("checkpoint", -1))
         match event.meaning:
             case "checkpoint_triggered":
-                self._triggered(known, number, event, now)
+                yield from self._triggered(known, job, number, event, now, topology)
             case "checkpoint_completed":
                 yield from self._completed(known, job, number, int(event.fields["duration"]), now, topology)
             case "checkpoint_expired" if number > known.completed and now.time >= known.reset:
@@ -203,7 +204,9 @@ class CheckpointOverdue(Detector):
     def _oldest(self, known: JobCheckpoints) -> tuple[int, Flight] | None:
         return min(known.in_flight.items(), key=lambda f: f[1].at, default=None)
 
-    def _triggered(self, known: JobCheckpoints, number: int, event: LogEvent, now: Now) -> None:
+    def _triggered(
+        self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
         if (
             "savepoint" in event.fields.get("type", "").lower()
             or number <= max(known.completed, known.given_up)
@@ -212,9 +215,14 @@ class CheckpointOverdue(Detector):
             return
         if now.time < known.reset:
             return
-        # Checkpoints in flight before this one by more than any sane concurrency ended in a line that was lost.
-        for older in [n for n in known.in_flight if n <= number - _MAX_IN_FLIGHT]:
+        # By default the next one is triggered when the last has ended: one in flight ended in a line that was lost.
+        ended = number - _MAX_IN_FLIGHT if known.concurrent else number
+        for older in [n for n in known.in_flight if n <= ended]:
             del known.in_flight[older]
+            if known.late is not None and known.late.checkpoint == older and not known.late.expired:
+                yield self._closing(
+                    known, known.late, job, now, topology, f"checkpoint {number} was triggered after it"
+                )
         known.in_flight[number] = Flight(now.time, now.clock, evidence(event, now.time))
 
     def _completed(
@@ -230,6 +238,7 @@ class CheckpointOverdue(Detector):
             known.restored = False
             known.last_duration = duration
         known.completed = number
+        known.concurrent |= any(n > number for n in known.in_flight)
         known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
         if known.late is not None and (number >= known.late.checkpoint or again):
             yield self._closing(

@@ -57,6 +57,26 @@ def test_a_completed_line_that_was_lost_is_made_up_for_by_the_gauge() -> None:
     assert causes(*usual(1, 9), trigger(10, 9 * MINUTE), gauge) == []
 
 
+def test_a_completed_line_that_was_lost_is_made_up_for_by_the_next_trigger() -> None:
+    """Flink triggers the next one when the last has ended, by default."""
+    soon = [trigger(11, 9 * MINUTE + 20_000), done(11, 9 * MINUTE + 21_000)]
+    assert causes(*usual(1, 9), trigger(10, 9 * MINUTE), *soon) == []
+    late = [trigger(11, 10 * MINUTE), done(11, 10 * MINUTE + 1_000)]
+    said = run(in_order([*usual(1, 9), trigger(10, 9 * MINUTE), *late]), until=START + 15 * MINUTE)
+    assert [t.transition for t in said] == ["opened", "resolved"]
+    assert said[-1].reason == "checkpoint 11 was triggered after it"
+
+
+def test_of_concurrent_checkpoints_the_hung_one_is_said_although_others_are_triggered() -> None:
+    both = [
+        trigger(10, 9 * MINUTE),
+        trigger(11, 9 * MINUTE + 500),
+        done(10, 9 * MINUTE + 900),
+        done(11, 9 * MINUTE + 1_000),
+    ]
+    assert causes(*usual(1, 9), *both, trigger(12, 10 * MINUTE), trigger(13, 11 * MINUTE)) == ["checkpoint_overdue"]
+
+
 def test_numbers_that_jump_back_after_a_restore_are_watched_as_before() -> None:
     again = [*usual(1, 9), state("RESTARTING", 10 * MINUTE), log("job_restored", 10 * MINUTE + 10, job=JOB)]
     assert causes(*again, *usual(3, 5, 11 * MINUTE)) == []
