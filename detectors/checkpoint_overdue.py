@@ -30,6 +30,8 @@ _MAX_JOBS = 200
 _MAX_HISTORY = 64
 _MAX_IN_FLIGHT = 8
 _GAUGE_LAG_MS = 5_000
+_MAX_LAG_MS = 300_000
+_LAG_FADES = 64
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 _CLOSING = _OVER | {"SUSPENDED"}
@@ -69,6 +71,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     late: Late | None = None
     reset: int = -(1 << 62)
     concurrent: bool = False
+    lag: int = 0
     given_up: int = -1
 
 
@@ -131,6 +134,7 @@ class CheckpointOverdue(Detector):
                 return
             known = self._new_job(state, job)
         number = int(event.fields.get("checkpoint", -1))
+        known.lag = max(min(event.timestamp - now.time, _MAX_LAG_MS), known.lag - known.lag // _LAG_FADES)
         match event.meaning:
             case "checkpoint_triggered":
                 yield from self._triggered(known, job, number, event, now, topology)
@@ -150,7 +154,7 @@ class CheckpointOverdue(Detector):
         """Checkpoints whose age has reached the limit."""
         for job, known in state.jobs.items():
             overdue = self._oldest(known)
-            if overdue is not None and known.late is None and now >= overdue[1].at + self.limit(known):
+            if overdue is not None and known.late is None and now >= overdue[1].at + self.limit(known) + known.lag:
                 number, flight = overdue
                 known.late = Late(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
@@ -158,7 +162,7 @@ class CheckpointOverdue(Detector):
     def due(self, state: State) -> int | None:
         """When the first of the oldest checkpoints in flight becomes overdue."""
         waiting = [(k, o) for k in state.jobs.values() if k.late is None and (o := self._oldest(k)) is not None]
-        return min((flight.at + self.limit(known) for known, (_, flight) in waiting), default=None)
+        return min((flight.at + self.limit(known) + known.lag for known, (_, flight) in waiting), default=None)
 
     def limit(self, known: JobCheckpoints) -> int:
         """Age in ms at which a checkpoint of this job is overdue."""

@@ -67,6 +67,19 @@ def test_a_completed_line_that_was_lost_is_made_up_for_by_the_next_trigger() -> 
     assert said[-1].reason == "checkpoint 11 was triggered after it"
 
 
+def test_lines_that_a_shipper_holds_back_are_waited_for() -> None:
+    """A trigger that arrives at once and a completion that arrives 50 s later, with the next trigger."""
+    for lag in (100, 50_000):
+        pairs = [
+            (trigger(n, n * MINUTE), log("checkpoint_completed", n * MINUTE + 1_000, 0, "jm", lag, **fields))
+            for n in range(1, 12)
+            for fields in [{"checkpoint": str(n), "job": JOB, "bytes": "1", "duration": "900"}]
+        ]
+        held = [event for pair in pairs for event in pair]
+        assert causes(*held) == [], lag
+        assert causes(*held, trigger(12, 12 * MINUTE)) == ["checkpoint_overdue"], lag
+
+
 def test_of_concurrent_checkpoints_the_hung_one_is_said_although_others_are_triggered() -> None:
     both = [
         trigger(10, 9 * MINUTE),
