@@ -14,12 +14,14 @@ from kafka.errors import KafkaError
 
 from detectors.incidents.incident import Transition
 from sinks.ledger import Edit, Entry, Ledger, Post, Skip, State, next_step
-from sinks.outbox import Outbox, Waiting
+from sinks.outbox import Line, Outbox, Waiting
 from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.prometheus import Board
 from sinks.slack.client import SlackClient
 from sinks.slack.render import Message, render, render_plain, render_reply
 from sinks.slack.settings import SlackConfig
+from sinks.slack.thread import plan
+from sinks.told import Told
 
 log = structlog.get_logger()
 
@@ -107,10 +109,14 @@ class Dispatcher:
         """One step towards delivery. Seconds until the next, None when it needs nothing more."""
         entry = self._ledger.get(waiting.partition, waiting.transition.incident)
         if waiting.unwritten and entry is not None:
-            return self._record(waiting, entry)
+            delay = self._record(waiting, entry)
+            return 0.0 if delay is None and waiting.line is not None else delay
+        limited = self._not_before["post"] - self._clock()
+        if waiting.line is not None and limited <= 0:
+            return self._say(waiting, waiting.line)
         match next_step(entry, waiting.transition, self._config.min_severity):
             case Skip():
-                return None
+                return None if waiting.line is None else limited
             case Post(look_since=int(since)):
                 return self._look(waiting, since)
             case Post():
@@ -140,7 +146,9 @@ class Dispatcher:
         if limited > 0:
             return limited
         channel, ts = (edit.channel, edit.ts) if edit is not None else ("", "")
-        if not self._write(partition, transition.incident, self._entry(waiting, "intent", channel, ts)):
+        if not self._write(
+            partition, transition.incident, self._entry(waiting, "intent", channel, ts, told=_told(before))
+        ):
             self._ledger.remember(partition, transition.incident, before)
             return self._put_off(waiting, "the ledger cannot be written")
         message = self._message(waiting)
@@ -161,13 +169,15 @@ class Dispatcher:
         partition, incident = waiting.partition, waiting.transition.incident
         match outcome:
             case Delivered(channel=channel, ts=ts):
-                delay = self._record(waiting, self._entry(waiting, "sent", channel, ts))
-                if method == "edit" and self._config.thread_updates:
-                    self._reply(waiting.transition, channel, ts)
-                return delay
+                now = int(self._wall() * 1000)
+                planned = plan(_told(before), waiting.transition, now, self._config, edited=method == "edit")
+                if planned.reply:
+                    waiting.line = Line(render_reply(waiting.transition), channel, ts, planned.broadcast)
+                delay = self._record(waiting, self._entry(waiting, "sent", channel, ts, told=planned.told))
+                return 0.0 if delay is None and waiting.line is not None else delay
             case Unknown(reason=reason):
                 channel, ts = (before.channel, before.ts) if before is not None else ("", "")
-                self._write(partition, incident, self._entry(waiting, "unknown", channel, ts))
+                self._write(partition, incident, self._entry(waiting, "unknown", channel, ts, told=_told(before)))
                 return self._put_off(waiting, reason)
             case RetryAfter(seconds=seconds, reason=reason, failure=failure):
                 self._write(partition, incident, before)
@@ -203,14 +213,16 @@ class Dispatcher:
         log.info("incident told to slack", incident=sent.incident, seq=sent.seq)
         return None
 
-    def _reply(self, transition: Transition, channel: str, ts: str) -> None:
-        """Best effort, once: the parent message already says everything."""
-        if self._clock() < self._not_before["post"]:
-            return
-        outcome = self._client.reply(channel, ts, render_reply(transition))
+    def _say(self, waiting: Waiting, line: Line) -> float | None:
+        """Puts a line into the thread; not twice, since the message itself already says everything."""
+        outcome = self._client.reply(line.channel, line.ts, line.message, broadcast=line.broadcast)
         self._board.count_attempt(INTEGRATION, None if isinstance(outcome, Delivered) else outcome.failure)
-        if isinstance(outcome, RetryAfter) and outcome.failure == "rateLimited" and outcome.seconds is not None:
-            self._not_before["post"] = self._clock() + outcome.seconds
+        if isinstance(outcome, RetryAfter) and waiting.tries < _TRIES_COUNTED:
+            if outcome.failure == "rateLimited" and outcome.seconds is not None:
+                self._not_before["post"] = self._clock() + outcome.seconds
+            return self._put_off(waiting, outcome.reason, outcome.seconds)
+        waiting.line = None
+        return 0.0
 
     def _put_off(self, waiting: Waiting, reason: str, seconds: float | None = None) -> float:
         delay = min(_BACKOFF_FIRST_S * 2**waiting.tries, _BACKOFF_MAX_S) if seconds is None else seconds
@@ -218,7 +230,9 @@ class Dispatcher:
         log.warning("notification put off", incident=waiting.transition.incident, reason=reason, retry_in_s=delay)
         return delay
 
-    def _entry(self, waiting: Waiting, state: State, channel: str, ts: str, seq: int | None = None) -> Entry:
+    def _entry(
+        self, waiting: Waiting, state: State, channel: str, ts: str, seq: int | None = None, told: Told | None = None
+    ) -> Entry:
         transition = waiting.transition
         return Entry(
             incident=transition.incident,
@@ -227,6 +241,7 @@ class Dispatcher:
             at=int(self._wall() * 1000),
             channel=channel,
             ts=ts,
+            told=told,
         )
 
     def _write(self, partition: int, incident: str, entry: Entry | None) -> bool:
@@ -237,3 +252,7 @@ class Dispatcher:
             log.warning("delivery ledger not written", incident=incident, error=type(error).__name__)
             return False
         return True
+
+
+def _told(entry: Entry | None) -> Told | None:
+    return None if entry is None else entry.told

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from detectors.incidents.incident import SEVERITIES, Severity, Transition
+from sinks.told import Told
 
 State = Literal["intent", "sent", "unknown"]
 
@@ -21,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     `intent`: about to be sent; `sent`: Slack has answered ok; `unknown`: sent without a clear answer.
     `seq` is the transition this is about, `at` when it was written (epoch ms). `channel` and `ts` name the message
-    that stands in Slack; they are empty while none is known to stand.
+    that stands in Slack; they are empty while none is known to stand. `told` is what that message has told.
     """
 
     incident: str
@@ -30,6 +31,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     channel: str = ""
     ts: str = ""
+    told: Told | None = None
     version: int = 1
 
 

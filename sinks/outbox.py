@@ -6,13 +6,23 @@ import itertools
 import msgspec
 
 from detectors.incidents.incident import Transition
+from sinks.slack.render import Message
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What still has to be said in the thread of a message that stands; `broadcast`: and in the channel."""
+
+    message: Message
+    channel: str
+    ts: str
+    broadcast: bool
 
 
 class Waiting(msgspec.Struct, kw_only=True):
     """An incident's newest transition that is not delivered, and where it stands in the incidents topic.
 
     `plain`: Slack has refused the blocks. `note`: a sentence to put in front. `unwritten`: sent, but the ledger does
-    not have it yet.
+    not have it yet. `line`: for the thread, once the message is told.
     """
 
     transition: Transition
@@ -23,6 +33,7 @@ class Waiting(msgspec.Struct, kw_only=True):
     plain: bool = False
     note: str = ""
     unwritten: bool = False
+    line: Line | None = None
 
 
 class Outbox:

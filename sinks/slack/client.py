@@ -52,9 +52,10 @@ class SlackClient:
         """The message `ts` of channel ID `channel` with new content. Doing it twice changes nothing."""
         return self._call("chat.update", {"channel": channel, "ts": ts, **_body(message, incident, seq)})
 
-    def reply(self, channel: str, ts: str, message: Message) -> Outcome:
-        """A line in the thread of `ts`; it does not show in the channel."""
-        return self._call("chat.postMessage", {"channel": channel, "thread_ts": ts, "text": message.text, **_QUIET})
+    def reply(self, channel: str, ts: str, message: Message, *, broadcast: bool = False) -> Outcome:
+        """A line in the thread of `ts`; it shows in the channel only with `broadcast`."""
+        body = {"channel": channel, "thread_ts": ts, "text": message.text, "reply_broadcast": broadcast, **_QUIET}
+        return self._call("chat.postMessage", body)
 
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
         """Our newest message of `incident` in channel ID `channel` not older than `since` (epoch ms).

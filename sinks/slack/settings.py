@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from detectors.incidents.incident import Severity
 from detectors.units import Duration
 from sinks.secret import Secret, read_secret
+from sinks.slack.links import check_template
 
 
 class SlackConfig(BaseModel):
@@ -35,10 +36,34 @@ class SlackConfig(BaseModel):
     )
     thread_updates: bool = Field(
         default=True,
-        description="Also say each change in one line in the incident's thread; off where threads are too many.",
+        description="Also say changes in one line each in the incident's thread; off: nothing goes into threads, the "
+        "message alone is edited.",
+    )
+    thread_every: Duration = Field(
+        default=600_000,
+        ge=60_000,
+        le=86_400_000,
+        description="Least time between two lines in a thread that only bring newer numbers; a change of cause, "
+        "severity or findings, and the end, are always said. A thread notifies all who follow it.",
+    )
+    broadcast_critical: bool = Field(
+        default=True,
+        description="Show in the channel, too, that an incident has become critical: an edit notifies nobody.",
+    )
+    charts: bool = Field(
+        default=True,
+        description="Put a picture of the numbers behind an incident into its thread, at most one an hour and one at "
+        "its end; needs the scope files:write, without it flinkwatch says so once and draws none.",
     )
     runbook_base_url: str = Field(
-        default="", description="Address of the runbooks; the kind of the cause is added as a last part."
+        default="",
+        pattern=r"^(https?://[^\s<>|]+)?$",
+        description="Address of the runbooks; the kind of the cause is added as a last part.",
+    )
+    dashboard_url: str = Field(
+        default="",
+        description="Address of a dashboard; {cluster}, {job}, {from} and {to} are replaced, the times in epoch ms as "
+        "Grafana takes them: https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}",
     )
     timeout: Duration = Field(
         default=10_000,
@@ -51,6 +76,13 @@ class SlackConfig(BaseModel):
         pattern=r"^https?://[^\s/]+",
         description="Address of Slack's web API; another one for tests and proxies.",
     )
+
+    @field_validator("dashboard_url")
+    @classmethod
+    def _dashboard_url_can_be_filled(cls, value: str) -> str:
+        if value:
+            check_template(value)
+        return value
 
     @model_validator(mode="after")
     def _channel_is_needed(self) -> Self:

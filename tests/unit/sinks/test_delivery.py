@@ -113,7 +113,6 @@ def test_opened_is_posted_and_changes_edit_the_same_message(world: World) -> Non
     assert "Resolved" in parent.blocks[0]["text"]["text"]
     assert parent.metadata["event_payload"] == {"incident": OPENED.incident, "seq": 3}
     assert [reply.text.split(":")[0] for reply in world.slack.replies(parent.ts)] == [
-        "🟠 Warning at 14",
         "✅ Resolved after 97 s at 14",
     ]
     entry = world.ledger_entry(OPENED.incident)
