@@ -36,7 +36,10 @@ _NO_HA = "0" * 32
 
 
 class Restore(msgspec.Struct, array_like=True):
-    """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without."""
+    """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without.
+
+    `restored`: it began with a checkpoint or savepoint, or tried to.
+    """
 
     completed: int = 0
     since: int = 0
@@ -44,6 +47,7 @@ class Restore(msgspec.Struct, array_like=True):
     text: str = ""
     lost: int = 0
     records: list[Evidence] = []
+    restored: bool = False
 
 
 class Entered(msgspec.Struct, array_like=True):
@@ -93,6 +97,8 @@ class RestoreFailed(Detector):
             case "job_restored":
                 # What was found to restore was not lost.
                 state.entered.pop(event.source, None)
+                if event.fields.get("job"):
+                    self._job(state, event.fields["job"]).restored = True
             case "checkpoint_completed":
                 yield from self._completed(state, topology.job_of(event), now, topology)
 
@@ -108,6 +114,8 @@ class RestoreFailed(Detector):
         known = state.jobs.get(job)
         if stack.role in CONSEQUENCES or stack.role != "restore" or (known is not None and now.time < known.last):
             return
+        if self._began_empty(state, event.source, known):
+            return
         known = self._job(state, job)
         if known.text and known.since and stack.time != known.last:
             known.last = stack.time  # the same again: the restarts are told by another
@@ -118,6 +126,12 @@ class RestoreFailed(Detector):
             known.records = [*known.records, evidence(event, now.time)][-_MAX_RECORDS:]
         if said != known.text:
             yield self._finding(known, job, now.clock, topology)
+
+    def _began_empty(self, state: State, source: str, known: Restore | None) -> bool:
+        """Flink said that there was nothing to restore: a backend that cannot even be built is called the same."""
+        entered = state.entered.get(source)
+        had = known is not None and (known.restored or known.completed > 0 or known.lost > 0)
+        return entered is not None and entered.record is not None and not had
 
     def _nothing(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         entered = self._source(state, event.source)

@@ -19,6 +19,8 @@ BROKEN = [
     ("org.apache.flink.util.FlinkException", "Could not restore operator state backend for X from any of the 1", ""),
 ]
 
+NOT_BUILT = ("java.lang.RuntimeException", "The class Order is not instantiable: The class is not public.", "")
+
 
 @pytest.mark.parametrize("fault", BROKEN, ids=lambda f: f[1][:30])
 def test_a_job_that_cannot_be_started_from_its_state_is_one_incident(fault: tuple[str, str, str]) -> None:
@@ -109,3 +111,22 @@ def test_a_job_that_is_submitted_while_another_restarts_is_not_taken_for_it() ->
     jm.say("nothing_restored", 5 * MINUTE + 900)
     jm.state(5 * MINUTE + 950, "RUNNING", "CREATED", job=OTHER, name="other")
     assert causes(jm) == []
+
+
+def test_what_a_job_that_had_nothing_to_restore_calls_a_failed_restore_is_a_fault_of_its_own() -> None:
+    jm = ran(Lines(), checkpoints=0)
+    for n in range(3):
+        jm.restart((n + 1) * 20 * SECOND, BROKEN[4], NOT_BUILT)
+        jm.say("nothing_restored", (n + 1) * 20 * SECOND + 600)
+    transitions = said(jm, until=MINUTE + 10 * SECOND)
+    assert {f.kind for t in transitions for f in t.findings} == {"restart_loop"}
+    assert "Order is not instantiable" in transitions[-1].summary
+
+
+def test_a_job_that_began_with_a_savepoint_had_something_to_restore() -> None:
+    jm = Lines()
+    jm.say("nothing_restored", 0)
+    jm.say("job_restored", 5, job=JOB)
+    jm.state(10, "RUNNING", "CREATED")
+    jm.restart(20 * SECOND, BROKEN[4])
+    assert causes(jm) == ["restore_failed"]
