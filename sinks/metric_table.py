@@ -1,0 +1,189 @@
+"""Every metric by name: its type, its labels, and what it tells. docs/metrics.md is made from this table.
+
+Names stand here as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
+"""
+
+from typing import Literal, NamedTuple
+
+NAMESPACE = "flinkwatch_"
+
+Origin = Literal["incidents", "readings", "delivery", "job"]
+
+
+class Described(NamedTuple):
+    """One metric. `fold` says how the values of the job's buckets become one."""
+
+    name: str
+    type: Literal["gauge", "counter", "histogram", "info"]
+    labels: tuple[str, ...]
+    help: str
+    fold: Literal["", "sum"] = ""
+
+
+_INCIDENT = ("kind", "severity", "cluster", "job")
+_JOB, _TM = ("cluster", "job"), ("cluster", "tm")
+_TO = ("integration",)
+
+TABLE: dict[Origin, tuple[Described, ...]] = {
+    "incidents": (
+        Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
+        Described(
+            "incident_since_timestamp_seconds",
+            "gauge",
+            _INCIDENT,
+            "First symptom of the oldest incident that is not resolved.",
+        ),
+        Described(
+            "incident_forecast_timestamp_seconds", "gauge", _INCIDENT, "When the incident is expected to get worse."
+        ),
+        Described(
+            "incident_forecast_earliest_timestamp_seconds", "gauge", _INCIDENT, "Earliest time of that, as forecast."
+        ),
+        Described(
+            "incident_forecast_latest_timestamp_seconds", "gauge", _INCIDENT, "Latest time of that, as forecast."
+        ),
+        Described("incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process began."),
+    ),
+    "readings": (
+        Described("checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of this job's checkpoints."),
+        Described("checkpoint_duration_last_seconds", "gauge", _JOB, "Duration of the last completed checkpoint."),
+        Described(
+            "checkpoint_duration_slope_ratio",
+            "gauge",
+            _JOB,
+            "How fast checkpoint durations grow: seconds of duration per second.",
+        ),
+        Described(
+            "checkpoint_limit_reached_timestamp_seconds",
+            "gauge",
+            _JOB,
+            "When growing checkpoint durations reach the checkpoint timeout or interval, as forecast.",
+        ),
+        Described(
+            "checkpoint_overdue_limit_seconds", "gauge", _JOB, "Age at which a checkpoint in flight is called overdue."
+        ),
+        Described(
+            "checkpoint_in_flight_since_timestamp_seconds",
+            "gauge",
+            _JOB,
+            "When the oldest checkpoint in flight was triggered.",
+        ),
+        Described(
+            "checkpoints_failed_in_a_row", "gauge", _JOB, "Checkpoints that failed since the last completed one."
+        ),
+        Described(
+            "checkpoints_since_commit",
+            "gauge",
+            _JOB,
+            "Checkpoints completed since the Kafka source last committed offsets for one.",
+        ),
+        Described(
+            "busiest_subtask_ratio", "gauge", _JOB, "Share of its time for which the job's busiest subtask is busy."
+        ),
+        Described(
+            "input_skew_ratio",
+            "gauge",
+            _JOB,
+            "Input of the busiest subtask of a busy task, divided by the median of its subtasks.",
+        ),
+        Described("gc_time_ratio", "gauge", _TM, "Share of its time that a TaskManager spends in garbage collection."),
+        Described("heap_floor_bytes", "gauge", _TM, "Heap that is still in use after garbage collections."),
+        Described("heap_full_timestamp_seconds", "gauge", _TM, "When a leak has filled the heap, as forecast."),
+        Described(
+            "last_sample_timestamp_seconds",
+            "gauge",
+            ("cluster", "process"),
+            "When a process of Flink was last heard of in the metrics.",
+        ),
+        Described("last_log_line_timestamp_seconds", "gauge", _JOB, "When the log last told of a job's checkpoints."),
+        Described(
+            "source_clock_ahead_seconds",
+            "gauge",
+            ("cluster", "source"),
+            "How far the clock of a source of records is ahead of Kafka's; absent while it is right.",
+        ),
+        Described("records_read_total", "counter", (), "Records read from the log and metric topics.", "sum"),
+        Described(
+            "records_rejected_total",
+            "counter",
+            ("reason",),
+            "Records that could not be understood, by reason; they are in the topic of dead letters.",
+            "sum",
+        ),
+        Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),
+        Described(
+            "clock_timestamp_seconds",
+            "gauge",
+            (),
+            "How far the stream has come; deadlines run on this clock, told every 15 s.",
+        ),
+    ),
+    "delivery": (
+        Described("canary_seconds", "gauge", (), "What the last canary record took, from the pulse topic to here."),
+        Described("canary_timestamp_seconds", "gauge", (), "When the last canary record that came back was sent."),
+        Described("notifications_total", "counter", _TO, "Notifications tried, retries included."),
+        Described("notifications_failed_total", "counter", (*_TO, "reason"), "Notifications that failed, by reason."),
+        Described(
+            "notifications_suppressed_total",
+            "counter",
+            (*_TO, "reason"),
+            "Notifications not sent on purpose, by reason.",
+        ),
+        Described(
+            "notification_latency_seconds", "histogram", _TO, "How long a call took until it was answered or given up."
+        ),
+        Described(
+            "notification_delay_seconds",
+            "histogram",
+            _TO,
+            "From the incident's record in Kafka to the answer that delivers it.",
+        ),
+        Described("notifications_queue_length", "gauge", _TO, "Notifications that wait to be sent."),
+        Described(
+            "notifications_oldest_waiting_timestamp_seconds",
+            "gauge",
+            _TO,
+            "Since when the oldest of them waits; absent while none does.",
+        ),
+        Described(
+            "notifications_undelivered",
+            "gauge",
+            _TO,
+            "Notifications that wait for longer than a day, kept for the time when they can be sent.",
+        ),
+        Described("ledger_entries", "gauge", _TO, "Incidents of which the delivery ledger knows."),
+        Described(
+            "ledger_oldest_unsettled_timestamp_seconds",
+            "gauge",
+            _TO,
+            "Since when the ledger's oldest entry has no known outcome; absent while every outcome is known.",
+        ),
+        Described(
+            "delivery_records_skipped_total",
+            "counter",
+            ("topic", "reason"),
+            "Records of flinkwatch's own topics that delivery could not read.",
+        ),
+        Described("build_info", "info", ("version",), "The version that runs."),
+    ),
+    "job": (
+        Described("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
+        Described("batch_last_timestamp_seconds", "gauge", (), "When the last batch finished."),
+        Described("input_records_total", "counter", (), "Records the job has taken in, of all topics it reads."),
+        Described(
+            "input_records_per_second", "gauge", (), "Records that came per second before the last batch, by Spark."
+        ),
+        Described(
+            "processed_records_per_second", "gauge", (), "Records the last batch worked through per second, by Spark."
+        ),
+        Described("offsets_behind", "gauge", ("topic",), "Records in Kafka that no batch has read yet."),
+        Described("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
+        Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
+        Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
+        Described("config_info", "info", ("hash",), "The hash of the configuration in force."),
+    ),
+}
+
+BY_NAME = {one.name: one for group in TABLE.values() for one in group}
+READINGS = {one.name: one for one in TABLE["readings"]}
+"""Metrics whose values come from the topic of readings."""
