@@ -18,7 +18,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
-from detectors.bounded import put
+from detectors.bounded import put, whole
 from detectors.detector import Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
@@ -42,20 +42,45 @@ _MAX_MARKS = 12
 _MAX_POINTS = 64
 _SAME_DEPLOYMENT_MS = 2_000
 _FELL = 0.95
+_STEP = 0.01
 _MB = 1_000_000
 
 
 class Stairs(msgspec.Struct, array_like=True):
-    """Metaspace of one process in bytes: used and limit now, used before each deployment since it last came down."""
+    """Metaspace of one process in bytes: used and limit now, used before each deployment since it last came down.
+
+    `points` (epoch ms, bytes) are the ends of each step, `record` is the newest sample's place in Kafka.
+    """
 
     host: str
-    used: float = -1.0
-    limit: float = -1.0
+    used: int = -1
+    limit: int = -1
     time: int = 0
-    marks: list[float] = []
-    points: list[tuple[int, float]] = []
-    record: Evidence | None = None
+    marks: list[int] = []
+    points: list[tuple[int, int]] = []
+    record: tuple[str, int, int] = ("", 0, 0)
     warned: int = 0
+
+    def take(self, time: int, used: int) -> None:
+        """Take in a sample. Most are like the one before and leave no point."""
+        known = self.points[-1] if self.points else (0, 0)
+        if abs(used - known[1]) >= _STEP * known[1]:
+            flat = [(self.time, self.used)] if self.points and self.time > known[0] else []
+            self.points = [*self.points, *flat, (time, used)]
+        if len(self.points) >= _MAX_POINTS:
+            self.points = self.points[::2]
+        self.used, self.time = used, time
+
+    def series(self) -> Series:
+        """For a chart, up to now."""
+        points = [*(p for p in self.points if p[0] < self.time), (self.time, self.used)]
+        return Series("Metaspace used", "MB", [(t, round(v / _MB, 1)) for t, v in points], round(self.limit / _MB, 1))
+
+    def evidence(self) -> Evidence:
+        """The newest sample."""
+        return Evidence(
+            *self.record, self.time, f"Metaspace used: {self.used / _MB:.1f} MB of {self.limit / _MB:.1f} MB"
+        )
 
 
 class MetaspaceExhaustion(OutOfMemory):
@@ -151,17 +176,13 @@ class MetaspaceExhaustion(OutOfMemory):
             stairs = Stairs(host)
             put(state.stairs, key, stairs, MAX_TMS)
         if not used:
-            stairs.limit = value
+            stairs.limit = whole(value)
             return
         if event.time <= stairs.time or value < 0:
             return
         fell = value < _FELL * stairs.used
-        stairs.used, stairs.time = value, event.time
-        stairs.points = [*stairs.points, (event.time, round(value / _MB, 1))]
-        text = f"Metaspace used: {value / _MB:.1f} MB of {stairs.limit / _MB:.1f} MB"
-        stairs.record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-        if len(stairs.points) > _MAX_POINTS:
-            stairs.points = stairs.points[::2]
+        stairs.take(event.time, whole(value))
+        stairs.record = (event.topic, event.partition, event.offset)
         if fell:
             stairs.marks = []
         if stairs.warned and value < self.config.near * stairs.limit:
@@ -209,8 +230,8 @@ class MetaspaceExhaustion(OutOfMemory):
             severity="warning",
             summary=f"TaskManager {tm} uses {stairs.used / _MB:.0f} of {stairs.limit / _MB:.0f} MB Metaspace after "
             f"{left} deployments that each left classes behind: the next one exhausts it",
-            evidence=[stairs.record] if stairs.record is not None else [],
-            series=Series("Metaspace used", "MB", list(stairs.points), round(stairs.limit / _MB, 1)),
+            evidence=[stairs.evidence()],
+            series=stairs.series(),
             advice=self.advice,
         )
         if over:
@@ -222,7 +243,7 @@ class MetaspaceExhaustion(OutOfMemory):
         finding = super().finding(state, known, now, topology)
         stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
         if stairs is not None and stairs.points:
-            finding.series = Series("Metaspace used", "MB", list(stairs.points), round(stairs.limit / _MB, 1))
+            finding.series = stairs.series()
         return finding
 
     def summary(self, known: Exhausted) -> str:

@@ -1,13 +1,14 @@
 """Small robust statistics over series kept in state: quantiles, trends, forecasts, and thinning for a chart.
 
 A trend is Theil and Sen's: the median of the slopes of all pairs of points, which a third of wild points does not move,
-with Sen's interval from Kendall's variance. Mann and Kendall's rank test says whether there is one at all. Both cost
-n² / 2 steps: half a millisecond for 64 points.
+with Sen's interval from Kendall's variance: n² / 2 steps, a third of a millisecond for 64 points. Mann and Kendall's
+rank test, a tenth of that, says whether there is one at all.
 
 Reference: Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968).
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
@@ -87,10 +88,11 @@ def mann_kendall(values: Sequence[float], resemblance: float = 0.0) -> float:
     9e-05
     """
     score, n = 0, len(values)
-    for i in range(n - 1):
-        v = values[i]
-        for w in values[i + 1 :]:
-            score += (w > v) - (w < v)
+    before: list[float] = []
+    for v in values:
+        at = bisect_right(before, v)
+        score += bisect_left(before, v, 0, at) + at - len(before)
+        before.insert(at, v)
     variance = _variance(n, (), values) * (1 + resemblance) / (1 - min(resemblance, 0.99))
     return 0.5 * math.erfc((score - 1) / math.sqrt(2 * variance)) if variance > 0 else 1.0
 
