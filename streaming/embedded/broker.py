@@ -44,6 +44,8 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
+# Tests end members of a group by kill -9, and the others wait this long for them.
+group.min.session.timeout.ms=1000
 # After a crash the broker waits this long for its own ghost to go.
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500

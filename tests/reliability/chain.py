@@ -1,0 +1,149 @@
+"""One installation whose deliverers are killed one after another while incidents go on: a chain of lives."""
+
+import itertools
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from kafka import KafkaAdminClient, KafkaProducer
+
+from detectors.incidents.incident import Transition
+from sinks.kafka_access import KafkaAccess, client_options
+from sinks.topics import TopicNames, ensure_topics
+from streaming.demo.slack_server import Call, SlackServer
+from tests.reliability.deliverer import IN_PROCESS, Deliverer, configuration
+from tests.reliability.history import Verdict, judge, shows
+from tests.unit.sinks.samples import make_transition
+
+_numbers = itertools.count(1)
+_PAUSE_S = 0.05
+
+
+class Chain:
+    """Topics of its own, a Slack of its own, and incidents that open, change and end by a seed."""
+
+    def __init__(self, bootstrap: str, folder: Path, seed: int, *, may_look_up: bool = True, **slack: Any) -> None:
+        self.seed = seed
+        self.kills = 0
+        self.produced: list[Transition] = []
+        self._random = random.Random(seed)
+        self._open: dict[str, int] = {}
+        self._victim: Deliverer | None = None
+        self._strikes_after = 0
+        self.slack = SlackServer(on_call=self._called)
+        self._id = self.slack.channel_id("flink-alerts")
+        if not may_look_up:
+            self.slack.fail_next("conversations.history", error="missing_scope", times=1_000_000)
+        access = KafkaAccess(bootstrap_servers=bootstrap)
+        self.topics = TopicNames(prefix=f"chain{next(_numbers)}", partitions=2)
+        # The channel by its ID, so that a message can be looked up before any was answered.
+        self._configuration = configuration(
+            bootstrap, self.topics.prefix, self.slack.base_url, **{"channel": self._id, **slack}
+        )
+        self._folder = folder / self.topics.prefix
+        self._folder.mkdir()
+        with closing(KafkaAdminClient(**client_options(access))) as admin:
+            ensure_topics(admin, self.topics, create=True)
+        self._producer = KafkaProducer(**client_options(access))
+        self._alive: list[Deliverer] = []
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        for one in self._alive:
+            one.kill()
+        self._producer.close(timeout=2)
+        self.slack.close()
+
+    def start(self, point: str = "", count: int = 1) -> Deliverer:
+        one = Deliverer(self._folder, self._configuration, point, count)
+        self._alive.append(one)
+        return one
+
+    def say(self, count: int = 1) -> None:
+        """The job writes so many transitions: an incident opens, or one that is open changes or ends."""
+        for _ in range(count):
+            if not self._open or self._random.random() < 0.4:
+                incident, seq, change = f"incident-{len(self.produced)}", 1, "opened"
+            else:
+                incident = self._random.choice(sorted(self._open))
+                seq, change = self._open[incident] + 1, self._random.choice(["updated", "updated", "resolved"])
+            if change == "resolved":
+                del self._open[incident]
+            else:
+                self._open[incident] = seq
+            self.tell(make_transition(incident=incident, seq=seq, transition=change))
+        self._producer.flush(timeout=10)
+
+    def tell(self, one: Transition) -> None:
+        """This transition."""
+        self.produced.append(one)
+        self._producer.send(self.topics.incidents, key=one.incident.encode(), value=msgspec.json.encode(one))
+
+    def live_until_killed(self, point: str) -> None:
+        """A deliverer's life: incidents go on until it is dead."""
+        count = self._random.randint(1, 6)
+        if point == "during a rebalance":
+            self._die_in_a_rebalance()
+        elif point in IN_PROCESS:
+            self._watch_die(self.start(point, count))
+        else:
+            with self._lock:
+                self._strikes_after = count
+                self._victim = self.start()
+            self._watch_die(self._victim)
+        self.kills += 1
+
+    def finish(self) -> Verdict:
+        """A last deliverer tells the rest and ends in order."""
+        last = self.start()
+        newest = {t.incident: t.seq for t in self.produced}
+        self.wait_for(lambda: shows(self.slack.parents()) == newest, last)
+        assert last.terminate() == 0, last.log_tail()
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What the history so far is worth."""
+        return judge(self.produced, self.slack.calls, self.slack.parents())
+
+    def wait_for(self, met: Callable[[], bool], alive: Deliverer, within: float = 30.0) -> None:
+        deadline = time.monotonic() + within
+        while not met():
+            assert not alive.ended(), f"seed {self.seed}: the deliverer ended:\n{alive.log_tail()}"
+            assert time.monotonic() < deadline, f"seed {self.seed}: not within {within} s:\n{alive.log_tail()}"
+            time.sleep(0.02)
+
+    def _watch_die(self, one: Deliverer, within: float = 40.0) -> None:
+        deadline = time.monotonic() + within
+        while not one.ended():
+            assert time.monotonic() < deadline, f"seed {self.seed}: it did not get there:\n{one.log_tail()}"
+            self.say()
+            one.process.join(_PAUSE_S)
+        assert one.process.exitcode == -signal.SIGKILL, one.log_tail()
+
+    def _die_in_a_rebalance(self) -> None:
+        """One delivers, a second joins: the first dies when its partitions are taken away."""
+        first = self._alive[-1] if self._alive and not self._alive[-1].ended() else self.start("during a rebalance")
+        told = len(self.slack.calls)
+        while len(self.slack.calls) < told + 2:
+            self.say()
+            assert not first.ended(), first.log_tail()
+            time.sleep(_PAUSE_S)
+        self.start("during a rebalance")
+        self._watch_die(first)
+
+    def _called(self, call: Call) -> None:
+        """In the thread of the request: the answer is decided and not yet sent."""
+        with self._lock:
+            if self._victim is None or call.method == "conversations.history":
+                return
+            self._strikes_after -= 1
+            if self._strikes_after <= 0:
+                os.kill(self._victim.pid, signal.SIGKILL)
+                self._victim = None

@@ -1,0 +1,157 @@
+"""`flinkwatch deliver` as a process of its own, which kill -9 ends at an exact point.
+
+The product knows nothing of it: the points lie in the Kafka clients it is given and in the Slack stand-in.
+Each process is forked from a server that has loaded the code already: a start takes a tenth of a second, not one.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
+
+from sinks import kafka_clients
+from streaming.cli import cli
+from streaming.demo.slack_server import TOKEN
+
+SESSION_MS = 1_500
+"""How long the group waits for a member that was killed; 10 s in the product."""
+
+IN_PROCESS = (
+    "after the fetch",
+    "after the intent",
+    "after the answer",
+    "after the ledger",
+    "after the commit",
+    "during a rebalance",
+)
+"""Points at which the process kills itself; the stand-in kills it at the others."""
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.reliability.deliverer"])
+
+
+class Deliverer:
+    """One process; `point` and `count`: it dies when it gets to that point for the count-th time."""
+
+    def __init__(self, folder: Path, configuration: dict[str, Any], point: str = "", count: int = 1) -> None:
+        self.log = folder / "deliver.log"
+        config = folder / "flinkwatch.yaml"
+        config.write_text(yaml.safe_dump(configuration))
+        self.process = _FORKS.Process(target=_deliver, args=(str(config), str(self.log), point, count), daemon=True)
+        self.process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def ended(self) -> bool:
+        return not self.process.is_alive()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(10)
+
+    def terminate(self, within: float = 30.0) -> int | None:
+        """SIGTERM; its exit status, None when it does not end."""
+        self.process.terminate()
+        self.process.join(within)
+        return self.process.exitcode
+
+    def log_tail(self, lines: int = 20) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+
+
+def configuration(bootstrap: str, prefix: str, slack: str, **settings: Any) -> dict[str, Any]:
+    """What the deliverer reads; `settings` are those of sinks.slack."""
+    wanted = {"enabled": True, "channel": "flink-alerts", "base_url": slack, "thread_updates": False, **settings}
+    return {
+        "kafka": {"access": {"bootstrap_servers": bootstrap}, "topics": {"prefix": prefix}},
+        "sinks": {"slack": wanted, "prometheus": {"enabled": False}},
+    }
+
+
+def _deliver(config: str, log: str, point: str, count: int) -> None:
+    with Path(log).open("ab") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    os.environ["SLACK_BOT_TOKEN"] = TOKEN
+    _Fuse.point, _Fuse.left = point, count
+    kafka_clients.KafkaConsumer, kafka_clients.KafkaProducer = _Consumer, _Producer
+    cli(["--log-format", "json", "deliver", "--config", config], standalone_mode=False)
+
+
+class _Fuse:
+    """Where this process dies, and how often it still may pass there."""
+
+    point = ""
+    left = 1
+
+    @classmethod
+    def reach(cls, point: str) -> None:
+        if point == cls.point:
+            cls.left -= 1
+            if cls.left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Consumer(KafkaConsumer):  # type: ignore[misc]
+    def __init__(self, *topics: str, **options: Any) -> None:
+        self._of_group = options.get("group_id") is not None
+        if self._of_group:
+            options |= {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 5}
+        super().__init__(*topics, **options)
+
+    def poll(self, *arguments: Any, **options: Any) -> Any:
+        found = super().poll(*arguments, **options)
+        if found and self._of_group:
+            _Fuse.reach("after the fetch")
+        return found
+
+    def subscribe(self, topics: Any = (), pattern: Any = None, listener: Any = None) -> None:
+        super().subscribe(topics, pattern, _Listener(listener) if listener is not None else None)
+
+    def commit(self, *arguments: Any, **options: Any) -> None:
+        super().commit(*arguments, **options)
+        _Fuse.reach("after the commit")
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """A rebalance is under way from the moment that partitions are taken until others are given."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._inner.on_partitions_revoked(revoked)
+        if revoked:
+            _Fuse.reach("during a rebalance")
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._inner.on_partitions_assigned(assigned)
+
+
+class _Producer(KafkaProducer):  # type: ignore[misc]
+    def send(self, topic: str, value: Any = None, **options: Any) -> Any:
+        state = _state(value)
+        if state == "sent":
+            _Fuse.reach("after the answer")
+        future = super().send(topic, value=value, **options)
+        if state in {"intent", "sent"} and _Fuse.point in {"after the intent", "after the ledger"}:
+            future.get(10)
+            _Fuse.reach("after the intent" if state == "intent" else "after the ledger")
+        return future
+
+
+def _state(value: bytes | None) -> str:
+    """What an entry of the ledger says became of a message."""
+    entry = json.loads(value) if value else None
+    return str(entry.get("state", "")) if isinstance(entry, dict) else ""

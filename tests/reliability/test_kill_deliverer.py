@@ -1,0 +1,82 @@
+"""Kill -9 of the deliverer (F1): nothing is lost, order holds, a message is doubled only where Slack cannot be asked.
+
+50 runs a point with `bin/test --all`, 10 without; chains of kills run side by side, each with a seed of its own.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reliability.chain import Chain
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+POINTS = (
+    "after the fetch",
+    "after the intent",
+    "after the send",
+    "after the answer",
+    "after the ledger",
+    "after the commit",
+    "during a rebalance",
+)
+UNKNOWN = ("after the send", "after the answer")
+"""Points at which the message stands and the ledger does not say so."""
+
+SIDE_BY_SIDE = 5
+RUNS = [pytest.param(10, id="10"), pytest.param(50, id="50", marks=pytest.mark.slow)]
+
+
+def run_chains(bootstrap: str, folder: Path, point: str, runs: int, **settings: Any) -> list[Chain]:
+    """So many kills at a point; the chains when all is told."""
+
+    def one(seed: int) -> Chain:
+        with chain(bootstrap, folder, seed, **settings) as made:
+            for _ in range(runs // SIDE_BY_SIDE):
+                made.live_until_killed(point)
+            made.finish()
+            return made
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
+        return list(threads.map(one, range(SIDE_BY_SIDE)))
+
+
+@contextmanager
+def chain(bootstrap: str, folder: Path, seed: int, **settings: Any) -> Iterator[Chain]:
+    made = Chain(bootstrap, folder, seed, **settings)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("point", POINTS)
+def test_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
+    broker: Any, tmp_path: Path, point: str, runs: int
+) -> None:
+    """With the right to look messages up: also those of unknown outcome are not doubled."""
+    chains = run_chains(broker.bootstrap, tmp_path, point, runs)
+    assert sum(one.kills for one in chains) == runs
+    for one in chains:
+        verdict = one.verdict()
+        assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {}), f"seed {one.seed}"
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("point", UNKNOWN)
+def test_without_the_right_to_look_up_each_kill_doubles_one_message_at_most(
+    broker: Any, tmp_path: Path, point: str, runs: int
+) -> None:
+    chains = run_chains(broker.bootstrap, tmp_path, point, runs, may_look_up=False)
+    for one in chains:
+        verdict = one.verdict()
+        assert (verdict.lost, verdict.out_of_order) == ([], []), f"seed {one.seed}"
+        assert sum(verdict.doubled.values()) <= one.kills
+        # Two kills may meet the same incident; one kill never gives two messages.
+        assert all(count <= one.kills for count in verdict.doubled.values())
+    assert sum(sum(one.verdict().doubled.values()) for one in chains) > 0, "the fault had no effect"
