@@ -31,6 +31,7 @@ code{color:#c01343;background:#f6f6f6;border:1px solid #ddd;border-radius:3px;pa
 pre{background:#f6f6f6;border:1px solid #ddd;border-radius:4px;padding:8px;margin:4px 0;font-size:12px;
  white-space:pre-wrap;overflow-wrap:anywhere}
 .mention{background:#fdf2d0;color:#b7791f}.empty{padding:20px;color:#616061}
+.file{display:block;max-width:100%;border:1px solid #ddd;border-radius:8px;margin:4px 0}
 .thread{border-left:3px solid #ddd;padding-left:10px;margin-top:6px}
 """
 
@@ -62,7 +63,9 @@ def _message(parent: Block, messages: list[Block], channels: dict[str, str]) -> 
     replies = [message for message in messages if message.get("thread_ts") == parent["ts"]]
     where = f" in #{html.escape(channels.get(parent['channel'], '?'))}" if len(channels) > 1 else ""
     edited = '<span class="edited">(edited)</span>' if "edited" in parent else ""
-    thread = "".join(f'<div>{_text(reply)} <span class="time">{_time(reply)}</span></div>' for reply in replies)
+    thread = "".join(
+        f'<div>{_text(reply)} <span class="time">{_time(reply)}</span>{_files(reply)}</div>' for reply in replies
+    )
     count = f"{len(replies)} {'reply' if len(replies) == 1 else 'replies'}"
     return (
         f'<div class="message" id="{html.escape(parent["ts"])}"><div class="avatar">f</div><div class="body">'
@@ -71,6 +74,11 @@ def _message(parent: Block, messages: list[Block], channels: dict[str, str]) -> 
         + (f'<div class="thread"><div class="replies">{count}</div>{thread}</div>' if replies else "")
         + "</div></div>"
     )
+
+
+def _files(message: Block) -> str:
+    names = [html.escape(file["id"]) for file in message.get("files", [])]
+    return "".join(f'<img class="file" src="/files/{name}" alt="">' for name in names)
 
 
 def _text(message: Block) -> str:
