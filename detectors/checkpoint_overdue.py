@@ -7,7 +7,8 @@ critical, when Flink says that it expired. Ends when that checkpoint or a later 
 Why an operator cares: a hung checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
 minutes before the checkpoint timeout (10 min by default); until one completes, every failure replays from the last.
 `late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth.
-Savepoints are never overdue and never count as usual; neither does the first checkpoint after a restore.
+Savepoints are never overdue and never count as usual; neither does the first checkpoint after a restore. While the
+JobManager's metrics, heard until then, have stopped as well, nothing is known of the checkpoint: `silence` tells.
 
 Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung 177 s before the
 TaskManager was lost and nothing else warned.
@@ -31,6 +32,7 @@ _MAX_HISTORY = 64
 _MAX_IN_FLIGHT = 8
 _GAUGE_LAG_MS = 5_000
 _MAX_LAG_MS = 300_000
+_SAME_SCRAPE_MS = 500
 _LAG_FADES = 64
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
@@ -38,11 +40,12 @@ _CLOSING = _OVER | {"SUSPENDED"}
 
 
 class Flight(msgspec.Struct, array_like=True):
-    """A checkpoint in flight: event time and clock of its trigger, and the record."""
+    """A checkpoint in flight: event time and clock of its trigger, and the record; `hold` is an age it must reach."""
 
     since: int
     at: int
     record: Evidence
+    hold: int = 0
 
 
 class Late(msgspec.Struct, array_like=True):
@@ -59,6 +62,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
 
     `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
     what was written before it is of the past. `given_up` is the last one that failed: its trigger may come again.
+    `heard` is the clock of the last sample of its gauge, `every` the longest usual gap between them.
     """
 
     durations: list[int] = []
@@ -73,6 +77,8 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     concurrent: bool = False
     lag: int = 0
     given_up: int = -1
+    heard: int = 0
+    every: int = 0
 
 
 class CheckpointOverdue(Detector):
@@ -110,6 +116,11 @@ class CheckpointOverdue(Detector):
         learning_limit: Duration = Field(
             300_000, description="Overdue at this age while learning: half of Flink's default timeout."
         )
+        deaf_for: Duration = Field(
+            300_000,
+            description="Nothing is said until this age while the metrics have stopped with the lines: it may "
+            "have completed unheard.",
+        )
 
     class State(msgspec.Struct, array_like=True):
         """Jobs by id."""
@@ -121,7 +132,7 @@ class CheckpointOverdue(Detector):
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a checkpoint or a job, or the gauge of checkpoints in progress."""
         if isinstance(event, MetricEvent):
-            self._measured(state, event)
+            self._measured(state, event, now)
             return
         if event.meaning == "cluster_ending":
             for ending in state.jobs.values():
@@ -154,15 +165,18 @@ class CheckpointOverdue(Detector):
         """Checkpoints whose age has reached the limit."""
         for job, known in state.jobs.items():
             overdue = self._oldest(known)
-            if overdue is not None and known.late is None and now >= overdue[1].at + self.limit(known) + known.lag:
+            if overdue is not None and known.late is None and now >= self._said_at(known, overdue[1]):
                 number, flight = overdue
+                if not flight.hold and self._deaf(known, flight, now):
+                    flight.hold = self.config.deaf_for
+                    continue
                 known.late = Late(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first of the oldest checkpoints in flight becomes overdue."""
         waiting = [(k, o) for k in state.jobs.values() if k.late is None and (o := self._oldest(k)) is not None]
-        return min((flight.at + self.limit(known) + known.lag for known, (_, flight) in waiting), default=None)
+        return min((self._said_at(known, flight) for known, (_, flight) in waiting), default=None)
 
     def limit(self, known: JobCheckpoints) -> int:
         """Age in ms at which a checkpoint of this job is overdue."""
@@ -199,6 +213,14 @@ class CheckpointOverdue(Detector):
                 yield Reading(
                     name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
                 )
+
+    def _said_at(self, known: JobCheckpoints, flight: Flight) -> int:
+        return flight.at + max(self.limit(known) + known.lag, flight.hold)
+
+    def _deaf(self, known: JobCheckpoints, flight: Flight, now: int) -> bool:
+        """Whether the metrics were heard when it was triggered, and are not any more."""
+        enough = 2 * known.every
+        return known.every > 0 and flight.at - known.heard <= enough < now - known.heard
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -280,11 +302,18 @@ class CheckpointOverdue(Detector):
         if time > known.reset:
             known.reset, known.completed, known.given_up = time, -1, -1
 
-    def _measured(self, state: State, event: MetricEvent) -> None:
+    def _measured(self, state: State, event: MetricEvent, now: Now) -> None:
         """A gauge of 0 after a trigger: it ended in a line that was lost, or that has yet to come."""
         for sample in event.samples:
             known = state.jobs.get(sample.labels.get("job_id", ""))
-            if sample.name == "checkpoints_in_progress" and sample.value == 0 and known is not None:
+            if sample.name != "checkpoints_in_progress" or known is None:
+                continue
+            if known.heard and now.clock - known.heard >= _SAME_SCRAPE_MS:
+                known.every = min(max(now.clock - known.heard, known.every - known.every // _LAG_FADES), _MAX_LAG_MS)
+            known.heard = max(known.heard, now.clock)
+            for flight in known.in_flight.values():
+                flight.hold = 0
+            if sample.value == 0:
                 taken = event.time - _GAUGE_LAG_MS
                 known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
 
