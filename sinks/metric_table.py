@@ -37,10 +37,16 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "incident_forecast_timestamp_seconds", "gauge", _INCIDENT, "When the incident is expected to get worse."
         ),
         Described(
-            "incident_forecast_earliest_timestamp_seconds", "gauge", _INCIDENT, "Earliest time of that, as forecast."
+            "incident_forecast_earliest_timestamp_seconds",
+            "gauge",
+            _INCIDENT,
+            "Earliest time at which it may get worse, as forecast.",
         ),
         Described(
-            "incident_forecast_latest_timestamp_seconds", "gauge", _INCIDENT, "Latest time of that, as forecast."
+            "incident_forecast_latest_timestamp_seconds",
+            "gauge",
+            _INCIDENT,
+            "Latest time at which it may get worse, as forecast.",
         ),
         Described("incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process began."),
     ),

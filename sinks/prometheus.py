@@ -17,7 +17,7 @@ from sinks.active import Active, active_metrics
 from sinks.canary import READING, Canary
 from sinks.delivery_metrics import DeliveryMetrics
 from sinks.metric_family import build_info
-from sinks.metric_table import READINGS, TABLE
+from sinks.metric_table import TABLE
 from sinks.outcome import Failure
 from sinks.reading_metrics import reading_metrics
 

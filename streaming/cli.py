@@ -117,6 +117,14 @@ def config_defaults() -> None:
 
 
 @cli.command()
+def metrics() -> None:
+    """Print docs/metrics.md: every metric with its labels and what it tells."""
+    from streaming.metrics_page import metrics_page
+
+    click.echo(metrics_page(), nl=False)
+
+
+@cli.command()
 @click.argument("scenario", required=False, default="late-barrier-acks")
 @click.option(
     "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened."

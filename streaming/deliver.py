@@ -5,9 +5,18 @@ from streaming.settings import Settings
 from streaming.stop import Stop
 
 
+def new_delivery(settings: Settings) -> Delivery:
+    """Delivery, not started, whose page is ready only while canaries come back."""
+    delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks.slack, settings.sinks.prometheus)
+    every = settings.streaming.canary if settings.streaming.pulse else 0
+    if every:
+        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary_problem(every))
+    return delivery
+
+
 def run_delivery(settings: Settings, stop: Stop) -> None:
     """Deliver until `stop`."""
-    delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks.slack, settings.sinks.prometheus)
+    delivery = new_delivery(settings)
     delivery.start()
     try:
         while not stop.wait(1.0):

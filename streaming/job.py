@@ -1,8 +1,7 @@
 """`flinkwatch run`: preflight, delivery, session, query, and an orderly end.
 
 SIGTERM and SIGINT let the batch at hand finish, then stop the query, then delivery; a failed query ends the process
-with
-its cause in one line.
+with its cause in one line.
 """
 
 import re
@@ -10,26 +9,28 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
 
-import msgspec
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from detectors.engine import STATE_VERSION
+from detectors.settings import Published
 from sinks.delivery import Delivery
+from sinks.page import Page
 from streaming.app import start_query
+from streaming.deliver import new_delivery
 from streaming.errors import JobError, PreflightError
 from streaming.gaps import Gaps
 from streaming.known_issues import shipped
+from streaming.layout import check_layout
 from streaming.preflight import check_topics, publish_settings, starting_offsets
 from streaming.pulse import Pulse
 from streaming.session import start_session
 from streaming.settings import Settings
 from streaming.stop import Stop
+from streaming.telemetry import Build, Telemetry
 
 log = structlog.get_logger()
 
@@ -66,10 +67,12 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
     """Run until `stop`. Raises PreflightError when it cannot start, JobError when it has failed."""
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
-        spark, offsets = _prepare(settings, by, exits)
-        if deliver:
-            _deliver(settings, health, exits)
-        pulse = Pulse(settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger)
+        spark, offsets, published = _prepare(settings, by, exits)
+        telemetry = Telemetry(published.hash)
+        _serve(settings, deliver, health, telemetry, exits)
+        pulse = Pulse(
+            settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
+        )
         exits.callback(pulse.stop)
         gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
         exits.callback(gaps.stop)
@@ -79,38 +82,51 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
             pulse.start()
         topics = [*settings.kafka.logs, *settings.kafka.metrics]
         log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
-        _follow(query, health, gaps, stop)
+        _follow(query, health, gaps, telemetry, stop)
 
 
-def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSession, Offsets]:
-    """The session, and where to begin reading. The brokers are asked while the JVM starts: both take seconds."""
+def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSession, Offsets, Published]:
+    """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
+    both take seconds.
+    """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="preflight") as aside:
         preflight = aside.submit(_preflight, settings, by)
         spark = start_session(settings.streaming)
         exits.callback(_quietly, spark.stop)
-        offsets = preflight.result()
-    _check_layout(spark, settings)
-    return spark, offsets
+        offsets, published = preflight.result()
+    check_layout(spark, settings)
+    return spark, offsets, published
 
 
-def _preflight(settings: Settings, by: str) -> Offsets:
+def _preflight(settings: Settings, by: str) -> tuple[Offsets, Published]:
     shipped()
     partitions = check_topics(settings)
     published = publish_settings(settings, by)
     log.info("configuration in force", hash=published.hash, published_by=published.by)
-    return starting_offsets(settings, partitions)
+    return starting_offsets(settings, partitions), published
 
 
-def _deliver(settings: Settings, health: Health, exits: ExitStack) -> None:
-    sinks = settings.sinks
-    delivery = Delivery(settings.kafka.access, settings.kafka.topics, sinks.slack, sinks.prometheus)
-    delivery.page.add_readiness_check("query", health.problem)
+def _serve(settings: Settings, deliver: bool, health: Health, telemetry: Telemetry, exits: ExitStack) -> None:
+    """Delivery and its page, or without delivery a page of the job's own."""
+    begin: Delivery | Page
+    if deliver:
+        begin = new_delivery(settings)
+        page = begin.page
+    else:
+        place = settings.sinks.prometheus.model_copy(update={"port": settings.streaming.metrics_port})
+        begin = page = Page(place)
+        page.registry.register(Build())
+    page.add_readiness_check("query", health.problem)
+    page.registry.register(telemetry)
+    if not deliver and not settings.sinks.prometheus.enabled:
+        return
     try:
-        delivery.start()
+        begin.start()
     except OSError as error:
-        place = f"{sinks.prometheus.address}:{sinks.prometheus.port}"
-        raise PreflightError(f"sinks.prometheus: cannot listen on {place}: {error}") from error
-    exits.callback(delivery.stop)
+        reason = error.strerror or str(error)
+        setting = "sinks.prometheus" if deliver else "streaming.metrics_port"
+        raise PreflightError(f"{setting}: {reason.removeprefix('sinks.prometheus: ')}") from error
+    exits.callback(begin.stop)
 
 
 def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> StreamingQuery:
@@ -125,7 +141,7 @@ def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> Streami
     raise AssertionError("unreachable")
 
 
-def _follow(query: StreamingQuery, health: Health, gaps: Gaps, stop: Stop) -> None:
+def _follow(query: StreamingQuery, health: Health, gaps: Gaps, telemetry: Telemetry, stop: Stop) -> None:
     try:
         while not stop.wait(_POLL_S):
             if not query.isActive:
@@ -134,6 +150,7 @@ def _follow(query: StreamingQuery, health: Health, gaps: Gaps, stop: Stop) -> No
             if progress is not None:
                 health.finished(progress["batchId"])
                 gaps.progressed(progress)
+                telemetry.progressed(progress, lambda: query.recentProgress)
         log.info("stopping, the batch at hand may finish")
         _drain(query)
     except Py4JNetworkError as error:
@@ -147,33 +164,6 @@ def _drain(query: StreamingQuery) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.02)
     query.stop()
-
-
-def _check_layout(spark: SparkSession, settings: Settings) -> None:
-    """Buckets and partitions are fixed by the checkpoint: state would be looked for where it is not."""
-    wanted = {
-        "buckets": settings.streaming.buckets,
-        "shuffle_partitions": settings.streaming.shuffle_partitions,
-        "state_version": STATE_VERSION,
-    }
-    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no public way to Hadoop's file systems
-    path = jvm.org.apache.hadoop.fs.Path(settings.streaming.checkpoint, "flinkwatch.json")
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-    if not files.exists(path):
-        file = files.create(path, True)
-        file.write(bytearray(msgspec.json.encode(wanted)))
-        file.close()
-        return
-    stream = files.open(path)
-    found = msgspec.json.decode(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)))
-    stream.close()
-    different = [f"{k} is {wanted[k]}, the checkpoint has {found.get(k)}" for k in wanted if found.get(k) != wanted[k]]
-    if different:
-        raise PreflightError(
-            f"{settings.streaming.checkpoint} was made with other settings: {'; '.join(different)}. They "
-            f"are fixed at the first start: "
-            "set them back, or name a new streaming.checkpoint (history and open incidents start anew)."
-        )
 
 
 def _cause(error: BaseException | None) -> str:

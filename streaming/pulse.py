@@ -1,11 +1,13 @@
 """The pulse: one small record every trigger, so that the stream's clock moves when nothing else comes.
 
 Its Kafka timestamp is all it says. It goes through the whole pipeline, and it is part of the input: a batch that is run
-again has the same clock. What the driver has to say of the input goes the same way, as the value of such a record.
+again has the same clock. What the driver has to say of the input goes the same way, as the value of such a record, and
+so does the canary (`sinks.canary`).
 """
 
 import queue
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -13,17 +15,23 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from sinks.kafka_access import KafkaAccess, client_options
+from streaming import canary
 
 log = structlog.get_logger()
 
 
 class Pulse:
-    """Writes to `topic` every `every` ms from a thread of its own until stopped."""
+    """Writes to `topic` every `every` ms, and every `canary_every` ms (0: never) a canary.
 
-    def __init__(self, access: KafkaAccess, topic: str, every: int) -> None:
+    From a thread of its own, until stopped.
+    """
+
+    def __init__(self, access: KafkaAccess, topic: str, every: int, canary_every: int = 0) -> None:
         self._access = access
         self._topic = topic
         self._every = every / 1000
+        self._canary_every = canary_every / 1000
+        self._next_canary = 0.0
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -53,7 +61,7 @@ class Pulse:
         while not self._stop.wait(self._every):
             try:
                 producer = producer or self._producer()
-                producer.send(self._topic, value=b"")
+                producer.send(self._topic, value=self._beat())
                 while not self._lines.empty():
                     producer.send(self._topic, value=self._lines.get().encode())
             except KafkaError as error:
@@ -61,3 +69,11 @@ class Pulse:
                 log.warning("pulse not written", error=str(error))
         if producer is not None:
             producer.close(timeout=1)
+
+    def _beat(self) -> bytes:
+        """An empty value, or a canary when one is due: it is a beat as any other."""
+        now = time.monotonic()
+        if not self._canary_every or now < self._next_canary:
+            return b""
+        self._next_canary = now + self._canary_every
+        return canary.value(int(time.time() * 1000))

@@ -18,6 +18,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
 from detectors.events.words import inputs
 from detectors.settings import CONFIG_KEY, read_published
+from streaming import canary
 from streaming.collector import collector_resting
 from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
 
@@ -132,10 +133,16 @@ class _Task:
             self._take(record, self._reader.read(record))
 
     def hear(self, batch: pa.RecordBatch) -> None:
-        """What the driver says of the input: a beat with a value. It belongs to the watcher's own cluster."""
+        """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
+        cluster.
+        """
         told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
         for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
+            if sent := canary.sent_at(record.value):
+                packed = self._bucket(bucket_of(inputs.CLUSTER, self._buckets))
+                packed.canary = max(packed.canary, sent)
+                continue
             found = self._reader.read(record)
             if not isinstance(found, Rejected):
                 found = [msgspec.structs.replace(event, cluster=inputs.CLUSTER) for event in found]

@@ -28,8 +28,7 @@ class Packed(msgspec.Struct, array_like=True):
     """What a read task has for one bucket.
 
     `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
-    it
-    began, which no clock may pass.
+    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one.
     """
 
     clocks: dict[str, int] = {}
@@ -38,6 +37,7 @@ class Packed(msgspec.Struct, array_like=True):
     events: list[LogEvent | MetricEvent] = []
     rejected: list[DeadLetter] = []
     published: Published | None = None
+    canary: int = 0
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

@@ -83,6 +83,18 @@ class Streaming(_Section):
         description="Write a pulse every trigger, which moves the clock when no record comes; off only when "
         "somebody else does.",
     )
+    canary: Duration = Field(
+        60_000,
+        description="Time between canary records, which go through the whole pipeline with the pulse: /-/ready is "
+        "false when none has come back for three times as long. 0s for none; without the pulse there is none either.",
+    )
+    metrics_port: int = Field(
+        9109,
+        ge=0,
+        le=65535,
+        description="TCP port of the job's own page with `run --no-deliver`; otherwise the page of sinks.prometheus "
+        "has everything. 0 takes a free one.",
+    )
     driver_memory: str = Field(
         "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."
     )

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
 from detectors.incidents.incident import Reading
+from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
 from streaming.rows import DeadLetter, Packed, decode_packed
@@ -64,6 +65,8 @@ class BucketProcessor(StatefulProcessor):
         for transition in said.transitions:
             yield Row(topic=self._topics.incidents, key=transition.incident.encode(), value=_encode_json(transition))
         readings = said.readings + _counters(index, number, bool(letters))
+        if sent := max((p.canary for p in packed), default=0):
+            readings.append(canary.reading(sent, index.clock))
         for reading in readings:
             yield Row(topic=self._topics.readings, key=reading.key().encode(), value=_encode_json(reading))
         for gone in said.gone:
@@ -120,10 +123,17 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     index.counted_at = index.clock
     counts: list[tuple[str, dict[str, str], int]] = [("records_read_total", {}, index.records)] if index.records else []
     counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
-    return [
+    readings = [
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts
     ]
+    # The index is a row itself.
+    rows, clock = float(len(index.dues) + 1), index.clock / 1000
+    readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
+    if number == 0 and clock:
+        # All buckets have the same clock: every batch brings it to each of them.
+        readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+    return readings
 
 
 def _defect_letter(defect: bucket.Defect) -> DeadLetter:

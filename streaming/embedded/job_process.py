@@ -28,7 +28,7 @@ class JobProcessError(RuntimeError):
 class JobProcess:
     """The job with `configuration` (a document as in the YAML file); its files are in `folder`.
 
-    It dies with this process.
+    `module` is what Python runs: another one when a test looks into the job. It dies with this process.
     """
 
     def __init__(
@@ -37,10 +37,12 @@ class JobProcess:
         configuration: Mapping[str, Any],
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        module: str = "streaming",
     ) -> None:
         self.log = folder / "job.log"
         self._config = folder / "flinkwatch.yaml"
         self._arguments = arguments
+        self._module = module
         self._environment = {**os.environ, "PYTHONPATH": str(_PROJECT), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.page_port = free_port()
@@ -48,7 +50,7 @@ class JobProcess:
 
     @property
     def page_url(self) -> str:
-        """Address of its page, such as http://127.0.0.1:9108; nobody answers with --no-deliver."""
+        """Address of its page, such as http://127.0.0.1:9108; with --no-deliver that of the job alone."""
         return f"http://127.0.0.1:{self.page_port}"
 
     @property
@@ -63,7 +65,7 @@ class JobProcess:
         command = [
             sys.executable,
             "-m",
-            "streaming",
+            self._module,
             "--log-format",
             "json",
             "run",
@@ -153,4 +155,5 @@ def free_port() -> int:
 
 def _with_page(configuration: Mapping[str, Any], port: int) -> dict[str, Any]:
     sinks = {**configuration.get("sinks", {}), "prometheus": {"address": "127.0.0.1", "port": port}}
-    return {**configuration, "sinks": sinks}
+    streaming = {**configuration.get("streaming", {}), "metrics_port": port}
+    return {**configuration, "sinks": sinks, "streaming": streaming}

@@ -13,6 +13,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.words import inputs
 from detectors.settings import DetectorSettings, encode_published, publish
+from streaming import canary
 from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
 from streaming.replay import load
 from streaming.rows import Packed, bucket_of, decode_packed
@@ -175,6 +176,30 @@ def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluste
     assert [(e.cluster, e.meaning, e.fields) for e in events if isinstance(e, LogEvent)] == [
         (inputs.CLUSTER, "input_lost", {"count": "7", "topic": "flink.logs", "partition": "0", "until": "50"})
     ]
+
+
+def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
+    """The newest one; it beats as any other record of the pulse."""
+    beats = [
+        Record("flinkwatch.pulse", 0, n, NOW + n, None, canary.value(sent)) for n, sent in enumerate((NOW, NOW + 9))
+    ]
+    packed = run(batch(beats))
+    assert everything(packed) == ([], [])
+    own = bucket_of(inputs.CLUSTER, BUCKETS)
+    canaries = {n: part.canary for n, parts in packed.items() for part in parts}
+    assert canaries == {n: NOW + 9 if n == own else 0 for n in range(BUCKETS)}
+    assert packed[own][-1].clocks == {"flinkwatch.pulse/0": NOW + 1}
+
+
+@pytest.mark.parametrize("value", [b"flinkwatch canary", b"flinkwatch canary -5", b"flinkwatch canary 5 x", b"", None])
+def test_a_beat_that_is_no_canary_is_none(value: bytes | None) -> None:
+    assert canary.sent_at(value) == 0
+
+
+def test_replay_passes_over_a_recorded_canary() -> None:
+    """Neither an event nor a rejection: a recording may hold the pulse."""
+    record = Record("flinkwatch.pulse", 0, 0, NOW, None, canary.value(NOW))
+    assert read_one_by_one([record]) == ([], [])
 
 
 def test_a_configuration_reaches_every_bucket_and_moves_no_clock() -> None:

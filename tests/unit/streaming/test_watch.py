@@ -9,7 +9,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from detectors import bucket
 from detectors.events.event import Record, Rejected
-from detectors.incidents.incident import decode_transition
+from detectors.incidents.incident import decode_reading, decode_transition
 from detectors.settings import DetectorSettings, publish
 from streaming.rows import Packed, dead_letter, encode_packed
 from streaming.watch import BucketProcessor, OutputTopics, _clock
@@ -82,7 +82,29 @@ def test_rejections_are_kept_and_counted_since_the_beginning(tester: TwsTester) 
     kept = msgspec.json.decode(said(rows, "rejected")[0] or b"")
     assert (kept["reason"], kept["topic"], kept["offset"], kept["value_b64"]) == ("invalid_utf8", "logs", 42, "/w==")
     readings = [msgspec.json.decode(v) for v in said(rows, "readings") if v is not None]
-    assert {r["name"]: r["value"] for r in readings} == {"records_read_total": 3.0, "records_rejected_total": 2.0}
+    counts = {r["name"]: r["value"] for r in readings}
+    assert counts == {"records_read_total": 3.0, "records_rejected_total": 2.0, "state_rows": 1.0}
+
+
+def test_a_canary_becomes_a_reading_and_nothing_else(tester: TwsTester) -> None:
+    """The newest of a batch; a batch without one says nothing of it, and no cluster is known for it."""
+    feed(tester, Packed(clocks={"pulse/0": 1_000}, wall=FAR))
+    rows = feed(tester, Packed(clocks={"pulse/0": 2_000}, wall=FAR, canary=1_500))
+    (value,) = [row.value for row in rows]
+    reading = decode_reading(value)
+    assert (reading.name, reading.labels, reading.value) == ("canary_timestamp_seconds", {"cluster": "flinkwatch"}, 1.5)
+    assert feed(tester, Packed(clocks={"pulse/0": 3_000}, wall=FAR)) == []
+
+
+def test_rows_of_state_are_counted_and_the_clock_is_told_by_one_bucket() -> None:
+    tester = TwsTester(BucketProcessor(TOPICS))
+    told: dict[str, float] = {}
+    for number in (0, 1):
+        packed = packed_of("late-barrier-acks", slice(0, 10)) if number else Packed(clocks={"logs/0": 50_000}, wall=FAR)
+        rows = tester.test(number, [Row(packed=encode_packed(packed))])
+        readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
+        told |= {r.key(): r.value for r in readings if r.name in ("state_rows", "clock_timestamp_seconds")}
+    assert told == {"state_rows|bucket=0": 1.0, "clock_timestamp_seconds": 50.0, "state_rows|bucket=1": 2.0}
 
 
 def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing_else(
