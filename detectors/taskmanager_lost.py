@@ -29,6 +29,7 @@ from detectors.units import Duration, spoken
 _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
+_BACK = "it registered again under the same id (it was paused or cut off, unless ids are fixed)"
 _KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
 _HARD = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
 _ORDERLY = (
@@ -210,7 +211,7 @@ class TaskManagerLost(Detector):
             if now.time > state.losses[tm].since:
                 # The same line told twice must not take the place of another one, too.
                 state.replacements = [*state.replacements, tm][-_MAX_TMS:]
-                yield from self._ended(state, tm, now, topology, "it registered again")
+                yield from self._ended(state, tm, now, topology, _BACK)
             return
         missing = [t for t, loss in state.losses.items() if loss.since < now.time]
         if missing and tm not in state.replacements and not self._registered_before(topology, tm, now):
