@@ -72,6 +72,9 @@ def _wish(headers: dict[str, Any]) -> float | None:
 
 def classify_transport(error: OSError | http.client.HTTPException) -> Outcome:
     """The outcome of a call without an answer: only a failure to connect proves that nothing was sent."""
+    if isinstance(error, urllib.error.HTTPError):
+        # An upload, the one call that the SDK does not answer for: nothing shows before the call after it.
+        return RetryAfter(None, f"Slack failed with HTTP status {error.code}", "serverError")
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     name = type(reason).__name__
     if isinstance(error, urllib.error.URLError) and not isinstance(reason, ConnectionResetError | BrokenPipeError):

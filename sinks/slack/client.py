@@ -6,6 +6,7 @@ Every call ends as one of the outcomes of `sinks.outcome`, never as an exception
 import http.client
 import logging
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from slack_sdk.errors import SlackApiError, SlackRequestError
 from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.secret import SecretError
 from sinks.slack.answers import classify_answer, classify_transport
+from sinks.slack.charts import Picture
 from sinks.slack.render import Message
 from sinks.slack.settings import SlackConfig
 
@@ -56,6 +58,22 @@ class SlackClient:
         """A line in the thread of `ts`; it shows in the channel only with `broadcast`."""
         body = {"channel": channel, "thread_ts": ts, "text": message.text, "reply_broadcast": broadcast, **_QUIET}
         return self._call("chat.postMessage", body)
+
+    def upload(self, channel: str, ts: str, picture: Picture) -> Outcome:
+        """A picture into the thread of `ts` of channel ID `channel`: announced, sent, then shared there."""
+
+        def put(web: WebClient) -> Delivered:
+            web.files_upload_v2(
+                channel=channel,
+                thread_ts=ts,
+                content=picture.content,
+                filename="chart.png",
+                title=picture.title,
+                alt_txt=picture.alt,
+            )
+            return Delivered(channel, ts)
+
+        return self._outcome(put)
 
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
         """Our newest message of `incident` in channel ID `channel` not older than `since` (epoch ms).
@@ -98,10 +116,16 @@ class SlackClient:
         return web
 
     def _call(self, method: str, body: dict[str, Any]) -> Outcome:
-        try:
-            answer = self._web().api_call(method, json=body)
+        def call(web: WebClient) -> Outcome:
+            answer = web.api_call(method, json=body)
             channel, ts = answer.get("channel"), answer.get("ts")
             return Delivered(channel, ts) if channel and ts else Unknown("ok without a ts", "other")
+
+        return self._outcome(call)
+
+    def _outcome(self, call: Callable[[WebClient], Outcome]) -> Outcome:
+        try:
+            return call(self._web())
         except SecretError as error:
             return Refused("no_token", str(error), "setup", "authError")
         except SlackRequestError:
