@@ -227,7 +227,10 @@ class HeapExhaustion(Detector):
 
     def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """The helper's clock and the log's are one, but perhaps not in one zone. A helper may always lag by a line."""
-        written = datetime.fromisoformat(event.fields["written"] + "+00:00").timestamp() * 1000
+        try:
+            written = datetime.fromisoformat(event.fields["written"] + "+00:00").timestamp() * 1000
+        except ValueError:
+            return  # no such day
         lag = round(event.local_time - written) % 900_000
         seen, late = state.native.get(event.source, (0, 0))
         pause = event.local_time >= 0 and self.config.pause <= lag < 900_000 - self.config.pause
@@ -338,6 +341,7 @@ class HeapExhaustion(Detector):
         if progress is not None and len(progress.sizes) > 2 and progress.sizes[-1] >= 1.2 * min(progress.sizes):
             first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
             summary += f"; its job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
+        points = window.points() if window is not None else []
         return Finding(
             kind=self.kind,
             subject=said.tm or said.host,
@@ -348,7 +352,7 @@ class HeapExhaustion(Detector):
             summary=summary,
             confidence=said.confidence,
             evidence=list(said.records),
-            series=Series("heap in use", "bytes", window.points(), window.limit) if window is not None else None,
+            series=Series("heap in use", "bytes", points, window.limit) if window is not None and points else None,
             advice=_ADVICE,
         )
 

@@ -38,7 +38,7 @@ _NO_HA = "0" * 32
 class Restore(msgspec.Struct, array_like=True):
     """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without.
 
-    `restored`: it began with a checkpoint or savepoint, or tried to.
+    `restored`: it began with a checkpoint or savepoint, or tried to. `proven`: event time of the last completed one.
     """
 
     completed: int = 0
@@ -48,6 +48,7 @@ class Restore(msgspec.Struct, array_like=True):
     lost: int = 0
     records: list[Evidence] = []
     restored: bool = False
+    proven: int = 0
 
 
 class Entered(msgspec.Struct, array_like=True):
@@ -154,7 +155,7 @@ class RestoreFailed(Detector):
 
     def _empty(self, state: State, job: str, record: Evidence, now: Now, topology: Topology) -> Iterator[Finding]:
         known = state.jobs.get(job)
-        if known is not None and known.completed and now.time > known.last:
+        if known is not None and known.completed and now.time > max(known.last, known.proven):
             known.lost, known.completed = known.completed, 0
             known.since, known.last = known.since or now.time, now.time
             known.records = [*known.records, record][-_MAX_RECORDS:]
@@ -175,7 +176,7 @@ class RestoreFailed(Detector):
         known = self._job(state, job)
         if now.time <= known.last:
             return
-        known.completed += 1
+        known.completed, known.proven = known.completed + 1, max(known.proven, now.time)
         # The same job again under another id, submitted with what was amiss put right.
         name = topology.job_name(job)
         for other, failed in list(state.jobs.items()):
