@@ -21,3 +21,12 @@ def whole(value: float) -> int:
     (3, -1000000000000000)
     """
     return int(max(-_MOST, min(value, _MOST)))
+
+
+def numbered(names: list[str], name: str, limit: int) -> int:
+    """The place of a name in a list, where it is put when it is new; -1 when there are `limit` others."""
+    if name not in names:
+        if len(names) >= limit:
+            return -1
+        names.append(name)
+    return names.index(name)

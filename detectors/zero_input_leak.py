@@ -24,13 +24,13 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.bounded import put
+from detectors.bounded import numbered, put, whole
 from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.events.metrics import filtered
-from detectors.heap_floor import Floor, Rise, task_manager
+from detectors.heap_floor import Floor, Rise, collects_old, task_manager, task_managers
 from detectors.incidents.incident import Evidence, Finding, Forecast, Reading, Series, Severity
-from detectors.offset_commits import Commits, Reader, affected
+from detectors.offset_commits import Commits, Job, affected
 from detectors.series import thin
 from detectors.topology import Topology
 from detectors.units import Duration, spoken
@@ -38,8 +38,10 @@ from detectors.units import Duration, spoken
 _MAX_TMS = 400
 _MAX_OPEN = 100
 _MAX_COUNTERS = 40
+_MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _MIB = 1024 * 1024
+_NO_JOB = Job(0)
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _COUNTERS = frozenset({"records_in", "records_out"})
 _OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
@@ -48,13 +50,27 @@ _OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "
 class Heap(msgspec.Struct, array_like=True):
     """The heap of a TaskManager (by its label) and the records it has read or written since its floor began: `read`.
 
-    `counters` are its tasks' counters; `overlooked`: there were more than are kept.
+    `counters` are its tasks' counters; `overlooked`: there were more than are kept. `busy`: so much was read that it
+    explains any growth, and the counters are no longer needed.
     """
 
     floor: Floor
-    counters: dict[str, float] = {}
-    read: float = 0.0
+    counters: dict[str, int] = {}
+    read: int = 0
     overlooked: bool = False
+    busy: bool = False
+
+    def count(self, key: str, value: int, enough: int) -> None:
+        """Take in the counter of a task; `enough` records explain a full heap."""
+        before = self.counters.get(key)
+        if before is None and len(self.counters) >= _MAX_COUNTERS:
+            self.overlooked = True
+            return
+        self.counters[key] = value
+        self.read += max(value - before, 0) if before is not None else 0
+        if self.read > enough > 0:
+            self.busy, self.counters = True, {}
+            self.floor.forget()
 
 
 class Leak(msgspec.Struct, array_like=True):
@@ -127,9 +143,12 @@ class ZeroInputLeak(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`heaps` by the TaskManager's label; `open` by job id, or by TaskManager where no job is known."""
+        """`heaps` by the TaskManager's label, their collectors by the place in `collectors`; `open` by job id, or by
+        TaskManager where no job is known.
+        """
 
         heaps: dict[str, Heap] = {}
+        collectors: list[str] = []
         commits: Commits = msgspec.field(default_factory=Commits)
         open: dict[str, Leak] = {}
 
@@ -178,39 +197,35 @@ class ZeroInputLeak(Detector):
         """Take in a sample of one TaskManager; its heap when a cycle has ended."""
         heap = state.heaps.get(tm)
         if heap is None:
-            state.heaps = {
-                t: h for t, h in state.heaps.items() if time - max(h.floor.started, h.floor.seen) <= _KEEP_MS
-            }
+            state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
             heap = Heap(Floor(time))
             put(state.heaps, tm, heap, _MAX_TMS)
+        floor = heap.floor
         if sample.name == "heap_used":
-            return heap if heap.floor.take(time, sample.value) else None
+            return heap if floor.take(time, sample.value) else None
         if sample.name == "heap_max":
-            heap.floor.limit = sample.value
+            floor.limit = whole(sample.value)
         elif sample.name == "gc_count":
-            if heap.floor.counted(sample.labels.get("collector", ""), time, sample.value):
-                state.heaps[tm] = Heap(Floor(time, limit=heap.floor.limit))
-        else:
+            collector = sample.labels.get("collector", "")
+            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
+            if number >= 0 and floor.counted(number, collects_old(collector), time, whole(sample.value)):
+                state.heaps[tm] = Heap(Floor(time, limit=floor.limit))
+        elif not heap.busy:
             labels = sample.labels
             key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
-            before = heap.counters.get(key)
-            if before is None and len(heap.counters) >= _MAX_COUNTERS:
-                heap.overlooked = True
-                return None
-            heap.read += max(sample.value - (before if before is not None else sample.value), 0)
-            heap.counters[key] = sample.value
+            heap.count(key, whole(sample.value), floor.limit // self.config.bytes_per_record)
         return None
 
     def _judge(self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """By meaning."""
-        said = state.open.get(job)
+        said, known = state.open.get(job), state.commits.jobs[job]
         leaking = state.commits.leaking(job, self.config.min_checkpoints, self.config.min_flat)
         if said is not None:
             cure = state.commits.cured(job)
             if cure and not leaking:
                 yield self._closed(state, job, cure, now, topology)
                 return
-            over = said.full > 0 and all(r.tm != said.tm for r in state.commits.readers.values() if r.job == job)
+            over = said.full > 0 and said.tm not in known.on(known.readers.values())
             if len(leaking) > said.readers or over:
                 said.readers = max(said.readers, len(leaking))
                 said.full = 0 if over else said.full
@@ -218,8 +233,8 @@ class ZeroInputLeak(Detector):
         elif leaking and affected(topology.version):
             text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            leak = Leak(min(r.since for r in leaking), "warning", [record], readers=len(leaking))
-            for tm in {r.tm for r in leaking} & state.heaps.keys():
+            leak = Leak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
+            for tm in known.on(leaking) & state.heaps.keys():
                 rise = self._rise(state.heaps[tm], job)
                 if rise is not None:
                     self._grow(leak, tm, rise, event.time)
@@ -229,17 +244,20 @@ class ZeroInputLeak(Detector):
     def _rise(self, heap: Heap, job: str) -> Rise | None:
         """The rise of a floor that nothing read explains; where the meaning does not tell, one that is proven."""
         config = self.config
-        rise = heap.floor.rise(config.warm_up, config.min_cycles, config.significance, config.min_rise)
-        if rise is None or not heap.counters or heap.read * config.bytes_per_record > rise.last - rise.first:
+        if not heap.counters:
             return None
-        soon = rise.full.at - heap.floor.seen <= config.horizon
+        rise = heap.floor.rise(config.warm_up, config.min_cycles, config.significance, config.min_rise)
+        if rise is None or heap.read * config.bytes_per_record > rise.last - rise.first:
+            return None
+        soon = rise.full.at - heap.floor.now() <= config.horizon
         return rise if job or (rise.proven and soon and not heap.overlooked) else None
 
     def _weigh(
         self, state: State, tm: str, heap: Heap, event: MetricEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         """By memory, when a cycle of this TaskManager has ended."""
-        job = next((r.job for r in state.commits.readers.values() if r.tm == tm and r.job in state.open), "")
+        jobs = state.commits.jobs
+        job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
         subject = job or task_manager(topology, tm)
         said = state.open.get(subject)
         rise = self._rise(heap, job)
@@ -270,20 +288,20 @@ class ZeroInputLeak(Detector):
         return finding
 
     def _finding(self, state: State, subject: str, leak: Leak, now: Now, topology: Topology) -> Finding:
-        readers = [r for r in state.commits.readers.values() if r.job == subject and r.said]
+        known = state.commits.jobs.get(subject, _NO_JOB)
+        readers = known.leaking()
         heap = state.heaps.get(leak.tm)
         rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
-        tms = {r.tm for r in readers} | ({leak.tm} if leak.tm else set())
+        tms = known.on(readers) | ({leak.tm} if leak.tm else set())
         tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""
-        count = state.commits.counts.get(job)
-        name = topology.job_name(job) or (count.name if count is not None else "")
+        name = topology.job_name(job) or (known.name if job else "")
         leak.flat = max([leak.flat, *(r.flat for r in readers)])
-        said = self._meaning(readers, leak.flat, name or job) if job else ""
+        said = self._meaning(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
         memory = self._memory(tm, rise) if rise is not None else ""
         if leak.top and not memory:
             memory = f"the floor of the heap of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
-        operator = readers[0].operator if readers else ""
+        operator = known.operators[readers[0].operator].partition(" ")[2] if readers else ""
         return Finding(
             kind=self.kind,
             subject=subject,
@@ -293,7 +311,7 @@ class ZeroInputLeak(Detector):
                 "tm_id": tm,
                 "host": topology.host_of(tm),
                 "operator": operator,
-                "topic": ", ".join(sorted({r.topic for r in readers if r.topic})[:3]),
+                "topic": known.read_by(readers),
             },
             since=leak.since,
             at=now.clock,
@@ -306,11 +324,9 @@ class ZeroInputLeak(Detector):
             advice=_ADVICE_MEANING if job else _ADVICE_MEMORY,
         )
 
-    def _meaning(self, readers: list[Reader], flat: int, job: str) -> str:
-        if not readers:
+    def _meaning(self, count: int, topics: str, flat: int, job: str) -> str:
+        if not count:
             return f"readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
-        count = len(readers)
-        topics = ", ".join(sorted({r.topic for r in readers if r.topic})[:3])
         return (
             f"{count} reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} committed nothing at the last "
             f"{flat} completed checkpoints and read nothing since the start: the offsets of "
@@ -332,17 +348,21 @@ class ZeroInputLeak(Detector):
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """The floor of each heap, when it will be full, and checkpoints without a commit, per job."""
+        names = task_managers(topology)
         for tm, heap in state.heaps.items():
             floor = heap.floor.floor()
             if floor is not None:
-                yield Reading(name="heap_floor_bytes", labels={"tm": task_manager(topology, tm)}, value=floor, at=now)
+                labels = {"tm": names.get(filtered(tm), tm)}
+                yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=now)
         for leak in state.open.values():
             if leak.full:
                 labels = {"tm": task_manager(topology, leak.tm)}
                 yield Reading(name="heap_full_timestamp_seconds", labels=labels, value=leak.full / 1000, at=now)
-        for job, flat in state.commits.flat().items():
-            labels = {"job": topology.job_name(job) or job}
-            yield Reading(name="checkpoints_since_commit", labels=labels, value=flat, at=now)
+        for job, known in state.commits.jobs.items():
+            flat = known.flat()
+            if flat is not None:
+                labels = {"job": topology.job_name(job) or job}
+                yield Reading(name="checkpoints_since_commit", labels=labels, value=flat, at=now)
 
 
 _ADVICE_MEANING = (

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.incidents.incident import Transition
+from detectors.offset_commits import Commits
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB = "a" * 32
@@ -75,6 +77,28 @@ def test_checkpoints_complete_and_a_reader_with_a_split_commits_nothing() -> Non
     said = causes(idle())
     assert [(t.transition, t.severity) for t in said] == [("opened", "warning")]
     assert said[0].findings[0].entity["topic"] == "orders"
+
+
+def test_each_of_many_readers_has_its_history() -> None:
+    many = [
+        msgspec.structs.replace(reader(n * 15_000 + 3_000, 0, subtask=str(r)), offset=1_000 * n + r)
+        for n in range(20)
+        for r in range(600)
+    ]
+    said = causes([*(count(n * 15_000, 3 * n) for n in range(20)), *many])
+    assert any(t.summary.startswith("600 readers of orders") for t in said)
+
+
+def test_a_name_that_no_reader_has_any_more_gives_its_number_to_another() -> None:
+    commits = Commits()
+    for n in range(1_000):
+        labels = {"job_id": JOB, "tm_id": f"tm-{n}", "operator_name": "Source", "subtask_index": str(n % 2)}
+        commits.sampled(Sample("current_offset", {**labels, "topic": f"orders-{n}"}, -1), START + n)
+    job = commits.jobs[JOB]
+    assert len(job.tms) <= 3
+    assert len(job.topics) <= 3
+    assert job.on(job.readers.values()) == {"tm-998", "tm-999"}
+    assert job.read_by(job.readers.values()) == "orders-998, orders-999"
 
 
 @pytest.mark.parametrize(
