@@ -7,7 +7,9 @@ while a job is under way: Flink then says RUNNING, and no WARN. One finding a cl
 when a checkpoint completes, a job finishes, or a TaskManager registers where none was.
 
 Why an operator cares: the job restarts every few seconds or waits, and processes nothing. `taskmanager_lost` or
-`jobmanager_lost` is the cause when one was told. A job that waits for its TaskManagers at its start is healthy.
+`jobmanager_lost` is the cause when one was told. A job that waits for its TaskManagers at its start is healthy, and so
+is one whose TaskManager was told to stop and is being replaced (a rolling restart without a slot to spare): it is said
+`planned_for` after the goodbye, or when the job has failed for good.
 
 Reference: Flink, "Fine-grained resource management", slot.request.timeout (5 min); a recording where `uptime` grows and
 `downtime` is 0 while nothing runs. `taskSlotsAvailable` is 0 in healthy clusters, too.
@@ -46,7 +48,7 @@ class Registered(msgspec.Struct, array_like=True):
 class Missing(msgspec.Struct, array_like=True):
     """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records.
 
-    `counted`: no line has told, only the number of TaskManagers.
+    `counted`: no line has told, only the number of TaskManagers. `refused`: slots were denied, not only wanted.
     """
 
     since: int
@@ -56,6 +58,7 @@ class Missing(msgspec.Struct, array_like=True):
     jobs: list[str]
     records: list[Evidence]
     counted: bool = False
+    refused: bool = False
 
 
 class Without(msgspec.Struct, array_like=True):
@@ -76,6 +79,8 @@ class SlotsUnavailable(Detector):
             "slots_wanted",
             "slots_refused",
             "tm_registered",
+            "tm_closed",
+            "process_signalled",
             "checkpoint_completed",
             "job_state",
             "job_ended",
@@ -90,6 +95,10 @@ class SlotsUnavailable(Detector):
         confirm: Duration = Field(
             10_000, description="Wait this long after a WARN alone: a TaskManager may be about to register."
         )
+        planned_for: Duration = Field(
+            60_000,
+            description="A TaskManager that said goodbye is being replaced: slots may be missing for this long.",
+        )
         no_taskmanager_for: Duration = Field(
             180_000,
             description="A job without any TaskManager for this long: starting pods or containers, even with a new "
@@ -97,12 +106,16 @@ class SlotsUnavailable(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """What is missing; TaskManagers by JobManager's host; `none` since there is none."""
+        """What is missing; TaskManagers by JobManager's host; `none` since there is none.
+
+        `goodbye` is the event time at which a TaskManager last ended as it was told to.
+        """
 
         missing: Missing | None = None
         registered: dict[str, Registered] = {}
         none: Without | None = None
         ended: int = _NEVER
+        goodbye: int = _NEVER
 
     config: Config
 
@@ -113,10 +126,7 @@ class SlotsUnavailable(Detector):
             return
         match event.meaning:
             case "failure":
-                role = role_of(f"{event.fields['class']}: {event.fields['message']}")
-                if role == "slots" and job_of(event, topology):
-                    why = event.fields["message"].rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
-                    yield from self._missing(state, event, now, topology, why or "no slot is available")
+                yield from self._failed(state, event, now, topology)
             case "slots_refused":
                 yield from self._missing(
                     state, event, now, topology, "could not acquire the minimum required resources"
@@ -124,6 +134,9 @@ class SlotsUnavailable(Detector):
             case "slots_wanted":
                 why = "the ResourceManager cannot fulfill its resource requirements"
                 yield from self._missing(state, event, now, topology, why, self.config.confirm)
+            case "process_signalled" | "tm_closed":
+                if role_of(event.fields.get("reason", "")) == "planned" or "signal" in event.fields:
+                    self._goodbye(state, now)
             case "tm_registered":
                 yield from self._arrived(state, event.fields["tm"], now, topology)
             case "checkpoint_completed":
@@ -176,25 +189,47 @@ class SlotsUnavailable(Detector):
         fresh = [r.count for r in state.registered.values() if time - r.time <= _FRESH_MS]
         return bool(fresh) and max(fresh) <= 0
 
+    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        role = role_of(f"{event.fields['class']}: {event.fields['message']}")
+        if role == "planned":
+            self._goodbye(state, now)
+        elif role == "slots" and job_of(event, topology):
+            why = event.fields["message"].rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
+            yield from self._missing(state, event, now, topology, why or "no slot is available")
+
     def _missing(
         self, state: State, event: LogEvent, now: Now, topology: Topology, why: str, wait: int = 0
     ) -> Iterator[Finding]:
         if now.time <= state.ended:
             return
         job = job_of(event, topology)
+        refused = not wait
+        wait = max(wait, min(state.goodbye - now.time, 0) + self.config.planned_for)
         missing = state.missing
         if missing is None:
             missing = Missing(now.time, now.clock + wait, why, now.time, [], [])
             state.missing = missing
         missing.last, missing.counted = max(missing.last, now.time), False
+        missing.refused = missing.refused or refused
+        if refused and missing.say_at:
+            missing.why = why
         if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
             missing.jobs.append(job)
         record = evidence(event, now.time)
         if len(missing.records) < _MAX_RECORDS and record not in missing.records:
             missing.records.append(record)
-        if not wait and missing.say_at:
-            missing.say_at, missing.why = 0, why
+        if refused and wait <= 0 and missing.say_at:
+            missing.say_at = 0
             yield self._finding(missing, now.clock, topology)
+
+    def _goodbye(self, state: State, now: Now) -> None:
+        """What lacks slots since this moment has as long as a replacement takes."""
+        if now.time <= state.goodbye:
+            return  # told again
+        state.goodbye = now.time
+        missing = state.missing
+        if missing is not None and missing.say_at:
+            missing.say_at = max(missing.say_at, now.clock + self.config.planned_for)
 
     def _arrived(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
         state.none = None
@@ -208,6 +243,11 @@ class SlotsUnavailable(Detector):
 
     def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         ended = event.fields["state"]
+        missing = state.missing
+        held = missing is not None and missing.say_at and missing.refused and event.fields["job"] in missing.jobs
+        if ended == "FAILED" and missing is not None and held:
+            missing.say_at = 0
+            yield self._finding(missing, now.clock, topology)
         if ended in ("FINISHED", "CANCELED", "FAILED"):
             why = f"the job is {ended} and asks for none"
             yield from self._served(state, event.fields["job"], now, topology, why)

@@ -44,7 +44,8 @@ LINKS: tuple[Link, ...] = (
     *_chain("late_barrier_acks", f"{_CHECKPOINTS} restart_loop", "job", 60),
     *_chain("checkpoint_duration_creep", "checkpoint_overdue checkpoint_failing", "job", 24 * 60),
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
-    *_chain("checkpoint_failing", "restart_loop", "job", 60),
+    # The restart that too many failed checkpoints bring reads from the storage that did not take them.
+    *_chain("checkpoint_failing", "restart_loop restore_failed", "job", 60),
     # Memory
     # A leak takes months to fill a heap. Many go on for ever without doing so: a loss of which nobody says that it was
     # for memory is the leak's only when the heap was seen to fill.

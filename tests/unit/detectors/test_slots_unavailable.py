@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import Event
-from tests.unit.detectors.failing import JOB, MINUTE, NO_SLOTS, OTHER, SECOND, Lines, causes, said
+from tests.unit.detectors.failing import JOB, MINUTE, NO_SLOTS, OTHER, PLANNED, SECOND, Lines, causes, said
 from tests.unit.detectors.streams import START, in_order, metric, run
 
 
@@ -59,6 +59,52 @@ def test_a_warning_alone_is_taken_back_by_a_taskmanager_that_registers() -> None
     assert causes(jm, until=MINUTE) == ["slots_unavailable"]
     jm.say("tm_registered", 5 * SECOND, tm="t")
     assert causes(jm, until=MINUTE) == []
+
+
+GOODBYE = "The TaskExecutor is shutting down."
+
+
+def replaced(takes: int) -> Lines:
+    """A TaskManager is told to stop, slots are refused every 3 s, another registers after `takes`."""
+    jm = Lines()
+    jm.state(0, "RUNNING", "CREATED")
+    jm.say("tm_closed", MINUTE, tm="old", reason=GOODBYE)
+    jm.restart(MINUTE, PLANNED)
+    for at in range(MINUTE + 3 * SECOND, MINUTE + takes, 3 * SECOND):
+        jm.say("slots_wanted", at, job=JOB)
+        jm.say("slots_refused", at)
+        jm.restart(at + 5, NO_SLOTS)
+    return jm
+
+
+def test_slots_that_a_taskmanager_takes_with_its_goodbye_may_be_missing_until_another_registers() -> None:
+    jm = replaced(40 * SECOND)
+    jm.say("tm_registered", MINUTE + 40 * SECOND, tm="new")
+    jm.done(MINUTE + 50 * SECOND)
+    assert causes(jm) == []
+
+
+def test_a_goodbye_without_a_replacement_is_said_after_a_minute() -> None:
+    (opened,) = said(replaced(4 * MINUTE), until=5 * MINUTE)[:1]
+    assert (opened.cause, opened.severity) == ("slots_unavailable", "critical")
+    assert 2 * MINUTE <= opened.at - START <= 2 * MINUTE + SECOND
+
+
+def test_a_job_that_fails_for_good_while_a_taskmanager_is_replaced_failed_for_want_of_slots() -> None:
+    jm = replaced(20 * SECOND)
+    at = MINUTE + 21 * SECOND
+    jm.state(at, "FAILING")
+    jm.stack(at, NO_SLOTS)
+    jm.state(at + 5, "FAILED", "FAILING")
+    assert said(jm, until=5 * MINUTE)[-1].cause == "slots_unavailable"
+
+
+def test_a_goodbye_long_ago_excuses_nothing() -> None:
+    jm = Lines()
+    jm.state(0, "RUNNING", "CREATED")
+    jm.say("tm_closed", SECOND, tm="old", reason=GOODBYE)
+    jm.restart(3 * MINUTE, NO_SLOTS)
+    assert said(jm, until=4 * MINUTE)[0].at - START <= 3 * MINUTE + SECOND
 
 
 def test_it_is_over_when_the_job_completes_a_checkpoint_and_not_when_another_does() -> None:

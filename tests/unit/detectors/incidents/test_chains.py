@@ -45,6 +45,14 @@ def test_two_incidents_that_a_later_finding_explains_become_the_older_one() -> N
     assert [i.id for i in told.incidents] == [first.incident]
 
 
+def test_checkpoints_that_fail_and_the_restore_that_the_restart_then_fails_are_one_storage() -> None:
+    entity = {"job_id": "a"}
+    failing = finding("checkpoint_failing", "a", 0, entity=entity, severity="critical")
+    restore = finding("restore_failed", "a", 10_000, entity=entity, severity="critical")
+    told = Told().report(failing, restore)
+    assert [(t.incident, t.cause) for t in told.said] == [(told.said[0].incident, "checkpoint_failing")] * 2
+
+
 def test_a_merged_incident_needs_the_proofs_of_both() -> None:
     a, b, tm = overdue("a"), overdue("b", 10), lost(at=20)
     told = Told().report(a, b, tm, closed(a, 100), closed(tm, 200)).tick(10 * MINUTE)
