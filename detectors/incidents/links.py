@@ -101,10 +101,11 @@ KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
-    """Whether the graph lets `cause` be the reason for `effect`."""
+    """Whether the graph lets `cause` be the reason for `effect`: not when it began after the effect had ended."""
     link = _BY_KINDS.get((cause.kind, effect.kind))
     return (
         link is not None
+        and (effect.closed_at is None or cause.since <= effect.closed_at)
         and abs(cause.since - effect.since) <= link.within
         and (not link.critical or cause.severity == "critical")
         and _share(cause, effect, link.relation)

@@ -53,6 +53,14 @@ def test_checkpoints_that_fail_and_the_restore_that_the_restart_then_fails_are_o
     assert [(t.incident, t.cause) for t in told.said] == [(told.said[0].incident, "checkpoint_failing")] * 2
 
 
+def test_what_begins_after_an_effect_has_ended_is_not_its_cause() -> None:
+    hung = overdue("a")
+    told = Told().report(hung, closed(hung, MINUTE), lost(at=2 * MINUTE))
+    assert told.words() == [("opened", "checkpoint_overdue"), ("opened", "taskmanager_lost")]
+    told = Told().report(hung, closed(hung, MINUTE), lost(at=2 * MINUTE, since=MINUTE - 1))
+    assert told.words() == [("opened", "checkpoint_overdue"), ("updated", "taskmanager_lost")]
+
+
 def test_a_merged_incident_needs_the_proofs_of_both() -> None:
     a, b, tm = overdue("a"), overdue("b", 10), lost(at=20)
     told = Told().report(a, b, tm, closed(a, 100), closed(tm, 200)).tick(10 * MINUTE)
