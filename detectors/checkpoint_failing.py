@@ -5,7 +5,9 @@ Fires at the `in_a_row`-th checkpoint in a row that expired, was declined or fai
 
 What does not count: a savepoint; a trigger refused because not all tasks run; what a start, a restart or the end of the
 job takes with it ("Checkpoint Coordinator is suspending", a task that is closing or has failed); a checkpoint given up
-for a newer one. The reason stands in the stack behind the line, so all but expiries wait for `confirm`.
+for a newer one. An exception in the synchronous part of a snapshot is never declined, whatever is tolerated: the task
+fails by it (`Could not perform checkpoint N`), the job restarts, and the checkpoint has failed all the same. The reason
+stands in the stack behind the line, so all but expiries wait for `confirm`.
 
 Why an operator cares: nothing is written down any more. Each failure of the job now replays from an ever older
 checkpoint, and a sink that commits with checkpoints shows nothing new. Until 1.10 expiries did not count against the
@@ -13,6 +15,7 @@ tolerance (FLINK-17351): such a job runs on like this for ever. `checkpoint_over
 `late_barrier_acks` why they expire.
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -32,6 +35,7 @@ _MAX_HARMLESS = 32
 _MAX_RECORDS = 5
 _LONG_AGO = -(1 << 62)
 _EXPIRED = "it expired before completing"
+_THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
 _THRESHOLD = "exceeded checkpoint tolerable failure threshold"
 _HARMLESS = (
     "not all required tasks",
@@ -57,17 +61,21 @@ _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
 
 class Failed(msgspec.Struct, array_like=True):
-    """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record."""
+    """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record.
+
+    `thrown`: a task failed by it, and the restart that follows is its effect.
+    """
 
     time: int
     at: int
     record: Evidence
     why: str = ""
+    thrown: bool = False
 
 
 class JobFailures(msgspec.Struct, array_like=True):
     """Failures since the last completed checkpoint, by number; `before` counts those forgotten. `harmless` are numbers
-    that do not count: savepoints, and failures of the kinds above. Times are event times.
+    that do not count: savepoints, and failures of the kinds above; `triggered` the last one. Times are event times.
     """
 
     failed: dict[int, Failed] = {}
@@ -77,6 +85,7 @@ class JobFailures(msgspec.Struct, array_like=True):
     restarted: int = _LONG_AGO
     limit: Evidence | None = None
     open: Finding | None = None
+    triggered: int = -1
 
 
 class CheckpointFailing(Detector):
@@ -118,17 +127,20 @@ class CheckpointFailing(Detector):
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a checkpoint or a job, or the stack behind one."""
-        job = topology.job_of(event)
+        # A TaskManager tells of its task what the JobManager tells of the job.
+        thrown = _thrown(event) if event.source not in topology.tm_of_source else -1
+        job = self._thrower(state, thrown, event, topology)
         known = state.jobs.get(job)
         if known is None:
             told = _THRESHOLD in event.fields.get("message", "").lower()
-            if not (event.meaning.startswith("checkpoint_") or told):
+            if not (event.meaning.startswith("checkpoint_") or told or thrown >= 0):
                 return
             known = JobFailures()
             put(state.jobs, job, known, _MAX_JOBS)
-        number = int(event.fields.get("checkpoint", -1))
+        number = int(event.fields.get("checkpoint", thrown))
         match event.meaning:
             case "checkpoint_triggered":
+                known.triggered = number
                 if "savepoint" in event.fields.get("type", "").lower():
                     self._does_not_count(known, number)
             case "checkpoint_completed":
@@ -137,12 +149,17 @@ class CheckpointFailing(Detector):
                 self._failed(known, number, event, now)
                 yield from self._judged(known, job, now.clock, topology)
             case "failure":
-                self._explained(known, number, event, now)
+                self._explained(known, number, event, now, thrown >= 0)
                 yield from self._judged(known, job, now.clock, topology)
             case "job_restored":
                 known.restarted = max(known.restarted, now.time)
             case _:
-                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now)
+                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def _thrower(self, state: State, number: int, event: LogEvent, topology: Topology) -> str:
+        """The line of a failing task names no job: it is the one that was at this checkpoint."""
+        at_it = [job for job, known in state.jobs.items() if number >= 0 and known.triggered == number]
+        return at_it[0] if len(at_it) == 1 and "job" not in event.fields else topology.job_of(event)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failures whose reason has had its time."""
@@ -188,20 +205,33 @@ class CheckpointFailing(Detector):
             known.before += len(known.failed) >= _MAX_FAILED
             put(known.failed, number, Failed(now.time, now.clock, evidence(event, now.time), why), _MAX_FAILED)
 
-    def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
+    def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
         said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
+        if thrown and event.fields.get("of") == "task_state":
+            self._threw(known, number, event, now)
+            return
         if _THRESHOLD in said:
             if known.limit is None and now.time > known.completed:
                 known.limit = evidence(event, now.time)
         elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
             return
+        elif known.failed[number].thrown:
+            return  # that its coordinator is suspended is what the restart says of it
         elif any(word in said for word in _HARMLESS):
             self._does_not_count(known, number)
         elif known.failed[number].why != _EXPIRED:
-            name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
-            # Flink's wrapper for what another process threw: the class itself stands in the message.
-            told = message if name == "SerializedThrowable" else f"{name}: {message}"
-            known.failed[number].why = told.rstrip(": .")
+            known.failed[number].why = _why(event)
+
+    def _threw(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
+        """A task failed by the checkpoint; each line of its stack knows more of why."""
+        if number in known.harmless or now.time <= known.completed:
+            return
+        failed = known.failed.get(number)
+        if failed is None:
+            known.before += len(known.failed) >= _MAX_FAILED
+            failed = Failed(now.time, now.clock, evidence(event, now.time))
+            put(known.failed, number, failed, _MAX_FAILED)
+        failed.thrown, failed.why = True, _why(event)
 
     def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
         ripe = self._ripe(known)
@@ -220,13 +250,18 @@ class CheckpointFailing(Detector):
         known.failed, known.before, known.limit = {}, 0, None
         yield from self._closed(known, now, f"checkpoint {number} completed")
 
-    def _job_changed(self, state: State, known: JobFailures, job: str, new: str, now: Now) -> Iterator[Finding]:
+    def _job_changed(
+        self, state: State, known: JobFailures, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
         if new in _RUNNING_AGAIN:
             known.restarted = max(known.restarted, now.time)
             # What a restart takes with it may be written just before it, and its reason may be lost.
             for number, failed in list(known.failed.items()):
                 if not failed.why and 0 <= now.time - failed.time <= self.config.confirm and known.open is None:
                     self._does_not_count(known, number)
+                elif failed.thrown:
+                    failed.at = min(failed.at, now.clock - self.config.confirm)  # its stack is complete
+            yield from self._judged(known, job, now.clock, topology)
         elif new in _OVER:
             yield from self._closed(known, now, f"the job is {new}")
             del state.jobs[job]
@@ -267,3 +302,15 @@ class CheckpointFailing(Detector):
             "exception. Expired: look at backpressure and at the storage. Declined or failed: the exception tells. Do "
             "not restart the job by hand before that: it would replay from the last completed checkpoint.",
         )
+
+
+def _thrown(event: LogEvent) -> int:
+    """The checkpoint whose snapshot threw, or -1."""
+    found = _THROWN.search(event.fields.get("first", "")) or _THROWN.search(event.fields.get("message", ""))
+    return int(found[1]) if found is not None else -1
+
+
+def _why(event: LogEvent) -> str:
+    name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
+    # Flink's wrapper for what another process threw: the class itself stands in the message.
+    return (message if name == "SerializedThrowable" else f"{name}: {message}").rstrip(": .")

@@ -33,6 +33,10 @@ class Watched:
             FAILURE, at, number, **own, **{"class": root or "x.CheckpointException", "message": message or why}
         )
 
+    def told(self, at: int, source: str, fields: dict[str, str]) -> list[Finding]:
+        event = log(FAILURE, at, 0, source, 100, **fields)
+        return list(self.detector.update(self.state, event, Now(event.timestamp, event.local_time), self.topology))
+
     def tick(self, at: int) -> list[Finding]:
         due = self.detector.due(self.state)
         if due is None or due > START + at:
@@ -172,3 +176,40 @@ def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     assert said[0].summary.startswith("40 checkpoints in a row failed, the last is 40")
     assert len(watched.state.jobs[JOB].failed) <= 16
     assert [r.value for r in watched.detector.readings(watched.state, START, watched.topology)] == [40]
+
+
+def threw(watched: Watched, at: int, number: int, source: str = "jm") -> list[Finding]:
+    """A snapshot threw: the task fails, the job restarts, and the coordinator's suspension is told of the same one."""
+    first = f"java.io.IOException: Could not perform checkpoint {number} for operator map (2/2)#0."
+    own = {"of": "task_state", "first": first, "frame": "", "id": str(number), "state": "FAILED"}
+    watched("checkpoint_triggered", at - 1, number)
+    for message in (first.partition(": ")[2], "No space left on device"):
+        said = watched.told(at, source, own | {"class": "java.io.IOException", "message": message})
+    if source == "jm":
+        said += watched("job_state", at + 1, 0, state="RESTARTING")
+        said += watched.fail(at + 2, number, "Checkpoint Coordinator is suspending.")
+        said += watched("job_restored", at + 500, 0)
+    return said
+
+
+def test_a_snapshot_that_throws_fails_its_task_and_counts_whatever_the_restart_says_of_it() -> None:
+    watched = Watched()
+    assert threw(watched, 0, 5) == threw(watched, 5_000, 6) == []
+    (said,) = threw(watched, 10_000, 7)
+    assert said.summary == "3 checkpoints in a row failed, the last is 7: IOException: No space left on device"
+    (ended,) = watched("checkpoint_completed", 30_000, 8, duration="10", bytes="1")
+    assert ended.closed_because == "checkpoint 8 completed"
+
+
+def test_what_a_taskmanager_tells_of_a_snapshot_that_threw_is_no_other_job() -> None:
+    watched = Watched()
+    watched.topology.tm_of_source["tm-1"] = "tm-1:1-a"
+    said = [s for n in range(6) for s in threw(watched, 5_000 * n, n, source="tm-1")]
+    assert said == watched.tick(60_000) == []
+
+
+def test_a_snapshot_that_threw_is_of_the_job_that_was_at_that_checkpoint() -> None:
+    watched = Watched()
+    watched.topology.job_of_source["jm"] = "b" * 32
+    said = [s for n in range(3) for s in threw(watched, 5_000 * n, n)]
+    assert [s.subject for s in said] == [JOB]
