@@ -50,7 +50,8 @@ class Installation:
                     topic: {
                         "num_partitions": partitions,
                         "replication_factor": 1,
-                        "configs": {"max.message.bytes": "20000000"},
+                        # Recordings may be older than a broker keeps records.
+                        "configs": {"max.message.bytes": "20000000", "retention.ms": "-1"},
                     }
                 }
             )

@@ -94,15 +94,20 @@ class Chain:
         elif point in IN_PROCESS:
             self._watch_die(self.start(point, count))
         else:
-            with self._lock:
-                self._strikes_after = count
-                self._victim = self.start()
-            self._watch_die(self._victim)
+            victim = self.start()
+            self.strike(victim, count)
+            self._watch_die(victim)
         self.kills += 1
 
-    def finish(self) -> Verdict:
-        """A last deliverer tells the rest and ends in order."""
-        last = self.start()
+    def strike(self, victim: Deliverer, count: int = 1) -> None:
+        """Kills it when Slack has taken its count-th call from now on and has not answered."""
+        with self._lock:
+            self._victim, self._strikes_after = victim, count
+
+    def finish(self, last: Deliverer | None = None) -> Verdict:
+        """A last deliverer, a new one if none is given, tells the rest and one change more, and ends in order."""
+        last = last or self.start()
+        self.say()
         newest = {t.incident: t.seq for t in self.produced}
         self.wait_for(lambda: shows(self.slack.parents()) == newest, last)
         assert last.terminate() == 0, last.log_tail()
