@@ -6,31 +6,24 @@ Every call ends as one of the outcomes of `sinks.outcome`, never as an exception
 import http.client
 import logging
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackRequestError
 
-from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
+from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
 from sinks.secret import SecretError
 from sinks.slack.answers import classify_answer, classify_transport
+from sinks.slack.blocks import Message
 from sinks.slack.charts import Picture
-from sinks.slack.render import Message
 from sinks.slack.settings import SlackConfig
 
 _EVENT_TYPE = "flinkwatch_incident"
 _HISTORY_LIMIT = 200
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A message of ours that stands in the channel, and the number of the transition it shows."""
-
-    channel: str
-    ts: str
-    seq: int
+# Beyond so many messages a look takes too long.
+_HISTORY_PAGES = 20
 
 
 # What the SDK raises over an answer that is not a JSON object, or not text.
@@ -80,26 +73,56 @@ class SlackClient:
 
         None: it is not there, or Slack refuses to tell (no right to read the channel).
         """
+        for page in self._pages(channel, since):
+            if isinstance(page, RetryAfter) or incident in page.found:
+                return page if isinstance(page, RetryAfter) else page.found[incident]
+        return None
+
+    def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
+        """Our newest message of each incident in channel ID `channel` not older than `since` (epoch ms).
+
+        What Slack refuses to tell is not there.
+        """
+        found: dict[str, Found] = {}
+        for page in self._pages(channel, since):
+            if isinstance(page, RetryAfter):
+                return page
+            # Newest first: an older message of the same incident is no longer ours to edit.
+            found = page.found | found
+        return found
+
+    def _pages(self, channel: str, since: int) -> Iterator["_Page | RetryAfter"]:
+        cursor = ""
+        for _ in range(_HISTORY_PAGES):
+            page = self._history(channel, since, cursor)
+            yield page
+            if isinstance(page, RetryAfter) or not page.next:
+                return
+            cursor = page.next
+
+    def _history(self, channel: str, since: int, cursor: str) -> "_Page | RetryAfter":
         query = {
             "channel": channel,
             "oldest": f"{since / 1000:.6f}",
             "limit": _HISTORY_LIMIT,
             "include_all_metadata": True,
+            **({"cursor": cursor} if cursor else {}),
         }
         try:
             history = self._web().api_call("conversations.history", params=query)
-            return _ours(history.get("messages") or [], channel, incident)
+            following = (history.get("response_metadata") or {}).get("next_cursor") or ""
+            return _Page(_ours(history.get("messages") or [], channel), str(following))
         except SlackApiError as error:
             outcome = classify_answer(error)
         except (OSError, http.client.HTTPException) as error:
             outcome = classify_transport(error)
         except (SecretError, SlackRequestError):
-            return None
+            return _Page({}, "")
         except _NOT_SLACK as error:
             outcome = Unknown(type(error).__name__, "other")
         if isinstance(outcome, RetryAfter):
             return outcome
-        return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else None
+        return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else _Page({}, "")
 
     def _web(self) -> WebClient:
         # Made for each call, so that a rotated token takes effect; it holds no connection.
@@ -141,13 +164,21 @@ class SlackClient:
 _QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
 
 
-def _ours(messages: list[dict[str, Any]], channel: str, incident: str) -> Found | None:
+class _Page(NamedTuple):
+    found: dict[str, Found]
+    next: str
+
+
+def _ours(messages: list[dict[str, Any]], channel: str) -> dict[str, Found]:
+    found: dict[str, Found] = {}
     for message in messages:
         metadata = message.get("metadata") or {}
         payload = metadata.get("event_payload") or {}
-        if metadata.get("event_type") == _EVENT_TYPE and payload.get("incident") == incident:
-            return Found(channel, str(message["ts"]), int(payload["seq"]))
-    return None
+        incident, seq = payload.get("incident"), payload.get("seq")
+        if metadata.get("event_type") == _EVENT_TYPE and isinstance(incident, str) and isinstance(seq, int):
+            # The newest come first.
+            found.setdefault(incident, Found(channel, str(message["ts"]), seq))
+    return found
 
 
 def _body(message: Message, incident: str, seq: int) -> dict[str, Any]:

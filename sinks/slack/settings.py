@@ -62,8 +62,29 @@ class SlackConfig(BaseModel):
     )
     dashboard_url: str = Field(
         default="",
-        description="Address of a dashboard; {cluster}, {job}, {from} and {to} are replaced, the times in epoch ms as "
-        "Grafana takes them: https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}",
+        description="Address of a dashboard; {cluster}, {job}, {incident}, {from} and {to} are replaced, the times in "
+        "epoch ms as Grafana takes them: https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}",
+    )
+    explain_url: str = Field(
+        default="",
+        description="Address that explains an incident, with the same places: a viewer of Kafka, a search in the logs.",
+    )
+    posts_per_minute: int = Field(
+        default=60,
+        ge=1,
+        le=100_000,
+        description="New messages and thread lines a minute in one channel, 10 of them at once: Slack takes about one "
+        "a second.",
+    )
+    edits_per_minute: int = Field(
+        default=50, ge=1, le=100_000, description="Edits a minute in one channel: Slack takes about 50."
+    )
+    digest_above: int = Field(
+        default=30,
+        ge=1,
+        le=1_000,
+        description="So many new messages may wait for a channel; those that come then are told together in one "
+        "message, the digest (critical ones from twice as many on). 30 wait half a minute.",
     )
     timeout: Duration = Field(
         default=10_000,
@@ -77,9 +98,9 @@ class SlackConfig(BaseModel):
         description="Address of Slack's web API; another one for tests and proxies.",
     )
 
-    @field_validator("dashboard_url")
+    @field_validator("dashboard_url", "explain_url")
     @classmethod
-    def _dashboard_url_can_be_filled(cls, value: str) -> str:
+    def _address_can_be_filled(cls, value: str) -> str:
         if value:
             check_template(value)
         return value

@@ -106,6 +106,11 @@ class SlackServer:
         with self._lock:
             self._faults[method].extend([fault] * times)
 
+    def forgive(self) -> None:
+        """Takes back all faults that are still to come."""
+        with self._lock:
+            self._faults.clear()
+
     @property
     def messages(self) -> list[Posted]:
         """Everything that stands in the channels, replies among them, oldest first."""

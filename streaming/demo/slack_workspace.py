@@ -176,8 +176,11 @@ def error(code: str) -> Body:
 
 def _page_of(messages: list[Posted], limit: int, body: Body) -> Body:
     with_metadata = _yes(body.get("include_all_metadata"))
-    shown = [message.as_slack(with_metadata) for message in messages[:limit]]
-    return {"ok": True, "messages": shown, "has_more": len(messages) > limit}
+    begin = int(body.get("cursor") or 0)
+    shown = [message.as_slack(with_metadata) for message in messages[begin : begin + limit]]
+    more = len(messages) > begin + limit
+    cursor = str(begin + limit) if more else ""
+    return {"ok": True, "messages": shown, "has_more": more, "response_metadata": {"next_cursor": cursor}}
 
 
 def _content_problem(body: Body) -> str:

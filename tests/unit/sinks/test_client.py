@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.slack.client import Found, SlackClient
+from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
+from sinks.slack.client import SlackClient
 from sinks.slack.render import render, render_reply
 from sinks.slack.settings import SlackConfig
 from streaming.demo.slack_server import TOKEN, SlackServer

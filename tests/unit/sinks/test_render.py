@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Transition
+from sinks.slack.blocks import MESSAGE_LIMIT, Message
 from sinks.slack.escape import code, plain, prose
-from sinks.slack.render import MESSAGE_LIMIT, Message, render, render_plain, render_reply
+from sinks.slack.links import Links
+from sinks.slack.render import render, render_plain, render_reply
 from sinks.slack.words import clock_time, kind_words, moment
 from streaming.demo.slack_limits import blocks_problem
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 RUNBOOKS = "https://example.org/runbooks/"
+LINKS = Links(runbook_base_url=RUNBOOKS)
+EVERY_LINK = Links(
+    RUNBOOKS,
+    "https://grafana.example.org/d/flink?var-job={job}&var-cluster={cluster}&from={from}&to={to}",
+    "https://example.org/kafka?q={incident}",
+)
 
 CASES = {
     "opened": make_transition(),
@@ -87,7 +95,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_messages_read_as_reviewed(case: str, golden: Callable[[str, str], None]) -> None:
-    message = render(CASES[case], RUNBOOKS)
+    message = render(CASES[case], LINKS)
     golden(f"{case}.json", json.dumps(msgspec.to_builtins(message), ensure_ascii=False, indent=1) + "\n")
 
 
@@ -101,7 +109,7 @@ def everything(message: Message) -> str:
 
 
 def test_a_message_says_what_where_how_bad_and_what_to_do() -> None:
-    said = everything(render(CASES["opened"], RUNBOOKS))
+    said = everything(render(CASES["opened"], LINKS))
     for part in ("Warning", "Checkpoint overdue", "orders-enrichment", "prod-eu", "96 s old", "expires", "in 8 min"):
         assert part in said
     for part in ("What to do", "flink.logs/3@120455", "9f2c41d07b3e", "c0ffee12", RUNBOOKS + "checkpoint_overdue"):
@@ -277,9 +285,9 @@ def transitions(draw: st.DrawFn) -> Transition:
 
 
 @settings(max_examples=150, deadline=None)
-@given(transitions(), st.sampled_from(["", RUNBOOKS]))
-def test_any_message_fits_slacks_limits(transition: Transition, runbooks: str) -> None:
-    message = render(transition, runbooks, note="A note.")
+@given(transitions(), st.sampled_from([Links(), LINKS, EVERY_LINK]))
+def test_any_message_fits_slacks_limits(transition: Transition, links: Links) -> None:
+    message = render(transition, links, note="A note.")
     assert message.size() <= MESSAGE_LIMIT
     assert blocks_problem(message.blocks) == ""
     assert message.text

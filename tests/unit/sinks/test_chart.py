@@ -1,0 +1,243 @@
+"""The chart: a PNG of the numbers behind an incident, drawn apart, uploaded beside delivery."""
+
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.incidents.incident import Forecast, Series
+from sinks.outcome import Delivered
+from sinks.slack.chart import HEIGHT, WIDTH, Order, draw
+from sinks.slack.charts import Charts, DrawingError, draw_apart
+from sinks.slack.client import SlackClient
+from sinks.slack.render import render
+from sinks.slack.scale import scale_for
+from sinks.slack.settings import SlackConfig
+from streaming.demo.slack_server import TOKEN, SlackServer
+from tests.unit.sinks.samples import OPENED_AT, make_transition
+
+POINTS = [(OPENED_AT + 60_000 * n, 4.0 + n / 3) for n in range(40)]
+ORDER = Order(
+    title="Checkpoint duration creep · orders-enrichment",
+    series=Series("checkpoint duration", "s", POINTS, threshold=30.0, fit=[POINTS[0], POINTS[-1]]),
+    since=OPENED_AT + 600_000,
+    forecast=Forecast(
+        "checkpoints reach the timeout", OPENED_AT + 4_000_000, OPENED_AT + 3_000_000, OPENED_AT + 5_000_000
+    ),
+)
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Width and height that a PNG says of itself. The first chunk must be the header's."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert png[12:16] == b"IHDR"
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+def test_a_chart_is_a_png_of_the_size_it_says() -> None:
+    png = draw(ORDER)
+    assert size(png) == (WIDTH, HEIGHT)
+    assert len(png) < 200_000
+
+
+def test_the_same_order_gives_the_same_bytes_in_every_process() -> None:
+    assert draw_apart(ORDER) == draw(ORDER)
+
+
+def test_other_numbers_give_another_picture() -> None:
+    other = Series("checkpoint duration", "s", [(time, value + 1) for time, value in POINTS])
+    assert draw(ORDER) != draw(Order(title=ORDER.title, series=other, since=ORDER.since))
+
+
+NASTY_VALUES = st.floats() | st.sampled_from([1e308, -1e308, 5e-324, 0.0])
+NASTY_TIMES = st.integers(-(2**63), 2**63) | st.just(OPENED_AT)
+NASTY_TEXT = st.text(max_size=40) | st.sampled_from(["$x^{", "_hidden", "🔥" * 200, "\n\x00", "中文", "x" * 5000])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(NASTY_TIMES, NASTY_VALUES), max_size=80),
+    st.none() | NASTY_VALUES,
+    st.none() | st.builds(Forecast, NASTY_TEXT, NASTY_TIMES, NASTY_TIMES, NASTY_TIMES),
+    NASTY_TEXT,
+    st.sampled_from(["s", "bytes", "MB", "", "$%"]),
+)
+def test_any_numbers_give_a_picture_or_a_reason(
+    points: list[Any], threshold: float | None, forecast: Forecast | None, text: str, unit: str
+) -> None:
+    series = Series(text, unit, points, threshold, points[::3])
+    order = Order(title=text, series=series, since=OPENED_AT, until=OPENED_AT + 1, forecast=forecast)
+    try:
+        assert size(draw(order)) == (WIDTH, HEIGHT)
+    except ValueError as error:
+        assert "can be drawn" in str(error)  # noqa: PT017 - a picture will do as well
+
+
+def test_an_order_that_cannot_be_drawn_says_why() -> None:
+    with pytest.raises(DrawingError, match="no point of the series can be drawn"):
+        draw_apart(Order(title="t", series=Series("n", "s", []), since=0))
+
+
+def test_the_process_that_draws_knows_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def run(command: list[str], **arguments: Any) -> subprocess.CompletedProcess[bytes]:
+        seen.update(arguments)
+        return subprocess.CompletedProcess(command, 0, b"", b"")
+
+    monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
+    monkeypatch.setattr("sinks.slack.charts.subprocess.run", run)
+    draw_apart(ORDER)
+    assert TOKEN not in str(seen["env"])
+
+
+def test_whoever_delivers_does_not_load_matplotlib() -> None:
+    code = "import sys, sinks.slack.charts, sinks.slack.client; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "spoken"),
+    [
+        ("s", 0.02, "20 ms"),
+        ("s", 30.0, "30 s"),
+        ("s", 600.0, "10 min"),
+        ("s", 90_000.0, "25 h"),
+        ("bytes", 512.0, "512 bytes"),
+        ("bytes", 3.0 * 2**30, "3 GB"),
+        ("MB", 84.0, "84 MB"),
+        ("", 7.0, "7"),
+    ],
+)
+def test_units_are_those_people_use(unit: str, value: float, spoken: str) -> None:
+    assert scale_for(unit, [value, value / 2]).spoken(value) == spoken
+
+
+@pytest.fixture
+def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
+    with SlackServer() as server:
+        yield server
+
+
+class Desk:
+    """A message that stands, and charts for its thread that are drawn at once."""
+
+    def __init__(self, slack: SlackServer) -> None:
+        self.slack = slack
+        self.drawn = 0
+        config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url, timeout="1s")
+        client = SlackClient(config)
+        posted = client.post(render(make_transition()), "incident", 1)
+        assert isinstance(posted, Delivered)
+        self.posted = posted
+        self.charts = Charts(client, draw=self._draw, wait=0.01)
+
+    def order(self) -> None:
+        """Orders one and waits for what becomes of it."""
+        self.charts.order(ORDER, self.posted.channel, self.posted.ts)
+        worker = self.charts._worker
+        if worker is not None:
+            worker.join(timeout=10)
+
+    def pictures(self) -> int:
+        """How many stand in the thread."""
+        return sum(len(reply.files) for reply in self.slack.replies(self.posted.ts))
+
+    def _draw(self, _: Order) -> bytes:
+        self.drawn += 1
+        return b"\x89PNG"
+
+
+@pytest.fixture
+def desk(slack: SlackServer) -> Desk:
+    return Desk(slack)
+
+
+def test_a_chart_ends_in_the_thread_with_words_for_who_cannot_see_it(desk: Desk) -> None:
+    desk.order()
+    (reply,) = desk.slack.replies(desk.posted.ts)
+    upload = desk.slack.file(reply.files[0])
+    assert upload.content == b"\x89PNG"
+    assert upload.title == ORDER.title
+    assert "checkpoint duration over time" in upload.alt
+
+
+def test_a_token_without_files_write_is_said_once_and_no_chart_is_drawn_again(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.slack.take_scope("files:write")
+    for _ in range(3):
+        desk.order()
+    assert desk.drawn == 1
+    assert capsys.readouterr().out.count("slack takes no charts") == 1
+
+
+@pytest.mark.parametrize("method", ["files.getUploadURLExternal", "upload", "files.completeUploadExternal"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 500},
+        {"reset": True},
+        {"silent_s": 1.2},
+        {"error": "channel_not_found"},
+        {"error": "some_new_error"},
+        {"status": 429, "headers": {"Retry-After": "300"}},
+    ],
+    ids=str,
+)
+def test_no_failure_of_a_chart_touches_the_message_or_the_next_chart(
+    desk: Desk, method: str, fault: dict[str, Any]
+) -> None:
+    before = desk.slack.parents()[0].blocks
+    desk.slack.fail_next(method, **fault, times=3)
+    desk.order()
+    assert desk.slack.parents()[0].blocks == before
+    assert desk.pictures() <= 1
+    desk.slack.forgive()
+    desk.order()
+    assert desk.pictures() >= 1
+
+
+def test_a_limited_upload_waits_as_long_as_slack_asks(desk: Desk) -> None:
+    desk.slack.fail_next("files.getUploadURLExternal", status=429, headers={"Retry-After": "1"}, error="ratelimited")
+    desk.order()
+    assert desk.pictures() == 1
+    first, second = [call.at for call in desk.slack.calls if call.method == "files.getUploadURLExternal"]
+    assert second - first >= 1
+
+
+def test_in_a_storm_few_charts_wait_and_the_newest_are_drawn(slack: SlackServer) -> None:
+    go, drawn = threading.Event(), []
+
+    class Uploader:
+        def upload(self, channel: str, ts: str, picture: Any) -> Delivered:
+            drawn.append(ts)
+            return Delivered(channel, ts)
+
+    def slow(_: Order) -> bytes:
+        go.wait(10)
+        return b""
+
+    charts = Charts(Uploader(), draw=slow)
+    for number in range(1000):
+        charts.order(ORDER, "C1", str(number))
+    worker = charts._worker
+    assert worker is not None
+    go.set()
+    worker.join(timeout=10)
+    assert len(drawn) <= 21
+    assert drawn[-1] == "999"
+
+
+def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
+    desk.charts.close()
+    desk.order()
+    assert desk.drawn == 0

@@ -1,0 +1,55 @@
+"""Addresses in a message: filled from names that come out of logs, in settings that people write."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sinks.slack.links import Links
+from sinks.slack.settings import SlackConfig
+from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition
+
+GRAFANA = "https://grafana.example.org/d/flink?var-job={job}&var-cluster={cluster}&from={from}&to={to}"
+
+
+def test_the_dashboard_shows_the_job_from_half_an_hour_before_to_ten_minutes_after() -> None:
+    (link,) = Links(dashboard_url=GRAFANA).of(make_transition(job_name="orders & more"), SINCE, OPENED_AT)
+    assert link == (
+        "<https://grafana.example.org/d/flink?var-job=orders%20%26%20more&amp;var-cluster=prod-eu"
+        f"&amp;from={SINCE - 1_800_000}&amp;to={OPENED_AT + 600_000}|Dashboard>"
+    )
+
+
+def test_a_runbook_is_linked_for_a_kind_and_for_nothing_else() -> None:
+    links = Links(runbook_base_url="https://example.org/runbooks/")
+    assert links.of(make_transition(), 0, 0) == ["<https://example.org/runbooks/checkpoint_overdue|Runbook>"]
+    assert links.of(make_transition(cause="../../evil?x=|y"), 0, 0) == []
+
+
+@given(st.text(), st.integers(-(2**63), 2**63))
+def test_no_name_ends_a_link_or_is_too_long_for_one(name: str, time: int) -> None:
+    links = Links("https://example.org", GRAFANA, "https://example.org/?q={incident}")
+    for link in links.of(make_transition(job_name=name, cluster=name, incident=name), time, time):
+        assert re.fullmatch(r"<https://[^<>|\s]+\|(Runbook|Dashboard|Explain)>", link)
+        assert len(link) <= 700
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("https://g/{jobb}", "cannot fill {jobb}: there are {cluster}, {job}"),
+        ("https://g/{}", "cannot fill {}"),
+        ("https://g/{job!r}", "cannot fill {job}"),
+        ("https://g/{job.__class__}", "cannot fill {job.__class__}"),
+        ("https://g/{job", "no part of a place"),
+        ("https://g/a b", "without blanks"),
+        ("https://g/|x", "without blanks"),
+        ("javascript:alert(1)", "http"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["dashboard_url", "explain_url"])
+def test_an_address_that_cannot_be_filled_is_refused_at_start(setting: str, address: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(why)):
+        SlackConfig.model_validate({setting: address})
