@@ -55,11 +55,15 @@ class Creep(msgspec.Struct, array_like=True):
 
 
 class JobCreep(msgspec.Struct, array_like=True):
-    """A job: its durations, its name where only metrics tell it, and what is open."""
+    """A job: its durations, its name where only metrics tell it, what is open, and the `slope` when so many had been
+    `sloped`: it takes a while to compute.
+    """
 
     durations: Durations = msgspec.field(default_factory=Durations)
     name: str = ""
     open: Creep | None = None
+    slope: float = 0.0
+    sloped: int = 0
 
 
 class CheckpointDurationCreep(Detector):
@@ -167,10 +171,12 @@ class CheckpointDurationCreep(Detector):
         """How fast durations grow, when the timeout is reached, and the last one where no other detector knows it."""
         for job, known in state.jobs.items():
             labels, durations = {"job": topology.job_name(job) or known.name or job}, known.durations
-            points = durations.history.scales[0] if durations.seen else []
+            points = durations.history.points(0)
             if len(points) >= self.config.min_checkpoints:
-                slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
-                yield Reading(name="checkpoint_duration_slope_ratio", labels=labels, value=slope, at=now)
+                if known.sloped != durations.seen:
+                    known.slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
+                    known.sloped = durations.seen
+                yield Reading(name="checkpoint_duration_slope_ratio", labels=labels, value=known.slope, at=now)
             if known.open is not None and known.open.finding.forecast is not None:
                 at = known.open.finding.forecast.at / 1000
                 yield Reading(name="checkpoint_limit_reached_timestamp_seconds", labels=labels, value=at, at=now)
@@ -202,7 +208,7 @@ class CheckpointDurationCreep(Detector):
         if known.durations.seen < self.config.min_checkpoints:
             return
         limits = self._limits(state, known.durations)
-        found = rise(known.durations.history, self.config.growth, self.config.p)
+        found = rise(known.durations.history, self.config.growth, self.config.p, only_new=known.open is None)
         if found is None:
             if known.open is not None and (why := self._over(known, known.open, limits)):
                 yield from self._closed(known, now, why)
@@ -224,7 +230,7 @@ class CheckpointDurationCreep(Detector):
             # A rise of hours is not told anew with every checkpoint.
             if finding.severity == before.finding.severity and found.level < (1 + _NEWS) * before.said:
                 return
-        finding.evidence = _records(known.durations.records, record, since)
+        finding.evidence = _records([Evidence(*r) for r in known.durations.records], record, since)
         known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
         yield msgspec.structs.replace(finding)
 
@@ -258,12 +264,12 @@ class CheckpointDurationCreep(Detector):
 
     def _over(self, known: JobCreep, creep: Creep, limits: dict[str, int]) -> str:
         """The proof that it is over, or nothing."""
-        scales = known.durations.history.scales
-        latest = median(p.value for p in scales[0][-_LATEST:])
+        history = known.durations.history
+        latest = median(p.value for p in history.points(0, _LATEST))
         if latest <= creep.usual + _SYMPTOM * (creep.peak - creep.usual):
             return f"the last {_LATEST} checkpoints took {spoken(latest)}"
         for count in _SETTLED:
-            points = scales[creep.scale][-count:]
+            points = history.points(creep.scale, count)
             values = [p.value for p in points]
             if len(points) < count or mann_kendall(values) < _SETTLED_P:
                 continue

@@ -9,17 +9,17 @@ from statistics import median
 
 import msgspec
 
-from detectors.bounded import put
+from detectors.bounded import put, whole
 from detectors.events.event import MetricEvent, Sample
+from detectors.history import History, Point
 from detectors.incidents.incident import Evidence
-from detectors.rises import History, Point
 
 _MAX_TRIGGERS = 16
 _MAX_GAPS = 16
 _MAX_SIZES = 9
 _MIN_SIZES = 5
 _FULL = 4
-_MAX_RECORDS = 8
+_MAX_RECORDS = 4
 _RECORD_EVERY = 6
 _IN_TIME = 0.7
 _MARKED = 4
@@ -34,20 +34,21 @@ class Gauge(msgspec.Struct, array_like=True):
     count with its time, from which the interval is learned. `fresh`: no count has come since the duration changed.
     """
 
-    duration: float = -1
-    counted: float = -1
-    count: float = -1
-    size: float = -1
+    duration: int = -1
+    counted: int = -1
+    count: int = -1
+    size: int = -1
     full: bool = False
     fresh: bool = False
-    mark: float = -1
+    mark: int = -1
     marked: int = 0
 
 
 class Durations(msgspec.Struct, array_like=True):
     """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
     in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
-    from an expiry (0: none seen). What was written before `reset` is of the past.
+    from an expiry (0: none seen). What was written before `reset` is of the past; `records` are of one checkpoint in
+    six.
     """
 
     history: History = msgspec.field(default_factory=History)
@@ -57,13 +58,13 @@ class Durations(msgspec.Struct, array_like=True):
     last: int = -1
     triggers: dict[int, int] = {}
     gaps: list[int] = []
-    sizes: list[float] = []
+    sizes: list[int] = []
     timeout: int = 0
     restored: bool = False
     reset: int = _LONG_AGO
     logged: bool = False
     gauge: Gauge = msgspec.field(default_factory=Gauge)
-    records: list[Evidence] = []
+    records: list[tuple[str, int, int, int, str]] = []
 
     def interval(self) -> int:
         """The usual time between two triggers, or 0."""
@@ -98,6 +99,7 @@ class Durations(msgspec.Struct, array_like=True):
             return False
         self.completed = number
         savepoint = self.triggers.get(number) == -1
+        self.triggers = {n: t for n, t in self.triggers.items() if n >= number}
         if savepoint or self.restored:
             self.restored = self.restored and savepoint
             return False
@@ -125,24 +127,25 @@ class Durations(msgspec.Struct, array_like=True):
         """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
         gauge = self.gauge
         if sample.name == "completed_checkpoints":
-            self._counted(gauge, sample.value, event.time)
+            self._counted(gauge, whole(sample.value), event.time)
         elif sample.name == "last_checkpoint_full_size":
-            gauge.size, gauge.full = max(sample.value, -1), True
+            gauge.size, gauge.full = max(whole(sample.value), -1), True
         elif sample.name == "last_checkpoint_size":
             # Of an incremental checkpoint it is the part that was written: the full size says more where it is there.
-            gauge.size = gauge.size if gauge.full else max(sample.value, -1)
+            gauge.size = gauge.size if gauge.full else max(whole(sample.value), -1)
         elif sample.value > 0 and not self.logged:
             newest = self.history.newest()
-            if (sample.value == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
+            duration = whole(sample.value)
+            if (duration == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
                 return False
             gauge.fresh = True
-            gauge.duration, gauge.counted = sample.value, gauge.count
+            gauge.duration, gauge.counted = duration, gauge.count
             text = f"lastCheckpointDuration {sample.value:.0f}"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
             return self._take(Point(event.time, sample.value, gauge.size, load), record)
         return False
 
-    def _counted(self, gauge: Gauge, count: float, time: int) -> None:
+    def _counted(self, gauge: Gauge, count: int, time: int) -> None:
         gauge.count = count
         if gauge.fresh:
             gauge.counted, gauge.fresh = count, False
@@ -160,13 +163,12 @@ class Durations(msgspec.Struct, array_like=True):
     def _take(self, point: Point, record: Evidence) -> bool:
         self.seen += 1
         if self.seen % _RECORD_EVERY == 1:
-            self.records = [*self.records, record][-_MAX_RECORDS:]
+            self.records = [*self.records, msgspec.structs.astuple(record)][-_MAX_RECORDS:]
         known = median(self.sizes) if len(self.sizes) >= _MIN_SIZES else 0
-        self.sizes = [*self.sizes, point.size][-_MAX_SIZES:]
+        self.sizes = [*self.sizes, round(point.size)][-_MAX_SIZES:]
         if 0 < known < point.size / _FULL:
             return False
-        point.time = max(point.time, self.history.newest())
-        self.history.add(point)
+        self.history.add(point._replace(time=max(point.time, self.history.newest())))
         return True
 
 

@@ -1,7 +1,7 @@
 """Whether a series rises for good: tested on every scale, told apart from noise, jumps, cycles and plateaus.
 
-A history keeps the last 64 points, and medians of 4, 16, 64 … points, 64 of each: checkpoints every second or every ten
-minutes, a rise within minutes or over days, in bounded state. A rise is a stretch at its end, on any of these scales:
+A `History` has scales from fine to coarse: checkpoints every second or every ten minutes, a rise within minutes or over
+days. A rise is a stretch at its end, on any of these scales:
 
 - significant by Mann and Kendall's rank test, shared out over the stretches looked at;
 - grown by a share of what was usual before, and above what was usual or a regular peak (day and night) before;
@@ -16,13 +16,9 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-import msgspec
+from detectors.history import History, Point
+from detectors.series import Crossing, Slope, crossing, mann_kendall, mann_kendall_of_ends, quantile, theil_sen
 
-from detectors.series import Crossing, Slope, crossing, mann_kendall, quantile, theil_sen
-
-_WINDOW = 64
-_SCALES = 8
-_MERGED = 4
 _STRETCHES = (12, 20, 32, 64)
 _BEFORE = 8
 _FLAT_BEFORE = 20
@@ -34,51 +30,6 @@ _OVERSHOT = 0.85
 _CLEARLY = 0.75
 _GROWN = 0.25
 _LEAST = 1e-3
-
-
-class Point(msgspec.Struct, array_like=True):
-    """One value, and what was measured with it (−1: not known)."""
-
-    time: int
-    value: float
-    size: float = -1
-    load: float = -1
-
-
-class History(msgspec.Struct, array_like=True):
-    """See the module: `scales` from fine to coarse, `waiting` are the points not yet merged into the next coarser."""
-
-    scales: list[list[Point]] = []
-    waiting: list[list[Point]] = []
-
-    def add(self, point: Point) -> None:
-        """Take in the next point; times must not run back."""
-        for scale in range(_SCALES):
-            if scale == len(self.scales):
-                self.scales.append([])
-                self.waiting.append([])
-            points, waiting = self.scales[scale], self.waiting[scale]
-            points.append(point)
-            del points[:-_WINDOW]
-            waiting.append(point)
-            if len(waiting) < _MERGED:
-                return
-            point = Point(*(median(column) for column in zip(*map(_row, waiting), strict=True)))
-            point.time = round(point.time)
-            waiting.clear()
-
-    def newest(self) -> int:
-        """Time of the newest point."""
-        return self.scales[0][-1].time if self.scales else -(1 << 62)
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.scales.clear()
-        self.waiting.clear()
-
-
-def _row(point: Point) -> tuple[float, float, float, float]:
-    return point.time, point.value, point.size, point.load
 
 
 class Fit(NamedTuple):
@@ -134,31 +85,35 @@ class Rise(NamedTuple):
         return Crossing(curve.at, min(curve.earliest, line.earliest), max(curve.latest, line.at))
 
 
-def rise(history: History, growth: float, p: float) -> Rise | None:
-    """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None."""
-    for scale, points in enumerate(history.scales):
-        if len(points) < _STRETCHES[0] or _cannot(points, growth):
+def rise(history: History, growth: float, p: float, only_new: bool = False) -> Rise | None:
+    """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None.
+
+    `only_new` looks only at the scales that have just got another point.
+    """
+    for scale, own in enumerate(history.scales):
+        if only_new and scale and history.scales[scale - 1].waiting:
+            return None
+        if len(own) < _STRETCHES[0] or _cannot(values := own.values(), growth):
             continue
+        p_of = mann_kendall_of_ends(values, _STRETCHES)
         for stretch in reversed(_STRETCHES):
-            if len(points) >= min(stretch, _WINDOW):
+            if p_of.get(stretch, 1.0) < p / len(_STRETCHES):
                 found = _tested(history, scale, stretch, growth, p / len(_STRETCHES))
                 if found is not None:
                     return found
     return None
 
 
-def _cannot(points: list[Point], growth: float) -> bool:
+def _cannot(values: list[float], growth: float) -> bool:
     """Cheap: the newest are not even half as much above the lowest stretch as they would have to be."""
-    values = [q.value for q in points]
     return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
 
 
 def _tested(history: History, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
-    window = history.scales[scale]
+    """The rise over a stretch that has passed the rank test, or None."""
+    window = history.points(scale)
     before, points = window[:-stretch], window[-stretch:]
     values = [q.value for q in points]
-    if mann_kendall(values) >= p:
-        return None
     fit = _fitted(points)
     start = points[0].time
     if fit.line.low <= 0 or mann_kendall(values, _resemblance(points, fit)) >= p:
@@ -191,14 +146,14 @@ def _fitted(points: list[Point]) -> Fit:
 
 def _flattened(history: History, fit: Fit) -> bool:
     """The newest values have fallen behind the fit."""
-    return median(q.value / fit.at(q.time) for q in history.scales[0][-_LATEST:]) < _OVERSHOT
+    return median(q.value / fit.at(q.time) for q in history.points(0, _LATEST)) < _OVERSHOT
 
 
 def _older(history: History, scale: int, start: int) -> list[float]:
     """Values before the stretch, from the finest scale that has enough of them."""
     older: list[float] = []
-    for points in history.scales[scale:]:
-        older = [q.value for q in points if q.time < start]
+    for coarser in range(scale, len(history.scales)):
+        older = history.before(coarser, start)
         if len(older) >= _BEFORE:
             break
     return older
@@ -211,10 +166,10 @@ def _flat(older: list[float]) -> bool:
 def _peak(history: History, scale: int, start: int) -> float:
     """What the values before reached regularly; on coarser scales, which reach back over days, with a margin."""
     high = 0.0
-    for i, points in enumerate(history.scales[scale:]):
-        older = [q.value for q in points if q.time < start]
+    for coarser in range(scale, len(history.scales)):
+        older = history.before(coarser, start)
         if len(older) >= _BEFORE:
-            high = max(high, quantile(older, 0.95) * (_PEAK_MARGIN if i else 1))
+            high = max(high, quantile(older, 0.95) * (_PEAK_MARGIN if coarser > scale else 1))
     return high
 
 

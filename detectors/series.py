@@ -87,13 +87,34 @@ def mann_kendall(values: Sequence[float], resemblance: float = 0.0) -> float:
     >>> round(mann_kendall([1, 2, 3, 5, 4, 6, 7, 8, 9, 10]), 5)
     9e-05
     """
-    score, n = 0, len(values)
-    before: list[float] = []
-    for v in values:
-        at = bisect_right(before, v)
-        score += bisect_left(before, v, 0, at) + at - len(before)
-        before.insert(at, v)
-    variance = _variance(n, (), values) * (1 + resemblance) / (1 - min(resemblance, 0.99))
+    return _p(_scores(values)[-1], values, resemblance) if values else 1.0
+
+
+def mann_kendall_of_ends(values: Sequence[float], lengths: Sequence[int]) -> dict[int, float]:
+    """`mann_kendall` of the last n values, for each n of `lengths` that there are: for hardly more than the longest.
+
+    >>> mann_kendall_of_ends([9, 9, 1, 2, 3, 4], [4, 8]) == {4: mann_kendall([1, 2, 3, 4])}
+    True
+    """
+    longest = max((n for n in lengths if n <= len(values)), default=0)
+    scores = _scores(values[len(values) - longest :])
+    return {n: _p(scores[n - 1], values[-n:], 0.0) for n in lengths if n <= longest}
+
+
+def _scores(values: Sequence[float]) -> list[int]:
+    """Kendall's scores of the last value, the last two, …: pairs that rise less pairs that fall."""
+    score, scores = 0, []
+    later: list[float] = []
+    for v in reversed(values):
+        at = bisect_right(later, v)
+        score += len(later) - at - bisect_left(later, v, 0, at)
+        scores.append(score)
+        later.insert(at, v)
+    return scores
+
+
+def _p(score: int, values: Sequence[float], resemblance: float) -> float:
+    variance = _variance(len(values), (), values) * (1 + resemblance) / (1 - min(resemblance, 0.99))
     return 0.5 * math.erfc((score - 1) / math.sqrt(2 * variance)) if variance > 0 else 1.0
 
 
@@ -144,7 +165,8 @@ def _triangle(before: tuple[X, float], point: tuple[X, float], x: float, y: floa
 
 def _variance(n: int, *series: Sequence[float]) -> float:
     """Of Kendall's score of n points, less what ties in the series take away."""
-    ties = sum(_term(k) for values in series for k in Counter(values).values() if k > 1)
+    tied = (values for values in series if len(set(values)) < len(values))
+    ties = sum(_term(k) for values in tied for k in Counter(values).values())
     return max(_term(n) - ties, 0) / 18
 
 

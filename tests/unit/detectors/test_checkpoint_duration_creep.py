@@ -12,8 +12,8 @@ from detectors.checkpoint_duration_creep import CheckpointDurationCreep, JobCree
 from detectors.detector import Now
 from detectors.durations import flink_duration
 from detectors.events.event import Event
+from detectors.history import History, Point
 from detectors.incidents.incident import Finding
-from detectors.rises import History, Point
 from detectors.topology import Topology
 from tests.unit.detectors.streams import START, log, metric
 
@@ -146,7 +146,7 @@ def test_savepoints_the_first_after_a_restore_and_full_ones_among_incremental_do
             watched.take(log("job_restored", watched.at - 1, job=JOB))
             watched.checkpoint(5_000 + i * 100)
     assert not watched.open()
-    assert {p.value for p in watched.state.jobs[JOB].durations.history.scales[0]} == {1_000.0 + i for i in range(7)}
+    assert {p.value for p in watched.state.jobs[JOB].durations.history.points(0)} == {1_000.0 + i for i in range(7)}
 
 
 def test_a_failover_in_between_does_not_end_the_creep() -> None:
@@ -264,7 +264,9 @@ def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
     for i, value in enumerate(values):
         history.add(Point(i, value))
     assert sum(map(len, history.scales)) <= 8 * 64
-    for points in history.scales:
+    assert len(history.points(0)) == min(len(values), 64)
+    for scale in range(len(history.scales)):
+        points = history.points(scale)
         assert [p.time for p in points] == sorted(p.time for p in points)
         assert all(min(values) <= p.value <= max(values) for p in points)
 

@@ -1,0 +1,121 @@
+"""The past of a series in bounded state: its last 64 points, and medians of 4, 16, 64 … points, 64 of each.
+
+A cluster has many jobs, and a job has hundreds of points: they are kept in columns of bytes, 12 bytes a point. Times
+are exact to 10 ms, values to seven digits, what was measured with them to a thousandth.
+"""
+
+import math
+import struct
+from bisect import bisect_left
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+WINDOW = 64
+_SCALES = 8
+_MERGED = 4
+_UNIT_MS = 10
+_LONGEST = (1 << 32) - 1
+_LEAST, _MOST = 1e-3, 3e38
+_DIGITS = 700
+_LARGEST = (1 << 16) - 1
+
+
+class Point(NamedTuple):
+    """One value, and what was measured with it (-1: not known, as is what is less than 1)."""
+
+    time: int
+    value: float
+    size: float = -1.0
+    load: float = -1.0
+
+
+class Scale(msgspec.Struct, array_like=True):
+    """Columns of up to 64 points: times as multiples of 10 ms since the history began, values, and logarithms of sizes
+    and loads. `waiting` is the number of points that are not yet in the next scale.
+    """
+
+    times: bytearray = msgspec.field(default_factory=bytearray)
+    numbers: bytearray = msgspec.field(default_factory=bytearray)
+    sizes: bytearray = msgspec.field(default_factory=bytearray)
+    loads: bytearray = msgspec.field(default_factory=bytearray)
+    waiting: int = 0
+
+    def add(self, at: int, point: Point) -> None:
+        """Take in the next point."""
+        self.times += struct.pack("=I", at)
+        self.numbers += struct.pack("=f", min(max(point.value, _LEAST), _MOST))
+        self.sizes += struct.pack("=H", _coded(point.size))
+        self.loads += struct.pack("=H", _coded(point.load))
+        for column, width in ((self.times, 4), (self.numbers, 4), (self.sizes, 2), (self.loads, 2)):
+            del column[: -WINDOW * width]
+        self.waiting += 1
+
+    def values(self) -> list[float]:
+        """All values."""
+        return memoryview(self.numbers).cast("f").tolist()
+
+    def __len__(self) -> int:
+        return len(self.times) // 4
+
+
+class History(msgspec.Struct, array_like=True):
+    """See the module: `scales` from fine to coarse, times since `begun` (epoch ms), `last` the newest of them."""
+
+    begun: int = 0
+    last: int = -(1 << 62)
+    scales: list[Scale] = []
+
+    def add(self, point: Point) -> None:
+        """Take in the next point; times must not run back."""
+        if not self.scales or point.time - self.begun > _LONGEST * _UNIT_MS:
+            self.scales, self.begun = [], point.time
+        self.last = point.time
+        for n in range(_SCALES):
+            if n == len(self.scales):
+                self.scales.append(Scale())
+            scale = self.scales[n]
+            scale.add((point.time - self.begun) // _UNIT_MS, point)
+            if scale.waiting < _MERGED:
+                return
+            scale.waiting = 0
+            time, *rest = (median(column) for column in zip(*self.points(n, _MERGED), strict=True))
+            point = Point(round(time), *rest)
+
+    def points(self, scale: int, count: int = WINDOW) -> list[Point]:
+        """The last points of a scale."""
+        if scale >= len(self.scales):
+            return []
+        own = self.scales[scale]
+        columns = zip(
+            memoryview(own.times).cast("I").tolist()[-count:],
+            own.values()[-count:],
+            memoryview(own.sizes).cast("H").tolist()[-count:],
+            memoryview(own.loads).cast("H").tolist()[-count:],
+            strict=True,
+        )
+        return [Point(self.begun + at * _UNIT_MS, v, _decoded(size), _decoded(load)) for at, v, size, load in columns]
+
+    def before(self, scale: int, time: int) -> list[float]:
+        """Values of a scale from before a time."""
+        times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
+        return self.scales[scale].values()[: bisect_left(times, -((self.begun - time) // _UNIT_MS))]
+
+    def newest(self) -> int:
+        """Time of the newest point."""
+        return self.last
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.scales, self.last = [], -(1 << 62)
+
+
+def _coded(value: float) -> int:
+    """The logarithm as an integer; 0 for what is not known."""
+    return min(round(_DIGITS * math.log(value)) + 1, _LARGEST) if value >= 1 else 0
+
+
+def _decoded(code: int) -> float:
+    return math.exp((code - 1) / _DIGITS) if code else -1.0
