@@ -19,7 +19,7 @@ from sinks.delivery_metrics import DeliveryMetrics
 from sinks.metric_family import build_info
 from sinks.metric_table import TABLE
 from sinks.outcome import Failure
-from sinks.reading_metrics import reading_metrics
+from sinks.reading_metrics import compact, reading_metrics
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SUFFIX = re.compile(r"_(total|info|bucket|sum|count|created)$")
@@ -74,7 +74,7 @@ class Board(Collector):
             if reading is None:
                 self._readings.pop(key, None)
             else:
-                self._readings[key] = reading
+                self._readings[key] = compact(reading)
 
     def canary_problem(self, every_ms: int) -> str | None:
         """Why the pipeline cannot be believed to work, when a canary is sent every so often; else None."""
