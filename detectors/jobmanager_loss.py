@@ -12,10 +12,13 @@ from detectors.units import spoken
 
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
+_UNDER_WAY = frozenset({"RUNNING", "RESTARTING", "FAILING"})
+
 
 class Loss(msgspec.Struct, array_like=True):
     """One loss. `since` is the event time of the first symptom, `told` of the last proof, `left` of the first
-    TaskManager that gave up; `at` is the clock of the first proof. `refused`: connections are, not only silent.
+    TaskManager that gave up; `at` is the clock of the first proof. `refused`: connections are, not only silent. `led`
+    is the clock at which a JobManager was there again, `without`: its jobs did not come back with it.
     """
 
     subject: str
@@ -34,6 +37,13 @@ class Loss(msgspec.Struct, array_like=True):
     tms: list[str] = []
     records: list[Evidence] = []
     said: bool = False
+    led: int = 0
+    without: bool = False
+
+
+def jobs_of(loss: Loss, topology: Topology) -> list[str]:
+    """The jobs that were under way when it was lost."""
+    return [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY] or ([loss.job] if loss.job else [])
 
 
 def finding(
@@ -43,7 +53,7 @@ def finding(
     host = loss.address.rpartition(":")[0]
     if host in ("", "localhost", "127.0.0.1"):
         host = loss.host or (master.host if master else "") or host
-    running = [j for j, job in topology.jobs.items() if job.state in ("RUNNING", "RESTARTING", "FAILING")]
+    running = [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY]
     job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
     name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
     rhythm = known.rhythms.get(job) or known.rhythms.get("") or Rhythm()
@@ -62,7 +72,7 @@ def finding(
         since=loss.since,
         at=now,
         severity="critical",
-        summary=f"JobManager {name} is lost: {_why(loss, topology)}{last}",
+        summary=f"JobManager {name} is lost: {_why(loss, topology)}{last}{_gone(loss, topology)}",
         confidence="sure" if loss.fatal or len(loss.tms) != 1 else "fair",
         evidence=list(loss.records),
         forecast=_forecast(loss, rhythm, limits, known.yarn, now),
@@ -76,6 +86,14 @@ def _why(loss: Loss, topology: Topology) -> str:
     after = f" {spoken(loss.left - loss.since)} after the first sign" if loss.left - loss.since >= 1_000 else ""
     seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} gave it up{after}" if names else ""
     return ", ".join(part for part in (loss.why, seen) if part)
+
+
+def _gone(loss: Loss, topology: Topology) -> str:
+    names = [topology.job_name(job) or job for job in jobs_of(loss, topology)] if loss.without else []
+    if not names:
+        return ""
+    whose = f"job {names[0]}" if len(names) == 1 else f"{len(names)} jobs"
+    return f"; a JobManager is there again, but {whose} did not come back with it"
 
 
 def _forecast(loss: Loss, rhythm: Rhythm, limits: Timeouts, yarn: bool, now: int) -> Forecast | None:

@@ -7,8 +7,9 @@ registration timeout; YARN's expiry of the application attempt. After a failover
 
 No loss: a TaskManager that was frozen and blames the JobManager, whose own log or metrics go on; one TaskManager alone
 while its peers keep the contact; SIGTERM or an orderly end of the JobManager; a TaskManager that closes its
-connections because it ends itself. Ends when a TaskManager registers, a leader is granted, a job runs or a checkpoint
-completes after it.
+connections because it ends itself. Ends when a job runs or a checkpoint completes after it; in a cluster without jobs
+when a TaskManager registers or a leader is granted. A new JobManager alone brings no job back: without high
+availability it knows of none.
 
 Why an operator cares: without high availability all state since the last savepoint is gone; with it, nothing runs until
 another JobManager leads, and the TaskManagers exit at their registration timeout. `ha_connection_lost` and `node_lost`
@@ -27,7 +28,7 @@ from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incidents.incident import Evidence, Finding
-from detectors.jobmanager_loss import Loss, finding
+from detectors.jobmanager_loss import Loss, finding, jobs_of
 from detectors.jobmanagers import BY_A_JOBMANAGER, LONG_AGO, STARTS, JobManagers, Master, Witness
 from detectors.throwables import FAILURE
 from detectors.timeouts import Timeouts
@@ -85,6 +86,11 @@ class JobmanagerLost(Detector):
             description="One TaskManager of several that lost it is believed when nothing is heard of the JobManager "
             "for this long: more often it is the TaskManager that froze.",
         )
+        back_within: Duration = Field(
+            60_000,
+            description="A job that does not run this long after a new JobManager leads did not come back with it: "
+            "recovery takes seconds.",
+        )
         orderly_for: Duration = Field(
             600_000,
             description="After an orderly end TaskManagers may complain this long: heartbeat and registration timeout.",
@@ -126,8 +132,11 @@ class JobmanagerLost(Detector):
                 yield from self._of_a_peer(state, event, now, topology)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Losses that nothing has taken back in time."""
+        """Losses that nothing has taken back in time, and jobs that have not come back with a JobManager."""
         for subject, loss in list(state.losses.items()):
+            if loss.said and loss.led and not loss.without and now >= loss.led + self.config.back_within:
+                loss.without = True
+                yield self._finding(state, loss, now, topology)
             if loss.said or now < self._due(state, loss):
                 continue
             if not loss.fatal and self._alive(state, loss):
@@ -137,8 +146,10 @@ class JobmanagerLost(Detector):
             yield self._finding(state, loss, now, topology)
 
     def due(self, state: State) -> int | None:
-        """When the first loss is confirmed."""
-        return min((self._due(state, loss) for loss in state.losses.values() if not loss.said), default=None)
+        """When the first loss is confirmed, or a job should have come back."""
+        times = [self._due(state, loss) for loss in state.losses.values() if not loss.said]
+        times += [x.led + self.config.back_within for x in state.losses.values() if x.said and x.led and not x.without]
+        return min(times, default=None)
 
     def _due(self, state: State, loss: Loss) -> int:
         peers = [w for w in state.known.witnesses.values() if w.address and w.address == loss.address and not w.marks]
@@ -313,6 +324,9 @@ class JobmanagerLost(Detector):
                 continue
             if same and not loss.said:
                 del state.losses[loss.subject]
+                continue
+            if event.meaning in ("tm_registered", "leader_granted") and jobs_of(loss, topology):
+                loss.led = loss.led or now.clock
                 continue
             what = {"tm_registered": "a TaskManager registered", "leader_granted": "a JobManager leads again"}
             why = what.get(event.meaning) or (

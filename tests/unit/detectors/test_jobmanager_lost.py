@@ -33,6 +33,12 @@ def cluster(*tms: str, address: str = JM, jm: str = "jm") -> list[Event]:
     return [*started, *(log("jm_address", 10, source=tm, address=address) for tm in tms)]
 
 
+def takes_over(at: int) -> tuple[Event, Event]:
+    """Another JobManager leads, and recovers the job."""
+    recovered = log("job_state", at + 1_000, source="jm-2", job=JOB, name="orders", before="CREATED", state="RUNNING")
+    return log("leader_granted", at, source="jm-2"), recovered
+
+
 def gated(at: int, tm: str, address: str = JM) -> Event:
     return log("rpc_gated", at, source=tm, address=address)
 
@@ -130,8 +136,24 @@ def test_the_end_that_follows_a_fatal_error_is_not_orderly() -> None:
 
 
 def test_a_standby_that_takes_over_at_once_ends_a_loss_that_is_said_all_the_same() -> None:
-    standby = log("leader_granted", AT + 9 * SECOND, source="jm-2")
-    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), standby)
+    standby = takes_over(AT + 9 * SECOND)
+    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), *standby)
+    assert [t.transition for t in said] == ["opened", "resolved"]
+    assert said[1].reason == "the job runs again"
+
+
+def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> None:
+    anew, _ = takes_over(AT + 20 * SECOND)
+    register = log("tm_registered", AT + 30 * SECOND, source="jm-2", tm="tm-1:1-a", host="tm-1", address="tm-1:1")
+    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), anew, register)
+    assert [t.transition for t in said] == ["opened", "updated"]
+    assert said[1].summary.endswith("a JobManager is there again, but job orders did not come back with it")
+
+
+def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
+    idle = [e for e in cluster("tm-1", "tm-2") if getattr(e, "meaning", "") != "job_state"]
+    lost = [e for tm in ("tm-1", "tm-2") for e in silent(AT, tm)]
+    said = of_jobmanagers(*idle, *lost, takes_over(AT + 20 * SECOND)[0])
     assert [t.transition for t in said] == ["opened", "resolved"]
     assert said[1].reason == "a JobManager leads again"
 
@@ -142,8 +164,7 @@ def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None
 
 
 def test_what_comes_again_after_the_end_is_no_second_loss() -> None:
-    standby = log("leader_granted", AT + 12 * SECOND, source="jm-2")
-    once = [*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), standby]
+    once = [*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), *takes_over(AT + 12 * SECOND)]
     again = [log("jm_timed_out", AT + 8 * SECOND, 99, "tm-1", 5 * MINUTE, peer="JobManager"), *killed("tm-2")]
     assert [t.transition for t in of_jobmanagers(*once, *again)] == ["opened", "resolved"]
 
