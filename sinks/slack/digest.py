@@ -8,6 +8,7 @@ from sinks.slack.phrases import kind
 from sinks.slack.words import SEVERITY_MARKS, SEVERITY_WORDS, moment
 
 _WHY = "More incidents than a channel can take, told in one message; each gets its own when the storm is over."
+_NAME = 50
 
 
 def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
@@ -18,7 +19,7 @@ def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     if summary.alone:
         head += f", {summary.alone:,} with a message of their own"
     lines = [_severities(summary), _groups("Causes", [(kind(name), count) for name, count in summary.kinds])]
-    lines.append(_groups("Clusters", [(f"`{code(name, 60)}`", count) for name, count in summary.clusters]))
+    lines.append(_groups("Clusters", [(f"`{code(name, _NAME)}`", count) for name, count in summary.clusters]))
     worst = "\n".join(_worst(name, one) for name, one in summary.worst)
     body = "\n".join(line for line in lines if line)
     text = "\n".join(part for part in (head, body, worst) if part)
@@ -41,6 +42,7 @@ def _groups(label: str, counts: list[tuple[str, int]]) -> str:
 
 
 def _worst(name: str, one: Folded) -> str:
-    job = f" · {prose(one.job, 60)}" if one.job else ""
-    where = f"`{code(one.cluster, 60)}`{job}"
-    return f"{SEVERITY_MARKS[one.severity]} {kind(one.kind)} on {where}, since {moment(one.since)} (`{code(name, 60)}`)"
+    job = f" · {prose(one.job, _NAME)}" if one.job else ""
+    where = f"`{code(one.cluster, _NAME)}`{job}"
+    named = f"{SEVERITY_MARKS[one.severity]} {kind(one.kind)} on {where}"
+    return f"{named}, since {moment(one.since)} (`{code(name, _NAME)}`)"

@@ -9,13 +9,15 @@ import re
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 # A formatting character counts only next to a blank or punctuation: `my_job_name` stays as it is and can be copied.
-_FORMATTING = re.compile(r"(?<![^\W_])[*_~]|[*_~](?![^\W_])|`")
+# But not the tilde: what has ended is struck out as a whole.
+_FORMATTING = re.compile(r"(?<![^\W_])[*_]|[*_](?![^\W_])|[~`]")
 _LOOK_ALIKES = {
     "*": "\N{ASTERISK OPERATOR}",
     "_": "\N{FULLWIDTH LOW LINE}",
     "~": "\N{TILDE OPERATOR}",
     "`": "\N{MODIFIER LETTER GRAVE ACCENT}",
 }
+_ONE_UNIT = 0xFFFF
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -47,7 +49,7 @@ def _entities(text: str, limit: int) -> str:
     room = limit
     for character in text:
         piece = _ENTITIES.get(character, character)
-        room -= len(piece)
+        room -= _width(piece)
         if room < 0:
             return _cut(escaped, limit)
         escaped.append(piece)
@@ -55,7 +57,12 @@ def _entities(text: str, limit: int) -> str:
 
 
 def _cut(escaped: list[str], limit: int) -> str:
-    used = sum(map(len, escaped))
+    used = sum(map(_width, escaped))
     while escaped and used + len(_CUT) > limit:
-        used -= len(escaped.pop())
+        used -= _width(escaped.pop())
     return "".join(escaped).rstrip() + _CUT if limit >= len(_CUT) else ""
+
+
+def _width(piece: str) -> int:
+    # An emoji counts twice, as in JavaScript and Java: nobody says how Slack counts.
+    return 2 if ord(piece[0]) > _ONE_UNIT else len(piece)

@@ -17,6 +17,7 @@ from sinks.slack.links import Links
 from sinks.slack.render import render, render_plain, render_reply
 from sinks.slack.words import clock_time, kind_words, moment
 from streaming.demo.slack_limits import blocks_problem
+from streaming.demo.slack_page import mrkdwn
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 RUNBOOKS = "https://example.org/runbooks/"
@@ -97,6 +98,11 @@ CASES = {
 def test_messages_read_as_reviewed(case: str, golden: Callable[[str, str], None]) -> None:
     message = render(CASES[case], LINKS)
     golden(f"{case}.json", json.dumps(msgspec.to_builtins(message), ensure_ascii=False, indent=1) + "\n")
+
+
+def test_a_message_with_every_link_reads_as_reviewed(golden: Callable[[str, str], None]) -> None:
+    message = render(CASES["updated"], EVERY_LINK, "A note of ours.")
+    golden("links.json", json.dumps(msgspec.to_builtins(message), ensure_ascii=False, indent=1) + "\n")
 
 
 def test_lines_read_as_reviewed(golden: Callable[[str, str], None]) -> None:
@@ -238,6 +244,89 @@ def test_a_cut_text_fits_and_halves_no_entity(text: str, limit: int, escape: Cal
     assert len(shown) <= limit
     assert not re.search(r"&(?!(amp|lt|gt);)", shown)
     assert not re.search(r"[<>\x00-\x1f]", shown)
+
+
+OUR_LINK = re.compile(r"<https://[^<>|\s]+\|(?:Runbook|Dashboard|Explain)>")
+CONTROL = "<!channel> <!here> <@U012> <https://evil.example|click> <!subteam^S1> &lt;!here&gt; ` ``` * _ ~ & | >"
+FRAGMENTS = st.lists(
+    st.sampled_from([*CONTROL.split(), "\n", "\r\n> ", "\u2028", "\u202e", "\x00", " ", "x", "@channel"])
+    | st.text(max_size=4),
+    max_size=30,
+).map("".join)
+
+
+def with_text(text: str, change: Any) -> Transition:
+    """A transition that says `text` wherever a log or a name can say something."""
+    finding = Finding(
+        kind=text,
+        subject=text,
+        entity=dict.fromkeys(("cluster", "job_name", "task", "tm_id", "host", "checkpoint"), text),
+        since=OPENED_AT,
+        at=OPENED_AT,
+        severity="critical",
+        summary=text,
+        closed_because=text,
+    )
+    names = ("incident", "cluster", "job_id", "job_name", "cause", "summary", "advice", "config")
+    return make_transition(
+        **dict.fromkeys(names, text),
+        reason=f"{text} again",
+        transition=change,
+        findings=[finding, finding],
+        known_issue=KnownIssue(*[text] * 6),
+        merged=[text],
+        evidence=[Evidence(text, 0, 0, OPENED_AT, text)],
+        forecast=Forecast(text, OPENED_AT, OPENED_AT, OPENED_AT),
+    )
+
+
+def tags(message: Message) -> list[str]:
+    """What Slack would make of a message's markup: bold, code, links, mentions, lines, in order."""
+    return [tag for text in mrkdwn_texts(message) for tag in re.findall(r"<(/?\w+)", mrkdwn(text))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(FRAGMENTS, st.sampled_from(["opened", "updated", "resolved", "stale"]))
+def test_no_control_sequence_from_a_log_survives(text: str, change: Any) -> None:
+    """Whatever a log says, the message has the markup it has with harmless words."""
+    for make in (lambda one: render(one, EVERY_LINK, "A note."), render_plain, render_reply):
+        said, harmless = make(with_text(f"X {text} x", change)), make(with_text("X x", change))
+        assert tags(said) == tags(harmless)
+        # Angle brackets are around our own links and nowhere else.
+        assert not re.search(r"[<>]", OUR_LINK.sub("", everything(said)))
+
+
+LONG = [
+    "Window(TumblingEventTimeWindows(60000)) -> Sink: Ünïcode-" * 20,
+    "🔥" * 600,
+    '"\\' * 400,
+    "<&>" * 300,
+    "任务" * 400,
+]
+
+
+@pytest.mark.parametrize("text", LONG, ids=["names", "emoji", "quotes", "entities", "wide"])
+@pytest.mark.parametrize("change", ["opened", "updated", "resolved", "stale"])
+def test_the_worst_message_has_at_most_12000_characters(text: str, change: Any) -> None:
+    findings = [
+        msgspec.structs.replace(late_acks_finding(), subject=str(n), summary=text, kind=text) for n in range(20)
+    ]
+    for finding in findings:
+        finding.entity = dict.fromkeys(finding.entity, text)
+    transition = msgspec.structs.replace(
+        with_text(text, change),
+        findings=findings,
+        evidence=[Evidence("flink.logs", 3, 10**15, OPENED_AT, text)] * 20,
+        merged=[text] * 20,
+        more=500,
+        recurrence=Recurrence(30, OPENED_AT - 10**9, 46_800_000, steady=True),
+    )
+    message = render(transition, EVERY_LINK, text)
+    assert message.size() <= MESSAGE_LIMIT
+    assert blocks_problem(message.blocks) == ""
+    header = message.blocks[0]["text"]["text"]
+    assert len(header.encode("utf-16-le")) // 2 <= 150
+    assert len(message.text) <= 400
 
 
 NASTY = st.one_of(
