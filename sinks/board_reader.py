@@ -31,6 +31,7 @@ class BoardReader:
         self._board = board
         self._problem: str | None = "Kafka has not been read yet"
         self._next_check = 0.0
+        self._news_from: dict[int, int] | None = None
 
     def problem(self) -> str | None:
         """Why the board is not up to date, None when it is."""
@@ -42,7 +43,9 @@ class BoardReader:
         try:
             consumer = self._clients.board_consumer()
             while not stop.is_set():
-                for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                arrived = consumer.poll(timeout_ms=_POLL_MS)
+                self._note_where_news_begin(consumer)
+                for partition, records in arrived.items():
                     self._show(partition.topic, records)
                 self._check(consumer)
         except KafkaError as error:
@@ -52,13 +55,23 @@ class BoardReader:
             if consumer is not None:
                 consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
 
+    def _note_where_news_begin(self, consumer: Any) -> None:
+        """What stands in the topic before this process began was not opened since."""
+        parts = [part for part in consumer.assignment() if part.topic == self._topics.incidents]
+        if self._news_from is None and parts:
+            ends = consumer.end_offsets(parts, timeout_ms=_ASK_MS)
+            self._news_from = {part.partition: end for part, end in ends.items()}
+
     def _show(self, topic: str, records: list[Any]) -> None:
         skipped = 0
         for record in records:
             key = (record.key or b"").decode("utf-8", "replace")
             try:
                 if topic == self._topics.incidents:
-                    self._board.show_incident(key, None if record.value is None else decode_transition(record.value))
+                    transition = None if record.value is None else decode_transition(record.value)
+                    self._board.show_incident(key, transition)
+                    if transition is not None and transition.transition == "opened" and self._is_news(record):
+                        self._board.count_opened(transition)
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
             except (*UNREADABLE, ValueError) as error:
@@ -66,6 +79,9 @@ class BoardReader:
                 self._board.count_skipped(topic, _reason(error))
         if skipped:
             log.warning("records skipped", topic=topic, count=skipped)
+
+    def _is_news(self, record: Any) -> bool:
+        return self._news_from is not None and record.offset >= self._news_from.get(record.partition, 0)
 
     def _check(self, consumer: Any) -> None:
         """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""

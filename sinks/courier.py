@@ -5,7 +5,7 @@ A partition belongs to one courier at a time; whoever takes it over reads its le
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -15,39 +15,40 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from detectors.incidents.incident import decode_transition
-from sinks.dispatch import INTEGRATION, Dispatcher
+from sinks.dispatch import Dispatcher
 from sinks.kafka_clients import UNREADABLE, Clients
+from sinks.lane import Lane
 from sinks.ledger import Ledger
 from sinks.prometheus import Board
-from sinks.slack.client import SlackClient
-from sinks.slack.settings import SlackConfig
 from sinks.topics import TopicNames
 
 log = structlog.get_logger()
 
 _BATCH = 500
-_OUTBOX_LIMIT = 5_000
+# Transitions with all their evidence: about 10 KB each.
+_OUTBOX_LIMIT = 2_000
 _POLL_MIN_MS, _POLL_MAX_MS = 10, 500
 _CLOSE_MS = 2_000
 _COMMIT_MS = 5_000
+# Well below the session timeout: a group that has heard from us gives our partitions to nobody else for so long.
+_OURS_S = 3.0
 
 
 def deliver_incidents(
-    clients: Clients, topics: TopicNames, slack: SlackConfig, board: Board, *, stop: Event, drain_s: float
+    clients: Clients, topics: TopicNames, lane: Lane, *, board: Board, stop: Event, drain_s: float
 ) -> None:
-    """Delivers until `stop`, then for at most `drain_s` seconds what is due. With Slack off it only counts.
+    """Delivers on one lane until `stop`, then for at most `drain_s` seconds what is due.
 
     Raises kafka.errors.KafkaError when Kafka cannot be used: then call it again.
     """
     producer: Any = None
     consumer: Any = None
     try:
-        producer = clients.producer()
-        consumer = clients.group_consumer()
-        ledger = Ledger(producer, topics.deliveries, INTEGRATION)
-        dispatcher = Dispatcher(slack, SlackClient(slack), ledger, board) if slack.enabled else None
-        courier = Courier(consumer, clients=clients, topics=topics, ledger=ledger, dispatcher=dispatcher, board=board)
-        courier.run(stop, drain_s)
+        producer = clients.producer() if lane.sink.traits.keeps_ledger else None
+        consumer = clients.group_consumer(lane.name)
+        ledger = Ledger(producer, topics.deliveries, lane.name)
+        dispatcher = Dispatcher(lane, ledger, board)
+        Courier(consumer, clients=clients, topics=topics, ledger=ledger, dispatcher=dispatcher).run(stop, drain_s)
     finally:
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
@@ -64,7 +65,7 @@ def _close(producer: Any) -> None:
 
 
 class Courier:
-    """One member of the consumer group. Used from one thread."""
+    """One member of a lane's consumer group. Used from one thread."""
 
     def __init__(
         self,
@@ -73,19 +74,21 @@ class Courier:
         clients: Clients,
         topics: TopicNames,
         ledger: Ledger,
-        dispatcher: Dispatcher | None,
-        board: Board,
+        dispatcher: Dispatcher,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._consumer = consumer
         self._clients = clients
         self._topics = topics
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._board = board
+        self._wall = wall
         self._moves: deque[_Move] = deque()
         self._read: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._kafka_answers = True
+        self._ours_until = 0.0
+        self._look_at: float | None = None
 
     def run(self, stop: Event, drain_s: float) -> None:
         """See `deliver_incidents`."""
@@ -104,19 +107,27 @@ class Courier:
     def turn(self) -> bool:
         """Reads what has come, sends at most one notification, commits. False when there was nothing to do."""
         arrived = self._consumer.poll(timeout_ms=self._patience_ms(), max_records=_BATCH)
+        moved = bool(self._moves)
+        moved = bool(self._moves)
         while self._moves:
-            self._move(self._moves.popleft())
+            move = self._moves.popleft()
+            self._move(move)
+            # What was polled of it comes again, or is another one's.
+            arrived.pop(move.partition, None)
+        self._look()
         for partition, records in arrived.items():
             self._accept(partition, records)
+        for number, offset in self._dispatcher.to_read():
+            self._revive(number, offset)
         count = sum(map(len, arrived.values()))
         # A full batch means that more is there: of what waits only the newest change of an incident is worth sending.
-        sent = count < _BATCH and self._dispatcher is not None and self._dispatcher.send_next()
+        sent = count < _BATCH and self._is_ours() and self._dispatcher.send_next()
         self._hold_or_go_on()
         self._commit()
-        return count > 0 or sent
+        return count > 0 or sent or moved
 
     def _patience_ms(self) -> int:
-        due = self._dispatcher.due_in() if self._dispatcher is not None else None
+        due = self._dispatcher.due_in()
         return _POLL_MAX_MS if due is None else int(min(max(due * 1000, _POLL_MIN_MS), _POLL_MAX_MS))
 
     def _move(self, move: "_Move") -> None:
@@ -124,15 +135,60 @@ class Courier:
         partition = move.partition
         self._read.pop(partition, None)
         self._committed.pop(partition, None)
-        if self._dispatcher is None:
+        self._dispatcher.release(partition.partition)
+        if not move.ours or partition not in self._consumer.assignment():
             return
-        self._dispatcher.outbox.drop(partition.partition)
-        if move.ours:
-            unreadable = self._ledger.load(partition.partition, self._clients.read_ledger(partition.partition))
-            if unreadable:
-                log.error("delivery ledger has unreadable entries", partition=partition.partition, count=unreadable)
+        records = self._clients.read_ledger(partition.partition) if self._ledger.is_kept else ()
+        unreadable = self._ledger.load(partition.partition, records)
+        if unreadable:
+            log.error("delivery ledger has unreadable entries", partition=partition.partition, count=unreadable)
+        self._resume(partition)
+        anew = self._dispatcher.recovery.begins(partition.partition)
+        if anew:
+            self._begin(partition)
+        self._dispatcher.take_over(partition.partition)
+        if self._dispatcher.recovery.is_history(partition.partition, self._consumer.position(partition)):
+            self._look_at = self._wall()
+
+    def _resume(self, partition: TopicPartition) -> None:
+        """Reads on from what was committed.
+
+        kafka-python keeps the position of a partition that was ours before a rebalance; what was in hand, though, is
+        forgotten, since another one may have told it meanwhile.
+        """
+        committed = self._consumer.committed(partition, timeout_ms=_COMMIT_MS)
+        if committed is None:
+            self._consumer.seek_to_beginning(partition)
         else:
-            self._ledger.drop(partition.partition)
+            self._consumer.seek(partition, committed)
+        self._read[partition] = self._consumer.position(partition, timeout_ms=_COMMIT_MS)
+
+    def _begin(self, partition: TopicPartition) -> None:
+        """The ledger of a partition begins here, or anew after it was lost: what is open is read from the topic."""
+        end = self._consumer.end_offsets([partition])[partition]
+        self._consumer.seek_to_beginning(partition)
+        first = OffsetAndMetadata(self._consumer.position(partition), "", -1)
+        # First this, then the ledger: after a crash in between, all is still read.
+        self._consumer.commit({partition: first}, timeout_ms=_COMMIT_MS)
+        self._read[partition] = first.offset
+        self._dispatcher.recovery.begin(partition.partition, end, int(self._wall() * 1000))
+
+    def _look(self) -> None:
+        """Before history is read, what stands in the channel must be known: until then nothing more is read."""
+        if self._look_at is None or self._wall() < self._look_at:
+            return
+        delay = self._dispatcher.recovery.look(int(self._wall() * 1000))
+        self._look_at = None if delay is None else self._wall() + delay
+
+    def _revive(self, partition: int, offset: int) -> None:
+        found = self._clients.read_incident(partition, offset)
+        if found is None:
+            return
+        offset, value = found
+        try:
+            self._dispatcher.revive(decode_transition(value), partition, offset)
+        except UNREADABLE:
+            log.warning("incident put aside cannot be decoded", partition=partition, offset=offset)
 
     def _accept(self, partition: TopicPartition, records: list[Any]) -> None:
         skipped = 0
@@ -148,43 +204,51 @@ class Courier:
 
     def _accept_one(self, record: Any) -> None:
         if record.value is None:
-            if self._dispatcher is not None:
-                self._dispatcher.forget((record.key or b"").decode("utf-8", "replace"), record.partition)
-            return
-        transition = decode_transition(record.value)
-        if transition.transition == "opened":
-            self._board.count_opened(transition)
-        if self._dispatcher is not None:
-            self._dispatcher.accept(transition, record.partition, record.offset)
+            self._dispatcher.forget((record.key or b"").decode("utf-8", "replace"), record.partition)
+        else:
+            transition = decode_transition(record.value)
+            self._dispatcher.accept(transition, record.partition, record.offset, record.timestamp)
 
     def _hold_or_go_on(self) -> None:
         """Bounds memory: with a full outbox nothing more is read, while the group still hears from us."""
-        if self._dispatcher is None:
-            return
         paused = bool(self._consumer.paused())
-        full = len(self._dispatcher.outbox) >= _OUTBOX_LIMIT
+        full = len(self._dispatcher.outbox) >= _OUTBOX_LIMIT or self._look_at is not None
         if full and not paused:
             self._consumer.pause(*self._consumer.assignment())
         elif paused and not full:
             self._consumer.resume(*self._consumer.assignment())
 
+    def _is_ours(self) -> bool:
+        """Whether the group has said lately that our partitions are ours; asks it by a commit if not.
+
+        A process that was frozen finds out here, before it sends what its successor has sent meanwhile.
+        """
+        if self._patience_ms() > _POLL_MIN_MS or time.monotonic() < self._ours_until:
+            return True
+        self._committed.clear()
+        self._commit()
+        return time.monotonic() < self._ours_until
+
     def _commit(self) -> None:
         """Commits up to the first record that still waits; the ledger makes good for a commit that fails."""
         offsets = {}
         for partition, read in self._read.items():
-            waits = self._dispatcher.outbox.lowest_offset(partition.partition) if self._dispatcher is not None else None
+            waits = self._dispatcher.outbox.lowest_offset(partition.partition)
             offset = read if waits is None else waits
             if self._committed.get(partition) != offset:
                 offsets[partition] = OffsetAndMetadata(offset, "", -1)
         if not offsets:
             return
+        began = time.monotonic()
         try:
+            self._ledger.flush()
             self._consumer.commit(offsets, timeout_ms=_COMMIT_MS)
         except KafkaError as error:
             log.warning("offsets not committed", error=type(error).__name__)
             self._kafka_answers = False
             return
         self._kafka_answers = True
+        self._ours_until = began + _OURS_S
         self._committed |= {partition: offset.offset for partition, offset in offsets.items()}
 
 

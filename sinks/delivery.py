@@ -1,6 +1,6 @@
-"""The delivery loop: incidents and readings out of Kafka, to Slack and to the metrics page.
+"""The delivery loops: incidents and readings out of Kafka, to every sink and to the metrics page.
 
-    delivery = Delivery(access, topics, slack, page)     # KafkaAccess, TopicNames, SlackConfig, PageConfig
+    delivery = Delivery(access, topics, sinks)           # KafkaAccess, TopicNames, Sinks
     delivery.page.add_readiness_check("query", check)    # optional; so is delivery.page.registry.register(collector)
     delivery.start()                                     # returns at once; OSError, SecretError: cannot start
     ...
@@ -8,10 +8,10 @@
 
 or `delivery.run()`, which blocks until another thread calls `stop()`.
 
-Two threads, so that Slack never holds up the metrics:
+A thread for each lane and one for the page, so that nothing holds up anything else:
 
     board       incidents and readings, from the beginning   → Board → /metrics
-    incidents   those of a consumer group   → Courier → Dispatcher → Slack
+    each lane   incidents, as one of its consumer group      → Courier → Dispatcher → its sink
 
 A partition's ledger is read before its first record is looked at. Offsets are committed after delivery; a record
 whose commit was lost comes again, and the ledger says that it was sent. Kafka being away is waited out.
@@ -20,19 +20,20 @@ whose commit was lost comes again, and the ledger says that it was sent. Kafka b
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from kafka.errors import KafkaError
 
 from sinks.board_reader import BoardReader
 from sinks.courier import deliver_incidents
-from sinks.dispatch import INTEGRATION
 from sinks.kafka_access import KafkaAccess
 from sinks.kafka_clients import Clients, KafkaClients
+from sinks.lanes import make_lanes
 from sinks.page import Page
-from sinks.prometheus import Board, PageConfig
+from sinks.prometheus import Board
 from sinks.secret import SecretError
-from sinks.slack.settings import SlackConfig
+from sinks.settings import Sinks
 from sinks.topics import TopicNames
 
 log = structlog.get_logger()
@@ -53,33 +54,30 @@ class Delivery:
         self,
         access: KafkaAccess,
         topics: TopicNames,
-        slack: SlackConfig,
-        page: PageConfig,
+        sinks: Sinks,
         *,
         clients: Clients | None = None,
     ) -> None:
         clients = KafkaClients(access, topics) if clients is None else clients
-        self.page = Page(page)
+        self.page = Page(sinks.prometheus)
         self.board = Board()
         self.page.registry.register(self.board)
-        self._slack = slack
-        self._page_enabled = page.enabled
+        self._lanes = make_lanes(sinks)
+        self._page_enabled = sinks.prometheus.enabled
         self._stop = threading.Event()
         reader = BoardReader(clients, topics, self.board)
         self.page.add_readiness_check("readings", reader.problem)
+        work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
-            self._thread("board", lambda: reader.run(self._stop)),
-            self._thread(
-                "incidents",
-                lambda: deliver_incidents(clients, topics, slack, self.board, stop=self._stop, drain_s=DRAIN_S),
-            ),
+            self._thread("board", partial(reader.run, self._stop)),
+            *(self._thread(lane.name, partial(work, lane)) for lane in self._lanes),
         ]
 
     def start(self) -> None:
-        """Listens and begins. Raises OSError when the page cannot listen, SecretError without Slack's token."""
-        if self._slack.enabled:
-            self._slack.token()
-            self.board.integrate(INTEGRATION)
+        """Listens and begins. Raises OSError when the page cannot listen, SecretError without a sink's secret."""
+        for lane in self._lanes:
+            lane.sink.check()
+            self.board.integrate(lane.name)
         if self._page_enabled:
             self.page.start()
         for thread in self._threads:

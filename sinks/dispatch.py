@@ -1,53 +1,36 @@
-"""Decides, sends, records: one incident at a time, from the outbox to Slack, with the ledger around the send.
+"""Decides what becomes of a transition in one lane: told now, later, in a digest, or not at all.
 
-Nothing here waits: what cannot be sent now goes back into the outbox with a later time. When Slack limits a method,
-all calls of that method wait, since trying on makes it last longer; other failures concern their incident alone.
+What is to be told waits in the outbox; `sinks.sender` takes it from there, one step at a time. Nothing here waits.
 """
 
-import re
 import time
 from collections.abc import Callable
-from typing import Literal
 
 import structlog
-from kafka.errors import KafkaError
 
 from detectors.incidents.incident import Transition
-from sinks.ledger import Edit, Entry, Ledger, Post, Skip, State, next_step
-from sinks.outbox import Line, Outbox, Waiting
-from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
+from sinks.lane import Lane
+from sinks.ledger import Entry, Ledger, Skip, next_step
+from sinks.outbox import Method, Outbox
 from sinks.prometheus import Board
-from sinks.slack.client import SlackClient
-from sinks.slack.render import Message, render, render_plain, render_reply
-from sinks.slack.settings import SlackConfig
-from sinks.slack.thread import plan
-from sinks.told import Told
+from sinks.recovery import BORN, OLD_MS, Recovery
+from sinks.revival import Revival
+from sinks.sender import Sender
+from sinks.storm import Storms
 
 log = structlog.get_logger()
 
-INTEGRATION = "slack"
-
-_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
-# A wrong token or channel needs a person; the retry is there to notice the repair.
-_SETUP_RETRY_S = 60.0
-# Slack's clock names messages; ours wrote the ledger.
-_CLOCK_MARGIN_MS = 300_000
-_NEW_MESSAGE_NOTE = "The earlier message of this incident is gone or can no longer be edited; this one takes its place."
-
-_CHANNEL_GONE = frozenset({"channel_not_found", "is_archived", "not_in_channel"})
-_CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
-_TRIES_COUNTED = 10
-
-Method = Literal["post", "edit"]
+# What ended so long ago is neither told anew nor kept in the ledger.
+_FORGET_MS = 14 * 86_400_000
+_REPORT_EVERY_S = 1.0
 
 
 class Dispatcher:
-    """Sends what waits in its outbox. Used from one thread; it never raises for what Slack or Kafka do."""
+    """Used from one thread."""
 
     def __init__(
         self,
-        config: SlackConfig,
-        client: SlackClient,
+        lane: Lane,
         ledger: Ledger,
         board: Board,
         *,
@@ -55,204 +38,135 @@ class Dispatcher:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.outbox = Outbox()
-        self._config = config
-        self._client = client
+        self.recovery = Recovery(lane.sink, ledger, lane.channel)
+        self.revival = Revival(ledger, self.outbox)
+        self._lane = lane
         self._ledger = ledger
         self._board = board
         self._clock = clock
         self._wall = wall
-        self._not_before: dict[Method, float] = {"post": 0.0, "edit": 0.0}
+        self._storms = Storms(ledger, self.outbox, lane.digest_above)
+        self._sender = Sender(lane, ledger, self.outbox, self._storms, self.revival, board, clock=clock, wall=wall)
+        self._report_at = 0.0
 
-    def accept(self, transition: Transition, partition: int, offset: int) -> None:
-        """Puts a transition in line, unless the ledger says that it needs nothing."""
+    def take_over(self, partition: int) -> None:
+        """A partition is ours; the ledger has been loaded. Raises KafkaError."""
+        now_ms = self._now_ms()
+        for owner, entry in list(self._ledger.entries()):
+            if owner == partition and entry.over and entry.state != "undelivered" and now_ms - entry.at > _FORGET_MS:
+                self._ledger.set_soon(partition, entry.incident, None)
+        self._storms.take_over(partition, self._clock(), now_ms)
+
+    def release(self, partition: int) -> None:
+        """Somebody else may have a partition now."""
+        self.outbox.drop(partition)
+        self._storms.release(partition)
+        for owner, entry in self._ledger.entries():
+            if owner == partition:
+                self._lane.sink.release(entry.incident)
+        self._ledger.drop(partition)
+
+    def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
+        """Finds out what a transition needs; `at` is when its record came to Kafka (epoch ms). Raises KafkaError."""
+        incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
+        waiting = self.outbox.get(incident)
+        if waiting is None and entry is None:
+            if not self._lane.is_target(transition) or self._is_forgotten(transition, at):
+                return
+            if self.recovery.is_history(partition, offset):
+                entry = self.recovery.adopt(partition, incident, self._now_ms())
+                if entry is None and self._is_told_as_history(transition, partition, offset, at):
+                    return
+        if entry is not None and entry.state == "folded" and self._stays_folded(entry, transition, partition, offset):
+            return
+        if waiting is None and isinstance(next_step(entry, transition, self._lane.sink.traits), Skip):
+            return
+        if entry is None or (not entry.ts and entry.state in {"folded", "undelivered"}):
+            self._accept_new(transition, partition, offset, at)
+        else:
+            method: Method = "edit" if entry.ts else "post"
+            self.outbox.put(transition, partition, offset, self._clock(), at=at or self._now_ms(), method=method)
+
+    def revive(self, transition: Transition, partition: int, offset: int) -> None:
+        """What was given up, or told in a digest, is tried with a message of its own."""
         entry = self._ledger.get(partition, transition.incident)
-        needless = isinstance(next_step(entry, transition, self._config.min_severity), Skip)
-        # One that waits is replaced in any case: only the newest may be sent.
-        if not needless or transition.incident in self.outbox:
-            self.outbox.put(transition, partition, offset, self._clock())
+        if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
+            return
+        method: Method = "edit" if entry.ts else "post"
+        waiting = self.outbox.put(transition, partition, offset, self._clock(), at=self._now_ms(), method=method)
+        waiting.probe = entry.state == "undelivered"
 
     def forget(self, incident: str, partition: int) -> None:
-        """The incident's record was deleted; so is what the ledger knows."""
+        """The incident's record was deleted; so is what the ledger knows. Raises KafkaError."""
         self.outbox.done(incident)
         if self._ledger.get(partition, incident) is not None:
-            self._write(partition, incident, None)
+            self._ledger.set_soon(partition, incident, None)
 
     def due_in(self) -> float | None:
         """Seconds until something is due, None when nothing waits."""
-        due = self.outbox.next_due()
-        return None if due is None else max(0.0, due - self._clock())
+        return self._sender.due_in()
 
     def send_next(self) -> bool:
         """Takes one step for the incident that is due longest. False when none is due."""
-        waiting = self.outbox.next(self._clock())
-        if waiting is not None:
-            delay = self._step_guarded(waiting)
-            if delay is None:
-                self.outbox.done(waiting.transition.incident)
-            else:
-                self.outbox.later(waiting, self._clock() + delay)
-        self._board.set_waiting(INTEGRATION, len(self.outbox))
-        return waiting is not None
+        stepped = self._sender.send_next()
+        if self._clock() >= self._report_at:
+            self._report_at = self._clock() + _REPORT_EVERY_S
+            self._report()
+        return stepped
 
-    def _step_guarded(self, waiting: Waiting) -> float | None:
-        """The outer edge of one incident: a defect that one brings out must not hold up the others."""
-        try:
-            return self._step(waiting)
-        except Exception:
-            self._board.count_attempt(INTEGRATION, "other")
-            log.exception("incident cannot be told", incident=waiting.transition.incident, tries=waiting.tries)
-            if waiting.tries >= _TRIES_COUNTED:
-                return None
-            return self._put_off(waiting, "a defect in flinkwatch")
+    def to_read(self) -> list[tuple[int, int]]:
+        """Partition and offset of incidents whose record is to be read again and given to `revive`."""
+        now_ms = self._now_ms()
+        return self.revival.due(now_ms) or self.revival.calm(self._storms, now_ms)
 
-    def _step(self, waiting: Waiting) -> float | None:
-        """One step towards delivery. Seconds until the next, None when it needs nothing more."""
-        entry = self._ledger.get(waiting.partition, waiting.transition.incident)
-        if waiting.unwritten and entry is not None:
-            delay = self._record(waiting, entry)
-            return 0.0 if delay is None and waiting.line is not None else delay
-        limited = self._not_before["post"] - self._clock()
-        if waiting.line is not None and limited <= 0:
-            return self._say(waiting, waiting.line)
-        match next_step(entry, waiting.transition, self._config.min_severity):
-            case Skip():
-                return None if waiting.line is None else limited
-            case Post(look_since=int(since)):
-                return self._look(waiting, since)
-            case Post():
-                return self._send(waiting, entry, None)
-            case Edit() as edit:
-                return self._send(waiting, entry, edit)
+    def _accept_new(self, transition: Transition, partition: int, offset: int, at: int) -> None:
+        """A message that does not stand yet."""
+        now, quiet = self._clock(), self._lane.quiet_s(transition, self._wall())
+        waiting = self.outbox.get(transition.incident)
+        if transition.transition == "resolved" and (quiet or (waiting is not None and waiting.held)):
+            # Over before it was to be told.
+            self._board.count_suppressed(self._lane.name, "quiet hours")
+            self.outbox.done(transition.incident)
+            return
+        if waiting is None and self._lane.sink.traits.digests and self._storms.floods(transition):
+            self._board.count_suppressed(self._lane.name, "digest")
+            self._storms.fold(transition, partition, offset, now, self._now_ms())
+            return
+        waiting = self.outbox.put(transition, partition, offset, now + quiet, at=at or self._now_ms())
+        if waiting.held and not quiet:
+            self.outbox.later(waiting, now)
+        waiting.held = quiet > 0
 
-    def _look(self, waiting: Waiting, since: int) -> float | None:
-        """Finds out whether a message of unknown fate stands in the channel, and writes down which it is."""
-        incident = waiting.transition.incident
-        channel = self._channel_id()
-        found = self._client.find(channel, incident, since - _CLOCK_MARGIN_MS) if channel else None
-        if isinstance(found, RetryAfter):
-            return self._put_off(waiting, found.reason, found.seconds)
-        entry = None if found is None else self._entry(waiting, "sent", found.channel, found.ts, found.seq)
-        self._write(waiting.partition, incident, entry)
-        return 0.0
-
-    def _channel_id(self) -> str:
-        channel = self._config.channel
-        return channel if _CHANNEL_ID.fullmatch(channel) else self._ledger.known_channel()
-
-    def _send(self, waiting: Waiting, before: Entry | None, edit: Edit | None) -> float | None:
-        transition, partition = waiting.transition, waiting.partition
-        method: Method = "post" if edit is None else "edit"
-        limited = self._not_before[method] - self._clock()
-        if limited > 0:
-            return limited
-        channel, ts = (edit.channel, edit.ts) if edit is not None else ("", "")
-        if not self._write(
-            partition, transition.incident, self._entry(waiting, "intent", channel, ts, told=_told(before))
-        ):
-            self._ledger.remember(partition, transition.incident, before)
-            return self._put_off(waiting, "the ledger cannot be written")
-        message = self._message(waiting)
-        if edit is None:
-            outcome = self._client.post(message, transition.incident, transition.seq)
-        else:
-            outcome = self._client.edit(channel, ts, message, transition.incident, transition.seq)
-        self._board.count_attempt(INTEGRATION, None if isinstance(outcome, Delivered) else outcome.failure)
-        return self._settle(waiting, before, method, outcome)
-
-    def _message(self, waiting: Waiting) -> Message:
-        if waiting.plain:
-            return render_plain(waiting.transition)
-        return render(waiting.transition, self._config.runbook_base_url, waiting.note)
-
-    def _settle(self, waiting: Waiting, before: Entry | None, method: Method, outcome: Outcome) -> float | None:
-        """What follows from an outcome."""
-        partition, incident = waiting.partition, waiting.transition.incident
-        match outcome:
-            case Delivered(channel=channel, ts=ts):
-                now = int(self._wall() * 1000)
-                planned = plan(_told(before), waiting.transition, now, self._config, edited=method == "edit")
-                if planned.reply:
-                    waiting.line = Line(render_reply(waiting.transition), channel, ts, planned.broadcast)
-                delay = self._record(waiting, self._entry(waiting, "sent", channel, ts, told=planned.told))
-                return 0.0 if delay is None and waiting.line is not None else delay
-            case Unknown(reason=reason):
-                channel, ts = (before.channel, before.ts) if before is not None else ("", "")
-                self._write(partition, incident, self._entry(waiting, "unknown", channel, ts, told=_told(before)))
-                return self._put_off(waiting, reason)
-            case RetryAfter(seconds=seconds, reason=reason, failure=failure):
-                self._write(partition, incident, before)
-                if failure == "rateLimited" and seconds is not None:
-                    self._not_before[method] = self._clock() + seconds
-                return self._put_off(waiting, reason, seconds)
-            case Refused():
-                return self._refused(waiting, before, method, outcome)
-
-    def _refused(self, waiting: Waiting, before: Entry | None, method: Method, refused: Refused) -> float | None:
-        partition, incident = waiting.partition, waiting.transition.incident
-        if method == "edit" and (refused.because == "target" or refused.code in _CHANNEL_GONE):
-            self._write(partition, incident, None)
-            waiting.note = _NEW_MESSAGE_NOTE
-            return 0.0
-        self._write(partition, incident, before)
-        fields = {"incident": incident, "error": refused.code, "what_to_do": refused.reason}
-        if refused.because == "setup":
-            log.error("slack refuses notifications", **fields, retry_in_s=_SETUP_RETRY_S)
-            return _SETUP_RETRY_S
-        if not waiting.plain:
-            log.warning("slack refuses a message, sending it as plain text", **fields)
-            waiting.plain = True
-            return 0.0
-        log.error("slack refuses a message, it is dropped", **fields)
-        return None
-
-    def _record(self, waiting: Waiting, sent: Entry) -> float | None:
-        """Writes down what was sent, again and again until the brokers have it."""
-        waiting.unwritten = not self._write(waiting.partition, sent.incident, sent)
-        if waiting.unwritten:
-            return self._put_off(waiting, "the ledger cannot be written")
-        log.info("incident told to slack", incident=sent.incident, seq=sent.seq)
-        return None
-
-    def _say(self, waiting: Waiting, line: Line) -> float | None:
-        """Puts a line into the thread; not twice, since the message itself already says everything."""
-        outcome = self._client.reply(line.channel, line.ts, line.message, broadcast=line.broadcast)
-        self._board.count_attempt(INTEGRATION, None if isinstance(outcome, Delivered) else outcome.failure)
-        if isinstance(outcome, RetryAfter) and waiting.tries < _TRIES_COUNTED:
-            if outcome.failure == "rateLimited" and outcome.seconds is not None:
-                self._not_before["post"] = self._clock() + outcome.seconds
-            return self._put_off(waiting, outcome.reason, outcome.seconds)
-        waiting.line = None
-        return 0.0
-
-    def _put_off(self, waiting: Waiting, reason: str, seconds: float | None = None) -> float:
-        delay = min(_BACKOFF_FIRST_S * 2**waiting.tries, _BACKOFF_MAX_S) if seconds is None else seconds
-        waiting.tries = min(waiting.tries + 1, _TRIES_COUNTED)
-        log.warning("notification put off", incident=waiting.transition.incident, reason=reason, retry_in_s=delay)
-        return delay
-
-    def _entry(
-        self, waiting: Waiting, state: State, channel: str, ts: str, seq: int | None = None, told: Told | None = None
-    ) -> Entry:
-        transition = waiting.transition
-        return Entry(
-            incident=transition.incident,
-            seq=transition.seq if seq is None else seq,
-            state=state,
-            at=int(self._wall() * 1000),
-            channel=channel,
-            ts=ts,
-            told=told,
-        )
-
-    def _write(self, partition: int, incident: str, entry: Entry | None) -> bool:
-        """Whether the brokers have it. Where a caller does not care, a restart would look the message up once more."""
-        try:
-            self._ledger.set(partition, incident, entry)
-        except KafkaError as error:
-            log.warning("delivery ledger not written", incident=incident, error=type(error).__name__)
+    def _stays_folded(self, entry: Entry, transition: Transition, partition: int, offset: int) -> bool:
+        if transition.transition == "resolved":
+            self.outbox.done(transition.incident)
+        elif transition.incident in self.outbox:
             return False
-        return True
+        return self._storms.change(entry, transition, partition, offset, self._clock(), self._now_ms())
 
+    def _is_told_as_history(self, transition: Transition, partition: int, offset: int, at: int) -> bool:
+        """Whether nothing more is to be done for an incident from before the ledger that stands in no message."""
+        traits = self._lane.sink.traits
+        if transition.transition == "resolved" and traits.keeps_ledger:
+            return True
+        if isinstance(next_step(None, transition, traits), Skip):
+            return True
+        if traits.digests and self._now_ms() - at > OLD_MS:
+            self._storms.fold(transition, partition, offset, self._clock(), self._now_ms())
+            return True
+        return False
 
-def _told(entry: Entry | None) -> Told | None:
-    return None if entry is None else entry.told
+    def _is_forgotten(self, transition: Transition, at: int) -> bool:
+        return transition.transition == "resolved" and 0 < at < self._now_ms() - _FORGET_MS
+
+    def _report(self) -> None:
+        name, entries = self._lane.name, [e for _, e in self._ledger.entries() if e.incident != BORN]
+        oldest = self.outbox.oldest()
+        self._board.set_waiting(name, len(self.outbox))
+        self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
+        self._board.set_undelivered(name, sum(e.state == "undelivered" for e in entries))
+        unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"}), default=None)
+        self._board.set_ledger(name, len(entries), None if unsettled is None else unsettled / 1000)
+
+    def _now_ms(self) -> int:
+        return int(self._wall() * 1000)

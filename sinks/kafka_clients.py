@@ -12,6 +12,7 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import TopicNames
 
 _READ_TIMEOUT_POLLS = 60
+_READ_ONE_POLLS = 10
 _POLL_MS = 500
 # A killed deliverer's partitions stay unread this long.
 _SESSION_TIMEOUT_MS = 10_000
@@ -19,6 +20,8 @@ _WRITE_MS = 5_000
 # The default of 30 s would add as much to every outage.
 _RECONNECT_MS = 3_000
 _METADATA_MAX_AGE_MS = 30_000
+# What is read but not yet taken stays in memory, for each broker and consumer: the defaults are 1 and 50 MB.
+_FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
 
 
 UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
@@ -28,8 +31,8 @@ UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 class Clients(Protocol):
     """What delivery needs of Kafka; tests have it in memory."""
 
-    def group_consumer(self) -> Any:
-        """A KafkaConsumer that shares incidents with other deliverers; commits by hand."""
+    def group_consumer(self, lane: str) -> Any:
+        """A KafkaConsumer that shares a lane's incidents with other deliverers; commits by hand."""
 
     def board_consumer(self) -> Any:
         """A KafkaConsumer that reads all incidents and readings from their beginning."""
@@ -40,6 +43,9 @@ class Clients(Protocol):
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Keys and values of a partition of deliveries, from the beginning to what is there now."""
 
+    def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
+        """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
+
 
 class KafkaClients:
     """The real ones. Making one raises kafka.errors.KafkaError when no broker answers, SecretError without secrets."""
@@ -48,9 +54,9 @@ class KafkaClients:
         self._access = access
         self._topics = topics
 
-    def group_consumer(self) -> Any:
+    def group_consumer(self, lane: str) -> Any:
         return self._consumer(
-            group_id=f"{self._topics.prefix}.delivery",
+            group_id=f"{self._topics.prefix}.delivery.{lane}",
             session_timeout_ms=_SESSION_TIMEOUT_MS,
         )
 
@@ -84,6 +90,16 @@ class KafkaClients:
                     yield record.key, record.value
             raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
 
+    def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
+        where = TopicPartition(self._topics.incidents, partition)
+        with closing(self._consumer(group_id=None, max_poll_records=1)) as consumer:
+            consumer.assign([where])
+            consumer.seek(where, offset)
+            for _ in range(_READ_ONE_POLLS):
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(where, ()):
+                    return (record.offset, record.value) if record.value is not None else None
+        return None
+
     def _consumer(self, **options: Any) -> Any:
         return KafkaConsumer(
             **client_options(self._access),
@@ -92,6 +108,8 @@ class KafkaClients:
             # A topic made by reading it would have the wrong cleanup policy.
             allow_auto_create_topics=False,
             metadata_max_age_ms=_METADATA_MAX_AGE_MS,
+            max_partition_fetch_bytes=_FETCH_PARTITION_BYTES,
+            fetch_max_bytes=_FETCH_BYTES,
             reconnect_backoff_max_ms=_RECONNECT_MS,
             **options,
         )

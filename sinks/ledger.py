@@ -4,25 +4,33 @@ The promise: no incident is lost; after an answer that did not come, at most one
 when Slack does not let us look it up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+from kafka.errors import KafkaError
 
-from detectors.incidents.incident import SEVERITIES, Severity, Transition
+from detectors.incidents.incident import SEVERITIES, Transition
+from sinks.digest import Folded
+from sinks.sink import Traits
 from sinks.told import Told
 
-State = Literal["intent", "sent", "unknown"]
+State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
 
 _ACK_TIMEOUT_S = 10.0
+# What was given up may have been tried for a day before.
+_GIVEN_UP_MS = 2 * 86_400_000
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one incident's message.
 
-    `intent`: about to be sent; `sent`: Slack has answered ok; `unknown`: sent without a clear answer.
-    `seq` is the transition this is about, `at` when it was written (epoch ms). `channel` and `ts` name the message
-    that stands in Slack; they are empty while none is known to stand. `told` is what that message has told.
+    `intent`: about to be sent; `sent`: the receiver has answered ok; `unknown`: sent without a clear answer; `folded`:
+    told in a digest only; `undelivered`: given up for now, for `reason`.
+    `seq` is the transition this is about, `offset` where it stands in the incidents topic, `at` when this was written
+    (epoch ms). `channel` and `ts` name the message that stands; they are empty while none is known to stand. `told` is
+    what that message has told. `folded`: the incident was told in a digest, perhaps before it got its own message.
+    `over`: nothing follows `seq`.
     """
 
     incident: str
@@ -32,6 +40,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     channel: str = ""
     ts: str = ""
     told: Told | None = None
+    offset: int = -1
+    over: bool = False
+    reason: str = ""
+    folded: Folded | None = None
     version: int = 1
 
 
@@ -51,17 +63,15 @@ class Edit(msgspec.Struct, frozen=True):
 class Skip(msgspec.Struct, frozen=True):
     """Nothing to send, and why."""
 
-    reason: Literal["already sent", "a newer change was tried", "below min_severity", "goes on in another incident"]
+    reason: Literal[
+        "already sent", "a newer change was tried", "below min_severity", "goes on in another incident", "over untold"
+    ]
 
 
-def next_step(entry: Entry | None, transition: Transition, min_severity: Severity) -> Post | Edit | Skip:
+def next_step(entry: Entry | None, transition: Transition, traits: Traits) -> Post | Edit | Skip:
     """What to do with a transition, given what the ledger knows of its incident."""
-    if entry is None:
-        if SEVERITIES.index(transition.severity) < SEVERITIES.index(min_severity):
-            return Skip("below min_severity")
-        if transition.part_of:
-            return Skip("goes on in another incident")
-        return Post()
+    if entry is None or (entry.state == "folded" and not entry.ts):
+        return _first(transition, traits)
     if entry.state == "sent" and entry.seq >= transition.seq:
         return Skip("already sent")
     if entry.seq > transition.seq:
@@ -69,18 +79,37 @@ def next_step(entry: Entry | None, transition: Transition, min_severity: Severit
         return Skip("a newer change was tried")
     if entry.ts:
         return Edit(entry.channel, entry.ts)
-    return Post(look_since=entry.at)
+    look_since = entry.at - (_GIVEN_UP_MS if entry.state == "undelivered" else 0)
+    return Post(look_since=look_since if traits.looks_up and entry.state != "sent" else None)
+
+
+def _first(transition: Transition, traits: Traits) -> Post | Skip:
+    if SEVERITIES.index(transition.severity) < SEVERITIES.index(traits.min_severity):
+        return Skip("below min_severity")
+    if transition.part_of:
+        return Skip("goes on in another incident")
+    if transition.transition == "resolved" and not traits.tells_past:
+        return Skip("over untold")
+    return Post()
 
 
 class Ledger:
     """The entries of the partitions this process owns, in memory and in the topic."""
 
     def __init__(self, producer: Any, topic: str, integration: str) -> None:
-        """`producer` is kafka-python's KafkaProducer; `integration` parts the ledgers of several sinks."""
+        """`producer` is kafka-python's KafkaProducer, None for a ledger that lives in memory alone; `integration` parts
+        the ledgers of several sinks.
+        """
         self._producer = producer
         self._topic = topic
         self._prefix = f"{integration}/"
         self._entries: dict[int, dict[str, Entry]] = {}
+        self._unflushed: dict[tuple[int, str], Any] = {}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it outlives this process."""
+        return self._producer is not None
 
     def load(self, partition: int, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
         """Takes over a partition: `records` are all of its keys and values, oldest first.
@@ -109,10 +138,21 @@ class Ledger:
     def drop(self, partition: int) -> None:
         """Forgets a partition that somebody else owns now."""
         self._entries.pop(partition, None)
+        self._unflushed = {key: future for key, future in self._unflushed.items() if key[0] != partition}
+
+    def partitions(self) -> list[int]:
+        """Those this process owns, in order."""
+        return sorted(self._entries)
 
     def get(self, partition: int, incident: str) -> Entry | None:
         """What is known of an incident."""
         return self._entries.get(partition, {}).get(incident)
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """All entries with their partition."""
+        for partition, entries in self._entries.items():
+            for entry in entries.values():
+                yield partition, entry
 
     def set(self, partition: int, incident: str, entry: Entry | None) -> None:
         """Records `entry`, or with None that nothing stands. Returns when the brokers have it.
@@ -120,10 +160,30 @@ class Ledger:
         Raises kafka.errors.KafkaError when they do not take it; memory then has it nevertheless, so that this
         process does not send twice.
         """
+        self.set_soon(partition, incident, entry)
+        if self._producer is not None:
+            self._unflushed.pop((partition, incident)).get(timeout=_ACK_TIMEOUT_S)
+
+    def set_soon(self, partition: int, incident: str, entry: Entry | None) -> None:
+        """Records `entry`; `flush` says whether the brokers have it. Raises kafka.errors.KafkaError."""
         self.remember(partition, incident, entry)
-        value = None if entry is None else msgspec.json.encode(entry)
+        if self._producer is None:
+            return
+        value = None if entry is None else _encode(entry)
         key = (self._prefix + incident).encode()
-        self._producer.send(self._topic, key=key, value=value, partition=partition).get(timeout=_ACK_TIMEOUT_S)
+        self._unflushed[partition, incident] = self._producer.send(
+            self._topic, key=key, value=value, partition=partition
+        )
+
+    def flush(self) -> None:
+        """Returns when the brokers have everything. Raises kafka.errors.KafkaError; then call it again."""
+        for (partition, incident), future in list(self._unflushed.items()):
+            try:
+                future.get(timeout=_ACK_TIMEOUT_S)
+            except KafkaError:
+                self.set_soon(partition, incident, self.get(partition, incident))
+                raise
+            del self._unflushed[partition, incident]
 
     def remember(self, partition: int, incident: str, entry: Entry | None) -> None:
         """Changes memory alone."""
@@ -135,8 +195,8 @@ class Ledger:
 
     def known_channel(self) -> str:
         """A channel ID Slack has answered with, empty when there is none yet."""
-        sent = (entry.channel for entries in self._entries.values() for entry in entries.values())
-        return next((channel for channel in sent if channel), "")
+        return next((entry.channel for _, entry in self.entries() if entry.channel), "")
 
 
 _decode = msgspec.json.Decoder(Entry).decode
+_encode = msgspec.json.Encoder().encode

@@ -2,46 +2,53 @@
 
 import heapq
 import itertools
+from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from detectors.incidents.incident import Transition
-from sinks.slack.render import Message
+from sinks.sink import Extra
 
+Method = Literal["post", "edit"]
+"""A new message, or a change of one that stands. Receivers limit them apart."""
 
-class Line(msgspec.Struct, frozen=True):
-    """What still has to be said in the thread of a message that stands; `broadcast`: and in the channel."""
+METHODS: tuple[Method, ...] = ("post", "edit")
+NO_OFFSET = -1
+"""Of what stands in no record: a digest."""
 
-    message: Message
-    channel: str
-    ts: str
-    broadcast: bool
+_OPEN: Mapping[Method, float] = dict.fromkeys(METHODS, float("-inf"))
 
 
 class Waiting(msgspec.Struct, kw_only=True):
     """An incident's newest transition that is not delivered, and where it stands in the incidents topic.
 
-    `plain`: Slack has refused the blocks. `note`: a sentence to put in front. `unwritten`: sent, but the ledger does
-    not have it yet. `line`: for the thread, once the message is told.
+    `at` is when its record came to Kafka (epoch ms). `plain`: the full form was refused. `note`: a sentence to put in
+    front. `held`: quiet hours keep it. `probe`: one more try of what was given up. `unwritten`: sent, but the ledger
+    does not have it yet. `extras`: for the thread, once the message is told.
     """
 
     transition: Transition
     partition: int
     offset: int
+    at: int
     due: float
+    method: Method = "post"
     tries: int = 0
     plain: bool = False
     note: str = ""
+    held: bool = False
+    probe: bool = False
     unwritten: bool = False
-    line: Line | None = None
+    extras: tuple[Extra, ...] = ()
 
 
 class Outbox:
-    """A queue by due time. Times are seconds of a monotonic clock."""
+    """A queue by due time for each method. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
-        self._heap: list[tuple[float, int, str]] = []
+        self._heaps: dict[Method, list[tuple[float, int, str]]] = {method: [] for method in METHODS}
         self._order = itertools.count()
 
     def __len__(self) -> int:
@@ -50,31 +57,52 @@ class Outbox:
     def __contains__(self, incident: object) -> bool:
         return incident in self._waiting
 
-    def put(self, transition: Transition, partition: int, offset: int, now: float) -> None:
+    def get(self, incident: str) -> Waiting | None:
+        """What waits of an incident."""
+        return self._waiting.get(incident)
+
+    def posts(self) -> int:
+        """How many new messages wait, those that quiet hours keep among them."""
+        return sum(one.method == "post" and one.offset != NO_OFFSET for one in self._waiting.values())
+
+    def oldest(self) -> int | None:
+        """When the oldest record that waits came to Kafka, epoch ms; those that are held on purpose do not count."""
+        return min((one.at for one in self._waiting.values() if not one.held), default=None)
+
+    def put(
+        self,
+        transition: Transition,
+        partition: int,
+        offset: int,
+        now: float,
+        *,
+        at: int = 0,
+        method: Method = "post",
+    ) -> Waiting:
         """Adds a transition; it takes the place of an older one of its incident and waits as long as that did."""
         waiting = self._waiting.get(transition.incident)
         if waiting is None:
-            waiting = Waiting(transition=transition, partition=partition, offset=offset, due=now)
+            waiting = Waiting(transition=transition, partition=partition, offset=offset, at=at, due=now, method=method)
             self._waiting[transition.incident] = waiting
             self._schedule(waiting)
         elif transition.seq >= waiting.transition.seq:
             waiting.transition, waiting.partition, waiting.offset = transition, partition, offset
             waiting.unwritten = False
+        return waiting
 
-    def next(self, now: float) -> Waiting | None:
-        """The one that is due longest, None when none is. It stays until `done` or `later`."""
-        due = self.next_due()
-        return self._waiting[self._heap[0][2]] if due is not None and due <= now else None
+    def next(self, now: float, opens: Mapping[Method, float] = _OPEN) -> Waiting | None:
+        """The one that is due longest, None when none is. `opens`: no method is used before. It stays until `done` or
+        `later`.
+        """
+        heads = [(max(head[0], opens[m]), head[2]) for m in METHODS if (head := self._head(m)) is not None]
+        if not heads or min(heads)[0] > now:
+            return None
+        return self._waiting[min(heads)[1]]
 
-    def next_due(self) -> float | None:
+    def next_due(self, opens: Mapping[Method, float] = _OPEN) -> float | None:
         """When the next is due, None when nothing waits."""
-        while self._heap:
-            due, _, incident = self._heap[0]
-            waiting = self._waiting.get(incident)
-            if waiting is not None and waiting.due == due:
-                return due
-            heapq.heappop(self._heap)
-        return None
+        heads = (max(head[0], opens[m]) for m in METHODS if (head := self._head(m)) is not None)
+        return min(heads, default=None)
 
     def later(self, waiting: Waiting, due: float) -> None:
         """Puts it off until `due`."""
@@ -91,7 +119,18 @@ class Outbox:
 
     def lowest_offset(self, partition: int) -> int | None:
         """The first offset of a partition that still waits, None when all is delivered."""
-        return min((one.offset for one in self._waiting.values() if one.partition == partition), default=None)
+        offsets = (one.offset for one in self._waiting.values() if one.partition == partition)
+        return min((offset for offset in offsets if offset != NO_OFFSET), default=None)
+
+    def _head(self, method: Method) -> tuple[float, int, str] | None:
+        heap = self._heaps[method]
+        while heap:
+            waiting = self._waiting.get(heap[0][2])
+            if waiting is not None and (waiting.due, waiting.method) == (heap[0][0], method):
+                return heap[0]
+            heapq.heappop(heap)
+        return None
 
     def _schedule(self, waiting: Waiting) -> None:
-        heapq.heappush(self._heap, (waiting.due, next(self._order), waiting.transition.incident))
+        entry = (waiting.due, next(self._order), waiting.transition.incident)
+        heapq.heappush(self._heaps[waiting.method], entry)

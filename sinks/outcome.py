@@ -15,10 +15,13 @@ Failure = Literal["clientError", "serverError", "authError", "rateLimited", "con
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """It has arrived: `channel` is the ID, which editing needs, `ts` names the message."""
+    """It has arrived: `channel` is the ID, which editing needs, `ts` names the message.
 
-    channel: str
-    ts: str
+    Both are empty where nothing can be edited.
+    """
+
+    channel: str = ""
+    ts: str = ""
 
 
 class RetryAfter(msgspec.Struct, frozen=True):
@@ -47,6 +50,14 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
     because: Literal["setup", "message", "target"]
     failure: Failure
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A message of ours that stands in a channel, and the number of the transition it shows."""
+
+    channel: str
+    ts: str
+    seq: int
 
 
 Outcome = Delivered | RetryAfter | Unknown | Refused

@@ -1,9 +1,15 @@
 """The section `sinks` of the configuration."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sinks.prometheus import PageConfig
+from sinks.routing import Routing
 from sinks.slack.settings import SlackConfig
+
+SLACK = "slack"
+"""The lane of Slack's own channel; others are `slack:<channel>`."""
 
 
 class Sinks(BaseModel):
@@ -11,7 +17,24 @@ class Sinks(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    slack: SlackConfig = Field(default_factory=SlackConfig, description="Messages to a Slack channel.")
+    slack: SlackConfig = Field(default_factory=SlackConfig, description="Messages to Slack channels.")
     prometheus: PageConfig = Field(
         default_factory=PageConfig, description="The page that Prometheus scrapes, and the health of the process."
     )
+    routing: Routing = Field(default_factory=Routing, description="Which incident goes where, and when.")
+
+    def enabled(self) -> tuple[str, ...]:
+        """The lanes of the sinks that are on, each its own and only one."""
+        found = {SLACK: self.slack.enabled}
+        return tuple(name for name, on in found.items() if on)
+
+    @model_validator(mode="after")
+    def _lanes_exist(self) -> Self:
+        enabled = self.enabled()
+        for lane in self.routing.lanes(enabled):
+            kind, colon, channel = lane.partition(":")
+            if kind not in enabled or (colon and (kind != SLACK or not channel)):
+                allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
+                there_are = ", ".join(allowed) or "none"
+                raise ValueError(f"routing names {lane!r}, which is no sink that is enabled; there are: {there_are}")
+        return self

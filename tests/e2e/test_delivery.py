@@ -16,6 +16,7 @@ from sinks.delivery import Delivery
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_clients import KafkaClients
 from sinks.prometheus import PageConfig
+from sinks.settings import Sinks
 from sinks.slack.settings import SlackConfig
 from sinks.topics import TopicNames, TopicsError, ensure_topics
 from streaming.demo.slack_server import TOKEN, Call, SlackServer
@@ -46,7 +47,8 @@ class Installation:
 
     def delivery(self) -> Delivery:
         config = SlackConfig(enabled=True, channel="flink-alerts", base_url=self.slack.base_url, thread_updates=False)
-        return Delivery(self.access, self.topics, config, PageConfig(address="127.0.0.1", port=0))
+        page = PageConfig(address="127.0.0.1", port=0)
+        return Delivery(self.access, self.topics, Sinks(slack=config, prometheus=page))
 
     def say(self, *transitions: Transition) -> None:
         for one in transitions:
@@ -67,7 +69,8 @@ class Installation:
         """What the ledger topic holds, by key."""
         clients = KafkaClients(self.access, self.topics)
         found = [pair for partition in range(2) for pair in clients.read_ledger(partition)]
-        return {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
+        entries = {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
+        return {key: entry for key, entry in entries.items() if "/~" not in key}
 
     def _count(self, _: Call) -> None:
         with self._called:

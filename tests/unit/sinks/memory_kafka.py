@@ -1,5 +1,6 @@
 """Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka_clients.KafkaClients`."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ class Kept(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    timestamp: int = 0
 
 
 class MemoryKafka:
@@ -30,6 +32,8 @@ class MemoryKafka:
         self.logs: defaultdict[TopicPartition, list[Kept]] = defaultdict(list)
         self.committed: dict[TopicPartition, int] = {}
         self.refuse_writes = False
+        self.read_again: list[int] = []
+        self.wall = time.time
         self.partitions = 2
         for partition in range(self.partitions):
             self.logs[TopicPartition(TOPICS.incidents, partition)] = []
@@ -37,9 +41,9 @@ class MemoryKafka:
     def write(self, topic: str, key: str, value: bytes | None, partition: int = 0) -> None:
         """Appends a record."""
         log = self.logs[TopicPartition(topic, partition)]
-        log.append(Kept(topic, partition, len(log), key.encode(), value))
+        log.append(Kept(topic, partition, len(log), key.encode(), value, int(self.wall() * 1000)))
 
-    def group_consumer(self) -> Any:
+    def group_consumer(self, lane: str) -> Any:
         return GroupConsumer(self)
 
     def board_consumer(self) -> Any:
@@ -47,6 +51,11 @@ class MemoryKafka:
 
     def producer(self) -> Any:
         return Producer(self)
+
+    def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
+        self.read_again.append(offset)
+        kept = self.logs[TopicPartition(TOPICS.incidents, partition)][offset]
+        return None if kept.value is None else (kept.offset, kept.value)
 
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         for kept in self.logs[TopicPartition(TOPICS.deliveries, partition)]:
@@ -85,16 +94,37 @@ class GroupConsumer(_Consumer):
         self.assign([partition for partition in self._kafka.logs if partition.topic in topics])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        self._positions |= {partition: self._kafka.committed.get(partition, 0) for partition in partitions}
+        # As kafka-python does: a partition that stays over a rebalance keeps its position.
+        fresh = {partition: self._kafka.committed.get(partition, 0) for partition in partitions}
+        self._positions = fresh | self._positions
         self._listener.on_partitions_assigned(partitions)
 
     def revoke(self, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
             del self._positions[partition]
+        self.lose_for_now(partitions)
+
+    def lose_for_now(self, partitions: list[TopicPartition]) -> None:
+        """A rebalance begins; what `assign` then names stays."""
         self._listener.on_partitions_revoked(partitions)
 
     def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
         self._kafka.committed |= {partition: offset.offset for partition, offset in offsets.items()}
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: len(self._kafka.logs[partition]) for partition in partitions}
+
+    def committed(self, partition: TopicPartition, timeout_ms: int) -> int | None:
+        return self._kafka.committed.get(partition)
+
+    def position(self, partition: TopicPartition, timeout_ms: int = 0) -> int:
+        return self._positions[partition]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._positions[partition] = offset
+
+    def seek_to_beginning(self, partition: TopicPartition) -> None:
+        self._positions[partition] = 0
 
     def paused(self) -> set[TopicPartition]:
         return self._paused
@@ -130,9 +160,13 @@ class Producer:
 
     def send(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> Any:
         if self._kafka.refuse_writes:
-            raise KafkaTimeoutError("no broker")
+            return SimpleNamespace(get=_refuse)
         self._kafka.write(topic, key.decode(), value, partition)
         return SimpleNamespace(get=lambda timeout: None)
 
     def close(self, timeout: float) -> None:
         """Nothing is held."""
+
+
+def _refuse(timeout: float) -> None:
+    raise KafkaTimeoutError("no broker")

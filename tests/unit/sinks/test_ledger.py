@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 
 from sinks.ledger import Edit, Entry, Post, Skip, State, next_step
 from sinks.outbox import Outbox
+from sinks.sink import Traits
 from tests.unit.sinks.samples import make_transition
+
+SLACK = Traits(edits=True, looks_up=True, repeats_harmless=False, min_severity="warning")
 
 
 def entry(seq: int, state: State, ts: str = "") -> Entry:
@@ -30,19 +33,19 @@ def entry(seq: int, state: State, ts: str = "") -> Entry:
     ],
 )
 def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Post | Edit | Skip) -> None:
-    assert next_step(known, make_transition(seq=seq), "info") == step
+    assert next_step(known, make_transition(seq=seq), SLACK) == step
 
 
 def test_min_severity_counts_only_for_what_was_never_sent() -> None:
     info = make_transition(seq=2, severity="info")
-    assert next_step(None, info, "warning") == Skip("below min_severity")
-    assert next_step(entry(1, "sent", "1.1"), info, "warning") == Edit("C1", "1.1")
+    assert next_step(None, info, SLACK) == Skip("below min_severity")
+    assert next_step(entry(1, "sent", "1.1"), info, SLACK) == Edit("C1", "1.1")
 
 
 def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_told() -> None:
     part = make_transition(seq=2, transition="resolved", part_of="other")
-    assert next_step(None, part, "warning") == Skip("goes on in another incident")
-    assert next_step(entry(1, "sent", "1.1"), part, "warning") == Edit("C1", "1.1")
+    assert next_step(None, part, SLACK) == Skip("goes on in another incident")
+    assert next_step(entry(1, "sent", "1.1"), part, SLACK) == Edit("C1", "1.1")
 
 
 @given(
@@ -50,7 +53,7 @@ def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_tol
 )
 def test_nothing_sent_is_ever_sent_again(history: list[tuple[int, State, bool]]) -> None:
     for seq, state, stands in history:
-        step = next_step(entry(seq, state, "1.1" if stands else ""), make_transition(seq=seq), "info")
+        step = next_step(entry(seq, state, "1.1" if stands else ""), make_transition(seq=seq), SLACK)
         assert (state == "sent") == isinstance(step, Skip)
 
 

@@ -1,0 +1,134 @@
+"""Which incident goes where: rules as Alertmanager has them, and quiet hours.
+
+Rules decide where a new message goes. One that stands goes on being changed whatever the rules say by then.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
+from fnmatch import fnmatchcase
+from typing import Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from detectors.incidents.incident import SEVERITIES, Severity, Transition
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Route(_Rule):
+    """Incidents that fit every field go to the lanes in `to`; fields are patterns with * and ?."""
+
+    cluster: str = Field(default="*", description="Pattern of the cluster's name.")
+    job: str = Field(default="*", description="Pattern of the job's name.")
+    kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the kind of the cause.")
+    severity: Severity = Field(default="info", description="Least severity.")
+    to: tuple[str, ...] = Field(
+        description='Lanes: slack, "slack:<channel>", webhook, alertmanager, pagerduty; none: tell nobody.'
+    )
+    go_on: bool = Field(default=False, alias="continue", description="Look at the rules that follow, too.")
+
+    def fits(self, transition: Transition) -> bool:
+        """Whether the rule is about an incident as it stands."""
+        return (
+            fnmatchcase(transition.cluster, self.cluster)
+            and fnmatchcase(transition.job_name, self.job)
+            and any(fnmatchcase(transition.cause, kind) for kind in self.kinds)
+            and SEVERITIES.index(transition.severity) >= SEVERITIES.index(self.severity)
+        )
+
+
+class QuietHours(_Rule):
+    """From `begin` to `end`, on `days`, new incidents below a severity wait; what is still open is told at `end`."""
+
+    begin: time = Field(description='Local time, "22:00".')
+    end: time = Field(description="Local time; before `begin` it is the next day's.")
+    days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which it begins.")
+    time_zone: str = Field(default="UTC", description="Name of the time zone, Europe/Berlin.")
+    below: Severity = Field(default="critical", description="What is at least this severe is told nevertheless.")
+    to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the lanes that are quiet.")
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_is_known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"no time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
+        return value
+
+    @model_validator(mode="after")
+    def _it_lasts(self) -> Self:
+        if self.begin == self.end:
+            raise ValueError("begin and end are the same")
+        return self
+
+    def until(self, now: datetime) -> datetime | None:
+        """When the quiet hours end that last at `now` (aware), None when there are none."""
+        zone = ZoneInfo(self.time_zone)
+        today = now.astimezone(zone).date()
+        # Those that began yesterday may still last.
+        for day in (today, today - timedelta(days=1)):
+            if DAYS[day.weekday()] not in self.days:
+                continue
+            begins = datetime.combine(day, self.begin, zone)
+            ends = datetime.combine(day if self.end > self.begin else day + timedelta(days=1), self.end, zone)
+            # In UTC: local times do not subtract over a change of the clocks.
+            if begins.astimezone(UTC) <= now < ends.astimezone(UTC):
+                return ends.astimezone(UTC)
+        return None
+
+
+class Routing(_Rule):
+    """Which incident goes where, and when; needs a restart when changed."""
+
+    routes: tuple[Route, ...] = Field(
+        default=(),
+        description="Rules from first to last, as in Alertmanager: the first that fits decides, unless it says "
+        'continue: true. For example [{cluster: "prod-*", severity: critical, to: ["slack:#oncall", pagerduty], '
+        "continue: true}].",
+    )
+    default: tuple[str, ...] | None = Field(
+        default=None, description="Lanes for what no rule fits; null: every sink that is enabled, Slack's own channel."
+    )
+    quiet_hours: tuple[QuietHours, ...] = Field(
+        default=(),
+        description="When new incidents below a severity wait; what is still open is told afterwards. For example "
+        '[{begin: "22:00", end: "07:00", time_zone: Europe/Berlin, below: critical, to: ["slack*"]}].',
+    )
+
+    def lanes(self, enabled: Iterable[str]) -> tuple[str, ...]:
+        """Every lane that the rules name, and those of the default."""
+        named = [lane for route in self.routes for lane in route.to]
+        return tuple(dict.fromkeys([*(enabled if self.default is None else self.default), *named]))
+
+    def targets(self, transition: Transition, enabled: Iterable[str]) -> tuple[str, ...]:
+        """The lanes for a new incident."""
+        found: list[str] = []
+        for route in self.routes:
+            if route.fits(transition):
+                found += route.to
+                if not route.go_on:
+                    return tuple(dict.fromkeys(found))
+        if found:
+            return tuple(dict.fromkeys(found))
+        return tuple(enabled if self.default is None else self.default)
+
+    def quiet_until(self, lane: str, transition: Transition, now: datetime) -> datetime | None:
+        """Until when a new incident is not told on a lane, None when it may be told now.
+
+        Silences belong here, too.
+        """
+        ends = [
+            until
+            for hours in self.quiet_hours
+            if SEVERITIES.index(transition.severity) < SEVERITIES.index(hours.below)
+            and any(fnmatchcase(lane, pattern) for pattern in hours.to)
+            and (until := hours.until(now)) is not None
+        ]
+        return max(ends, default=None)

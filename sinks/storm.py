@@ -1,0 +1,143 @@
+"""Storms: when more new messages wait than a channel can take, incidents are told in a digest instead.
+
+A digest is one message a storm, edited in place. The incidents in it are in the ledger as `folded` and hold no memory
+but that. One gets a message of its own when it becomes critical and the channel can take it, or when the storm is over
+and it is still open; until then its changes show in the digest.
+"""
+
+import msgspec
+
+from detectors.incidents.incident import Transition
+from sinks.digest import PREFIX, Folded, Summary, digest_transition, folded, summarise
+from sinks.ledger import Entry, Ledger
+from sinks.outbox import NO_OFFSET, Method, Outbox
+
+_EDIT_EVERY_S = 5.0
+# An edit notifies nobody: what begins later than this gets a digest of its own.
+_NEW_DIGEST_MS = 3_600_000
+# No storm while nothing was folded for so long.
+_CALM_MS = 60_000
+# Critical ones may make a longer queue than others.
+_CRITICAL_FACTOR = 2
+
+
+class Storms:
+    """The digests of one lane. `limit`: so many new messages may wait before the next is folded."""
+
+    def __init__(self, ledger: Ledger, outbox: Outbox, limit: int) -> None:
+        self._ledger = ledger
+        self._outbox = outbox
+        self._limit = limit
+        self._storms: dict[int, dict[str, int]] = {}
+        self._last_fold = 0
+
+    def take_over(self, partition: int, now: float, now_ms: int) -> None:
+        """Counts what the ledger of a new partition has folded; what belongs to a digest of others begins a new one."""
+        ours = {entry.incident for _, entry in self._ledger.entries() if entry.incident.startswith(PREFIX)}
+        found = [entry for owner, entry in self._ledger.entries() if owner == partition and entry.folded is not None]
+        for entry in found:
+            one = entry.folded
+            assert one is not None  # noqa: S101 - for the type checker: the line above says so
+            if f"{PREFIX}{one.storm}" in ours:
+                self._storms.setdefault(one.storm, {})[entry.incident] = partition
+                self._refresh(one.storm, now, now_ms)
+            elif not one.over and not one.alone:
+                self._keep(partition, entry, msgspec.structs.replace(one, storm=self._current(now_ms)), now, now_ms)
+
+    def release(self, partition: int) -> None:
+        """A partition has gone, and what is folded in it."""
+        for storm, members in list(self._storms.items()):
+            kept = {name: owner for name, owner in members.items() if owner != partition}
+            if kept:
+                self._storms[storm] = kept
+            else:
+                del self._storms[storm]
+
+    def floods(self, transition: Transition) -> bool:
+        """Whether one more message would be too many."""
+        factor = _CRITICAL_FACTOR if transition.severity == "critical" else 1
+        return self._outbox.posts() >= self._limit * factor
+
+    def fold(self, transition: Transition, partition: int, offset: int, now: float, now_ms: int) -> None:
+        """Tells an incident in the digest. Raises KafkaError when the ledger cannot be written."""
+        one = folded(transition, self._current(now_ms))
+        self._last_fold = now_ms
+        entry = Entry(
+            incident=transition.incident, seq=transition.seq, state="folded", at=now_ms, offset=offset, over=one.over
+        )
+        self._keep(partition, entry, one, now, now_ms)
+
+    def change(
+        self, entry: Entry, transition: Transition, partition: int, offset: int, now: float, now_ms: int
+    ) -> bool:
+        """A change of an incident that is told in a digest. False: it is to get a message of its own now."""
+        before = entry.folded
+        if before is None or transition.seq <= entry.seq:
+            return True
+        one = folded(transition, before.storm)
+        alone = one.severity == "critical" != before.severity and not one.over and not self.floods(transition)
+        newer = msgspec.structs.replace(entry, seq=transition.seq, at=now_ms, offset=offset, over=one.over)
+        if alone:
+            return False
+        self._keep(partition, newer, one, now, now_ms)
+        return True
+
+    def alone(self, entry: Entry, now: float, now_ms: int) -> None:
+        """An incident of a digest has its own message now, or that one has changed: the digest counts it so."""
+        if entry.folded is not None:
+            self._refresh(entry.folded.storm, now, now_ms)
+
+    def summary(self, storm: int) -> Summary:
+        """The digest as it stands."""
+        members = self._storms.get(storm, {})
+        entries = ((name, self._ledger.get(partition, name)) for name, partition in members.items())
+        return summarise(storm, ((n, e.folded) for n, e in entries if e is not None and e.folded is not None))
+
+    def calm(self, now_ms: int, most: int) -> list[tuple[int, int]]:
+        """Partition and offset of at most `most` incidents that now get their own message; none while a storm lasts."""
+        self._forget_ended(now_ms)
+        if not self._storms or now_ms - self._last_fold < _CALM_MS:
+            return []
+        waiting = [
+            (partition, entry)
+            for members in self._storms.values()
+            for name, partition in members.items()
+            if (entry := self._ledger.get(partition, name)) is not None and _in_digest_only(entry.folded)
+        ]
+        if len(waiting) > self._limit:
+            return []
+        return [(p, entry.offset) for p, entry in waiting if entry.incident not in self._outbox][:most]
+
+    def _forget_ended(self, now_ms: int) -> None:
+        for storm, members in list(self._storms.items()):
+            entries = (self._ledger.get(partition, name) for name, partition in members.items())
+            ended = now_ms - storm >= _NEW_DIGEST_MS and not any(e and _in_digest_only(e.folded) for e in entries)
+            if ended and f"{PREFIX}{storm}" not in self._outbox:
+                del self._storms[storm]
+
+    def _current(self, now_ms: int) -> int:
+        newest = max(self._storms, default=0)
+        return newest if now_ms - newest < _NEW_DIGEST_MS else now_ms
+
+    def _keep(self, partition: int, entry: Entry, one: Folded, now: float, now_ms: int) -> None:
+        self._storms.setdefault(one.storm, {})[entry.incident] = partition
+        self._ledger.set_soon(partition, entry.incident, msgspec.structs.replace(entry, folded=one))
+        self._refresh(one.storm, now, now_ms)
+
+    def _refresh(self, storm: int, now: float, now_ms: int) -> None:
+        """Puts the digest in line, unless it waits there already."""
+        name = f"{PREFIX}{storm}"
+        if name in self._outbox:
+            return
+        partitions = self._ledger.partitions()
+        stands = [(p, entry) for p in partitions if (entry := self._ledger.get(p, name)) is not None]
+        partition, entry = stands[0] if stands else (partitions[0], None)
+        seq = 1 if entry is None else entry.seq + 1
+        due = now if entry is None else now + _EDIT_EVERY_S
+        method: Method = "edit" if entry is not None and entry.ts else "post"
+        transition = digest_transition(storm, seq, now_ms)
+        self._outbox.put(transition, partition, NO_OFFSET, due, at=now_ms, method=method)
+
+
+def _in_digest_only(one: Folded | None) -> bool:
+    return one is not None and not one.over and not one.alone
