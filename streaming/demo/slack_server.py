@@ -163,7 +163,8 @@ class SlackServer:
             wait = self._rates.wait(method, body, time.monotonic()) if self._rates is not None and fault is None else 0
             if wait:
                 fault = Fault(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)}, "ratelimited")
-            answer = self._answer(method, body, token) if fault is None or fault.accept else error(fault.error)
+            accepted = self._answer(method, body, token) if fault is None or fault.accept else {}
+            answer = accepted if fault is None else error(fault.error)
         if self.on_call is not None:
             self.on_call(call)
         return fault, answer
