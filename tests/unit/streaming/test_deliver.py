@@ -1,0 +1,45 @@
+"""`flinkwatch deliver`: small, and ready only while canaries come back."""
+
+import subprocess
+import sys
+
+import pytest
+
+from streaming.deliver import new_delivery
+from streaming.pulse import Pulse
+from streaming.settings import Settings
+
+
+def test_delivery_loads_nothing_of_the_job() -> None:
+    """Its goal of 150 MB has no room for Spark's libraries, nor, before a chart is drawn, for those of charts."""
+    code = (
+        "import sys, streaming.cli, streaming.deliver\n"
+        "heavy = {'pyspark', 'pandas', 'pyarrow', 'numpy', 'matplotlib', 'py4j'} & set(sys.modules)\n"
+        "print(*sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+@pytest.mark.parametrize(
+    ("streaming", "checked"),
+    [({}, True), ({"canary": "0s"}, False), ({"pulse": False}, False)],
+    ids=["default", "no canary", "no pulse"],
+)
+def test_readiness_waits_for_canaries_where_there_are_any(streaming: dict[str, object], checked: bool) -> None:
+    delivery = new_delivery(Settings.model_validate({"streaming": streaming}))
+    _, _, body = delivery.page.answer("/-/ready", "")
+    assert (b"canary: no canary has come back yet" in body) == checked
+
+
+def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new job is known to work at once, and then a canary is due once a minute."""
+    clock = [100.0]
+    monkeypatch.setattr("streaming.pulse.time.monotonic", lambda: clock[0])
+    pulse = Pulse(Settings().kafka.access, "pulse", every=1_000, canary_every=60_000)
+    beats = []
+    for _ in range(122):
+        beats.append(pulse._beat())
+        clock[0] += 1
+    assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
+    assert set(beats[1:60]) == {b""}
