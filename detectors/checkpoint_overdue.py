@@ -40,12 +40,11 @@ _CLOSING = _OVER | {"SUSPENDED"}
 
 
 class Flight(msgspec.Struct, array_like=True):
-    """A checkpoint in flight: event time and clock of its trigger, and the record; `hold` is an age it must reach."""
+    """A checkpoint in flight: event time and clock of its trigger, and the record."""
 
     since: int
     at: int
     record: Evidence
-    hold: int = 0
 
 
 class Late(msgspec.Struct, array_like=True):
@@ -57,12 +56,19 @@ class Late(msgspec.Struct, array_like=True):
     expired: int = 0
 
 
+class Gauge(msgspec.Struct, array_like=True):
+    """A job's gauge of checkpoints: clock of the last sample, longest usual gap, and until which age it holds back."""
+
+    heard: int
+    every: int = 0
+    hold: int = 0
+
+
 class JobCheckpoints(msgspec.Struct, array_like=True):
     """Durations and ages are ms; `high` is the usual high of the durations, `timeout` is learned from the last expiry.
 
     `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
     what was written before it is of the past. `given_up` is the last one that failed: its trigger may come again.
-    `heard` is the clock of the last sample of its gauge, `every` the longest usual gap between them.
     """
 
     durations: list[int] = []
@@ -77,8 +83,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     concurrent: bool = False
     lag: int = 0
     given_up: int = -1
-    heard: int = 0
-    every: int = 0
+    gauge: Gauge | None = None
 
 
 class CheckpointOverdue(Detector):
@@ -167,8 +172,8 @@ class CheckpointOverdue(Detector):
             overdue = self._oldest(known)
             if overdue is not None and known.late is None and now >= self._said_at(known, overdue[1]):
                 number, flight = overdue
-                if not flight.hold and self._deaf(known, flight, now):
-                    flight.hold = self.config.deaf_for
+                if known.gauge is not None and not known.gauge.hold and _deaf(known.gauge, flight, now):
+                    known.gauge.hold = self.config.deaf_for
                     continue
                 known.late = Late(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
@@ -215,12 +220,7 @@ class CheckpointOverdue(Detector):
                 )
 
     def _said_at(self, known: JobCheckpoints, flight: Flight) -> int:
-        return flight.at + max(self.limit(known) + known.lag, flight.hold)
-
-    def _deaf(self, known: JobCheckpoints, flight: Flight, now: int) -> bool:
-        """Whether the metrics were heard when it was triggered, and are not any more."""
-        enough = 2 * known.every
-        return known.every > 0 and flight.at - known.heard <= enough < now - known.heard
+        return flight.at + max(self.limit(known) + known.lag, known.gauge.hold if known.gauge else 0)
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -249,6 +249,8 @@ class CheckpointOverdue(Detector):
                 yield self._closing(
                     known, known.late, job, now, topology, f"checkpoint {number} was triggered after it"
                 )
+        if known.gauge is not None:
+            known.gauge.hold = 0
         known.in_flight[number] = Flight(now.time, now.clock, evidence(event, now.time))
 
     def _completed(
@@ -308,11 +310,11 @@ class CheckpointOverdue(Detector):
             known = state.jobs.get(sample.labels.get("job_id", ""))
             if sample.name != "checkpoints_in_progress" or known is None:
                 continue
-            if known.heard and now.clock - known.heard >= _SAME_SCRAPE_MS:
-                known.every = min(max(now.clock - known.heard, known.every - known.every // _LAG_FADES), _MAX_LAG_MS)
-            known.heard = max(known.heard, now.clock)
-            for flight in known.in_flight.values():
-                flight.hold = 0
+            gauge = known.gauge = known.gauge or Gauge(now.clock)
+            gap = now.clock - gauge.heard
+            if gap >= _SAME_SCRAPE_MS:
+                gauge.every = min(max(gap, gauge.every - gauge.every // _LAG_FADES), _MAX_LAG_MS)
+            gauge.heard, gauge.hold = max(gauge.heard, now.clock), 0
             if sample.value == 0:
                 taken = event.time - _GAUGE_LAG_MS
                 known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
@@ -352,3 +354,9 @@ class CheckpointOverdue(Detector):
             advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
             "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
         )
+
+
+def _deaf(gauge: Gauge, flight: Flight, now: int) -> bool:
+    """Whether the metrics were heard when it was triggered, and are not any more."""
+    enough = 2 * gauge.every
+    return gauge.every > 0 and flight.at - gauge.heard <= enough < now - gauge.heard

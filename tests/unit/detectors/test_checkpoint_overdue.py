@@ -1,5 +1,7 @@
 """A checkpoint in flight is overdue only where its end would be heard."""
 
+from typing import Any
+
 from detectors.events.event import Event
 from detectors.incidents.incident import Transition
 from tests.unit.detectors.failing import JOB, MINUTE, SECOND
@@ -44,4 +46,19 @@ def test_metrics_that_had_stopped_long_before_say_nothing_of_the_lines() -> None
 def test_it_is_said_all_the_same_when_nothing_more_is_heard_for_long() -> None:
     assert [(t.cause, t.at - START) for t in hung(72 * SECOND, until=10 * MINUTE)] == [
         ("checkpoint_overdue", 371 * SECOND)
+    ]
+
+
+def test_a_line_that_comes_without_metrics_lets_the_next_one_be_said_in_time() -> None:
+    def line(meaning: str, at: int, number: int, **fields: Any) -> Event:
+        return log(meaning, at, at, job=JOB, checkpoint=str(number), **fields)
+
+    events: list[Event] = [metric("checkpoints_in_progress", at, 0.0, at, job_id=JOB) for at in range(0, 70_000, 5_000)]
+    for number, at in enumerate((*range(10_000, 70_000, 10_000), 71_000, 150_000), 1):
+        events.append(line("checkpoint_triggered", at, number, type="CHECKPOINT"))
+        took = 60_000 if at == 71_000 else 20
+        if at < 150_000:
+            events.append(line("checkpoint_completed", at + took, number, bytes="1", duration="20"))
+    assert [(t.cause, t.at - START) for t in run(in_order(events), until=START + 4 * MINUTE)] == [
+        ("checkpoint_overdue", 181 * SECOND)
     ]
