@@ -36,6 +36,10 @@ _ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
+# Also where several channels want one.
+_one_at_a_time = threading.Lock()
+
+
 class DrawingError(Exception):
     """No picture came of an order; the text says why."""
 
@@ -141,15 +145,16 @@ def draw_apart(order: Order) -> bytes:
     environment |= {"MPLBACKEND": "Agg", "MPLCONFIGDIR": _matplotlibs_folder().name, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "sinks.slack.chart"]
     try:
-        drawn = subprocess.run(
-            command,
-            input=msgspec.json.encode(order),
-            capture_output=True,
-            timeout=_DRAW_TIMEOUT_S,
-            cwd=_ROOT,
-            env=environment,
-            check=False,
-        )
+        with _one_at_a_time:
+            drawn = subprocess.run(
+                command,
+                input=msgspec.json.encode(order),
+                capture_output=True,
+                timeout=_DRAW_TIMEOUT_S,
+                cwd=_ROOT,
+                env=environment,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         raise DrawingError(f"it takes longer than {_DRAW_TIMEOUT_S:.0f} s") from None
     except OSError as error:

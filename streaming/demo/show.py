@@ -136,12 +136,23 @@ class _Demo:
         while not self._calls.empty():
             shown = self._calls.get()
             self._shown.append(shown)
-            what = {"chat.postMessage": "posts", "chat.update": "edits"}.get(shown.call.method, shown.call.method)
-            if shown.call.body.get("thread_ts"):
-                self._console.print(f"[dim]in the thread:[/dim] {escape(str(shown.call.body.get('text', '')))}")
-            else:
-                title = f"#{CHANNEL}: flinkwatch {what}"
-                self._console.print(Panel(as_terminal(shown.call.body), title=title, title_align="left", width=_WIDTH))
+            self._show_call(shown.call)
+
+    def _show_call(self, call: Call) -> None:
+        what = {"chat.postMessage": "posts", "chat.update": "edits", "files.completeUploadExternal": ""}.get(
+            call.method
+        )
+        if what is None:
+            # A step on the way to a message or a picture.
+            return
+        if not what:
+            titles = ", ".join(str(file.get("title")) for file in call.body.get("files") or [])
+            self._console.print(f"[dim]in the thread, a chart:[/dim] {escape(titles)}")
+        elif what is not None and call.body.get("thread_ts"):
+            self._console.print(f"[dim]in the thread:[/dim] {escape(str(call.body.get('text', '')))}")
+        elif what is not None:
+            title = f"#{CHANNEL}: flinkwatch {what}"
+            self._console.print(Panel(as_terminal(call.body), title=title, title_align="left", width=_WIDTH))
 
     def _said(self, bootstrap: str) -> Said:
         """Every transition the job has said, by incident and number: the messages name them."""

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from detectors.incidents.incident import Forecast, Series
 from sinks.outcome import Delivered
+from sinks.sink import Notice
 from sinks.slack.chart import HEIGHT, WIDTH, Order, draw
 from sinks.slack.charts import Charts, DrawingError, draw_apart
 from sinks.slack.client import SlackClient
 from sinks.slack.render import render
 from sinks.slack.scale import scale_for
 from sinks.slack.settings import SlackConfig
+from sinks.slack.sink import SlackSink
 from streaming.demo.slack_server import TOKEN, SlackServer
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
@@ -241,3 +243,22 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
     desk.charts.close()
     desk.order()
     assert desk.drawn == 0
+
+
+def test_an_incident_with_numbers_gets_a_real_picture_into_its_thread(slack: SlackServer) -> None:
+    """From the transition to the bytes in Slack, with the process that draws."""
+    shared = threading.Event()
+    slack.on_call = lambda call: shared.set() if call.method == "files.completeUploadExternal" else None
+    config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url)
+    sink = SlackSink(config, SlackClient(config))
+    notice = Notice(transition=make_transition(series=ORDER.series))
+    delivered = sink.send(notice, None)
+    assert isinstance(delivered, Delivered)
+    for extra in sink.follow_up(notice, delivered, None, OPENED_AT, edited=False).extras:
+        extra.call()
+    assert shared.wait(30)
+    (reply,) = slack.replies(delivered.ts)
+    upload = slack.file(reply.files[0])
+    assert upload.content is not None
+    assert size(upload.content) == (WIDTH, HEIGHT)
+    assert upload.title == "Checkpoint overdue · orders-enrichment"
