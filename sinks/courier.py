@@ -108,7 +108,6 @@ class Courier:
         """Reads what has come, sends at most one notification, commits. False when there was nothing to do."""
         arrived = self._consumer.poll(timeout_ms=self._patience_ms(), max_records=_BATCH)
         moved = bool(self._moves)
-        moved = bool(self._moves)
         while self._moves:
             move = self._moves.popleft()
             self._move(move)

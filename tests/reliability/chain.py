@@ -61,8 +61,8 @@ class Chain:
         self._producer.close(timeout=2)
         self.slack.close()
 
-    def start(self, point: str = "", count: int = 1) -> Deliverer:
-        one = Deliverer(self._folder, self._configuration, point, count)
+    def start(self, point: str = "", count: int = 1, **options: int) -> Deliverer:
+        one = Deliverer(self._folder, self._configuration, point, count, **options)
         self._alive.append(one)
         return one
 
@@ -109,7 +109,10 @@ class Chain:
         last = last or self.start()
         self.say()
         newest = {t.incident: t.seq for t in self.produced}
-        self.wait_for(lambda: shows(self.slack.parents()) == newest, last)
+        try:
+            self.wait_for(lambda: shows(self.slack.parents()) == newest, last)
+        except AssertionError as error:
+            raise AssertionError(f"{self.verdict()}\n{error}") from None
         assert last.terminate() == 0, last.log_tail()
         return self.verdict()
 
