@@ -27,6 +27,8 @@ PREFIX = "flinkwatch"
 _LAST_WORD_S = 5.0
 _ALERT_WITHIN_S = 60.0
 _WIDTH = 100
+# Other calls are steps on the way to a message or a picture.
+_WORDS = {"chat.postMessage": "posts", "chat.update": "edits"}
 
 
 class Shown(NamedTuple):
@@ -139,19 +141,14 @@ class _Demo:
             self._show_call(shown.call)
 
     def _show_call(self, call: Call) -> None:
-        what = {"chat.postMessage": "posts", "chat.update": "edits", "files.completeUploadExternal": ""}.get(
-            call.method
-        )
-        if what is None:
-            # A step on the way to a message or a picture.
-            return
-        if not what:
+        in_thread = bool(call.body.get("thread_ts"))
+        if call.method == "files.completeUploadExternal":
             titles = ", ".join(str(file.get("title")) for file in call.body.get("files") or [])
             self._console.print(f"[dim]in the thread, a chart:[/dim] {escape(titles)}")
-        elif what is not None and call.body.get("thread_ts"):
+        elif call.method in _WORDS and in_thread:
             self._console.print(f"[dim]in the thread:[/dim] {escape(str(call.body.get('text', '')))}")
-        elif what is not None:
-            title = f"#{CHANNEL}: flinkwatch {what}"
+        elif call.method in _WORDS:
+            title = f"#{CHANNEL}: flinkwatch {_WORDS[call.method]}"
             self._console.print(Panel(as_terminal(call.body), title=title, title_align="left", width=_WIDTH))
 
     def _said(self, bootstrap: str) -> Said:
