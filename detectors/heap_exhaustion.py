@@ -21,13 +21,13 @@ from typing import NamedTuple
 import msgspec
 from pydantic import Field
 
-from detectors.bounded import put
+from detectors.bounded import numbered, put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
 from detectors.faults import only_job
 from detectors.gc_window import GcWindow
-from detectors.heap_floor import task_manager
+from detectors.heap_floor import task_manager, task_managers
 from detectors.incidents.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.out_of_memory import Place, writer
 from detectors.throwables import FAILURE
@@ -39,6 +39,7 @@ _MAX_RECORDS = 4
 _MAX_SIZES = 12
 _MAX_NATIVE = 50
 _MAX_JOBS = 200
+_MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
 _OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
@@ -135,12 +136,13 @@ class HeapExhaustion(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`windows` by the TaskManager's label, `open` by its id (or host), `jobs` by id; `gone`: labels of
-        TaskManagers that were seen to end, with the clock; `native`: lines of helpers and late ones, by source;
-        `ended`: event time of the last sign that is over.
+        """`windows` by the TaskManager's label, their collectors by the place in `collectors`; `open` by its id (or
+        host), `jobs` by id; `gone`: labels of TaskManagers that were seen to end, with the clock; `native`: lines of
+        helpers and late ones, by source; `ended`: event time of the last sign that is over.
         """
 
         windows: dict[str, GcWindow] = {}
+        collectors: list[str] = []
         open: dict[str, Exhausted] = {}
         jobs: dict[str, Progress] = {}
         gone: dict[str, int] = {}
@@ -186,8 +188,14 @@ class HeapExhaustion(Detector):
                 state.windows = {t: w for t, w in state.windows.items() if now.clock - w.at <= _KEEP_MS}
                 window = GcWindow()
                 put(state.windows, label, window, _MAX_TMS)
-            window.take(sample.name, sample.labels.get("collector", ""), sample.value, event.time, now.clock)
             touched[label] = window
+            if sample.name not in ("gc_time", "gc_count"):
+                window.take(sample.name, sample.value, event.time, now.clock)
+                continue
+            collector = sample.labels.get("collector", "")
+            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
+            if number >= 0:
+                window.collected(sample.name, collector, number, sample.value, event.time, now.clock)
         for label, window in touched.items():
             if label in state.gone and now.clock - state.gone[label] >= self.config.over:
                 del state.gone[label]
@@ -199,9 +207,11 @@ class HeapExhaustion(Detector):
         share, left = window.share(self.config.over), window.left(self.config.over)
         if share is None:
             return
-        tm = task_manager(topology, label)
         full = left >= self.config.full_share
         if share < self.config.gc_share and not full:
+            if not state.open:
+                return
+            tm = task_manager(topology, label)
             said = state.open.get(tm)
             calm = share < self.config.calm_share and left < 0.8 * self.config.full_share
             if said is not None and calm and event.time >= said.last + self.config.over:
@@ -259,39 +269,43 @@ class HeapExhaustion(Detector):
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """TaskManagers that have fallen silent while a checkpoint hangs."""
-        for label, window in state.windows.items():
-            due = self._suspect(state, label, window)
-            if due is not None and now >= due:
-                share = window.points()[-1][1] / window.limit
+        for label, due in list(self._suspects(state)):
+            if now >= due:
+                window = state.windows[label]
+                share = window.used() / window.limit
                 text = (
                     f"its metrics stopped {spoken(now - window.at)} ago with {share:.0%} of the heap in use, "
                     "and a checkpoint hangs"
                 )
                 state.gone[label] = now
-                sign = Sign(text, "warning", "learning", window.entries[-1].time, None, label)
+                sign = Sign(text, "warning", "learning", window.time, None, label)
                 yield from self._say(state, self._place(label, topology), sign, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first of the silent ones is suspect."""
-        return min((d for t, w in state.windows.items() if (d := self._suspect(state, t, w)) is not None), default=None)
+        return min((due for _, due in self._suspects(state)), default=None)
 
-    def _suspect(self, state: State, label: str, window: GcWindow) -> int | None:
-        """When its silence will tell, if all other signs are there: others scraped, growth, old collections."""
-        if not window.points() or window.limit <= 0 or not window.interval or label in state.gone:
-            return None
-        heard = max((w.at for w in state.windows.values() if w is not window), default=0)
-        wait = max(self.config.silent_for, 4 * window.interval)
+    def _suspects(self, state: State) -> Iterator[tuple[str, int]]:
+        """TaskManagers whose silence will tell, and when, if all other signs are there: a checkpoint that hangs after
+        they have grown, old collections or a heap that is nearly full, others that are scraped.
+        """
         hanging = [
-            k.flight + max(3 * k.usual, wait)
+            k
             for k in state.jobs.values()
-            if 0 <= k.flight <= window.at + window.interval
-            and len(k.sizes) > 2
-            and k.sizes[-1] >= self.config.grown * min(k.sizes)
+            if k.flight >= 0 and len(k.sizes) > 2 and k.sizes[-1] >= self.config.grown * min(k.sizes)
         ]
-        tight = window.old_collections(4 * self.config.over) > 0 or window.points()[-1][1] >= 0.8 * window.limit
-        if not hanging or not tight or heard < window.at + window.interval:
-            return None
-        return max(window.at + wait, min(hanging))
+        if not hanging:
+            return
+        last, latest = sorted([0, 0, *(w.at for w in state.windows.values())])[-2:]
+        for label, window in state.windows.items():
+            if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
+                continue
+            tight = window.old_collections(4 * self.config.over) > 0 or window.used() >= 0.8 * window.limit
+            heard = last if window.at == latest else latest
+            wait = max(self.config.silent_for, 4 * window.interval)
+            due = [k.flight + max(3 * k.usual, wait) for k in hanging if k.flight <= window.at + window.interval]
+            if due and tight and heard >= window.at + window.interval:
+                yield label, max(window.at + wait, min(due))
 
     def _progress(self, state: State, job: str) -> Progress:
         known = state.jobs.get(job)
@@ -352,16 +366,18 @@ class HeapExhaustion(Detector):
             summary=summary,
             confidence=said.confidence,
             evidence=list(said.records),
-            series=Series("heap in use", "bytes", points, window.limit) if window is not None and points else None,
+            series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
             advice=_ADVICE,
         )
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """The share of time each TaskManager spends in collections."""
+        names = task_managers(topology)
         for label, window in state.windows.items():
             share = window.share(self.config.over)
             if share is not None:
-                yield Reading(name="gc_time_ratio", labels={"tm": task_manager(topology, label)}, value=share, at=now)
+                labels = {"tm": names.get(filtered(label), label)}
+                yield Reading(name="gc_time_ratio", labels=labels, value=share, at=now)
 
 
 _ADVICE = (

@@ -344,7 +344,7 @@ class ZeroInputLeak(Detector):
         points = heap.floor.series()
         ends = (rise.since, points[-1][0])
         fit = [(t, rise.slope.at(t)) for t in ends]
-        return Series("floor of the heap", "bytes", thin(points), heap.floor.limit, fit)
+        return Series("floor of the heap", "bytes", thin(points), float(heap.floor.limit), fit)
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """The floor of each heap, when it will be full, and checkpoints without a commit, per job."""
