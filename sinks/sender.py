@@ -219,7 +219,9 @@ class Sender:
         if extra.posts:
             self._gates.take("post")
         outcome = extra.call()
-        self._count(outcome)
+        if extra.posts:
+            # What is not a message, such as the order of a chart, is no notification.
+            self._count(outcome)
         if isinstance(outcome, RetryAfter) and waiting.tries < _TRIES_COUNTED:
             if outcome.failure == "rateLimited" and outcome.seconds is not None and extra.posts:
                 self._gates.shut("post", outcome.seconds)

@@ -63,7 +63,7 @@ class SlackConfig(BaseModel):
     dashboard_url: str = Field(
         default="",
         description="Address of a dashboard; {cluster}, {job}, {incident}, {from} and {to} are replaced, the times in "
-        "epoch ms as Grafana takes them: https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}",
+        "epoch ms as Grafana takes them (https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}).",
     )
     explain_url: str = Field(
         default="",

@@ -281,8 +281,9 @@ def with_text(text: str, change: Any) -> Transition:
 
 
 def tags(message: Message) -> list[str]:
-    """What Slack would make of a message's markup: bold, code, links, mentions, lines, in order."""
-    return [tag for text in mrkdwn_texts(message) for tag in re.findall(r"<(/?\w+)", mrkdwn(text))]
+    """What Slack would make of a message's markup apart from our links: bold, code, mentions, lines, in order."""
+    shown = [mrkdwn(OUR_LINK.sub("", text)) for text in mrkdwn_texts(message)]
+    return [tag for text in shown for tag in re.findall(r"<(/?\w+)", text)]
 
 
 @settings(max_examples=300, deadline=None)
