@@ -29,6 +29,7 @@ _BATCH = 500
 _OUTBOX_LIMIT = 2_000
 _POLL_MIN_MS, _POLL_MAX_MS = 10, 500
 _CLOSE_MS = 2_000
+_SEND_S = 0.05
 _COMMIT_MS = 5_000
 # Well below the session timeout: a group that has heard from us gives our partitions to nobody else for so long.
 _OURS_S = 3.0
@@ -105,7 +106,7 @@ class Courier:
         return _Moves(self._moves)
 
     def turn(self) -> bool:
-        """Reads what has come, sends at most one notification, commits. False when there was nothing to do."""
+        """Reads what has come, sends some of what is due, commits. False when there was nothing to do."""
         arrived = self._consumer.poll(timeout_ms=self._patience_ms(), max_records=_BATCH)
         moved = bool(self._moves)
         while self._moves:
@@ -124,6 +125,14 @@ class Courier:
         self._hold_or_go_on()
         self._commit()
         return count > 0 or sent or moved
+
+    def _send(self) -> bool:
+        """Sends for a moment: a poll between two calls costs more than a quick call."""
+        until = time.monotonic() + _SEND_S
+        sent = self._dispatcher.send_next()
+        while sent and time.monotonic() < until and self._dispatcher.send_next():
+            pass
+        return sent
 
     def _patience_ms(self) -> int:
         due = self._dispatcher.due_in()

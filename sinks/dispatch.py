@@ -22,6 +22,8 @@ log = structlog.get_logger()
 
 # What ended so long ago is neither told anew nor kept in the ledger.
 _FORGET_MS = 14 * 86_400_000
+# What keeps no ledger may not know yet that this has ended.
+_JUST_NOW_MS = 1_800_000
 _REPORT_EVERY_S = 1.0
 
 
@@ -147,7 +149,7 @@ class Dispatcher:
     def _is_told_as_history(self, transition: Transition, partition: int, offset: int, at: int) -> bool:
         """Whether nothing more is to be done for an incident from before the ledger that stands in no message."""
         traits = self._lane.sink.traits
-        if transition.transition == "resolved" and traits.keeps_ledger:
+        if transition.transition == "resolved" and (traits.keeps_ledger or self._now_ms() - at > _JUST_NOW_MS):
             return True
         if isinstance(next_step(None, transition, traits), Skip):
             return True

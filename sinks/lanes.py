@@ -5,11 +5,14 @@ from datetime import datetime
 from functools import partial
 
 from detectors.incidents.incident import Transition
+from sinks.alertmanager import AlertmanagerSink
 from sinks.lane import Lane
+from sinks.pagerduty import PagerDutySink
 from sinks.settings import Sinks
 from sinks.sink import Sink
 from sinks.slack.client import SlackClient
 from sinks.slack.sink import SlackSink
+from sinks.webhook import WebhookSink
 
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
 
@@ -32,6 +35,13 @@ def _lane(name: str, sinks: Sinks) -> Lane:
 
 
 def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
+    match name:
+        case "webhook":
+            return WebhookSink(sinks.webhook), ""
+        case "alertmanager":
+            return AlertmanagerSink(sinks.alertmanager), ""
+        case "pagerduty":
+            return PagerDutySink(sinks.pagerduty), ""
     channel = name.partition(":")[2] or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
     return SlackSink(config, SlackClient(config)), channel

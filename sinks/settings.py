@@ -4,9 +4,12 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sinks.alertmanager import AlertmanagerConfig
+from sinks.pagerduty import PagerDutyConfig
 from sinks.prometheus import PageConfig
 from sinks.routing import Routing
 from sinks.slack.settings import SlackConfig
+from sinks.webhook import WebhookConfig
 
 SLACK = "slack"
 """The lane of Slack's own channel; others are `slack:<channel>`."""
@@ -21,11 +24,21 @@ class Sinks(BaseModel):
     prometheus: PageConfig = Field(
         default_factory=PageConfig, description="The page that Prometheus scrapes, and the health of the process."
     )
+    webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="A receiver of your own: signed JSON.")
+    alertmanager: AlertmanagerConfig = Field(
+        default_factory=AlertmanagerConfig, description="Alerts for Prometheus's Alertmanager."
+    )
+    pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
     routing: Routing = Field(default_factory=Routing, description="Which incident goes where, and when.")
 
     def enabled(self) -> tuple[str, ...]:
         """The lanes of the sinks that are on, each its own and only one."""
-        found = {SLACK: self.slack.enabled}
+        found = {
+            SLACK: self.slack.enabled,
+            "webhook": self.webhook.enabled,
+            "alertmanager": self.alertmanager.enabled,
+            "pagerduty": self.pagerduty.enabled,
+        }
         return tuple(name for name, on in found.items() if on)
 
     @model_validator(mode="after")
