@@ -34,6 +34,8 @@ from detectors.topology import Topology
 STATE_VERSION = 1
 _AHEAD_MS = 60_000
 _READINGS_EVERY_MS = 5_000
+# As long as Prometheus goes on showing a series that is no longer scraped.
+_READINGS_FADE_MS = 300_000
 _BEAT_MS = 1_000
 
 
@@ -288,7 +290,8 @@ class _Fold:
         gone: list[str] = []
         for detector in self._engine.detectors:
             if detector.kind in state.unread:
-                new = list(detector.readings(self._touch(detector), now, state.topology))
+                found = detector.readings(self._touch(detector), now, state.topology)
+                new = [r for r in found if now - r.at <= _READINGS_FADE_MS]
                 for reading in new:
                     reading.labels["cluster"] = self._cluster
                 keys = [r.key() for r in new]

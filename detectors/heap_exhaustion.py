@@ -377,7 +377,7 @@ class HeapExhaustion(Detector):
             share = window.share(self.config.over)
             if share is not None:
                 labels = {"tm": names.get(filtered(label), label)}
-                yield Reading(name="gc_time_ratio", labels=labels, value=share, at=now)
+                yield Reading(name="gc_time_ratio", labels=labels, value=share, at=min(window.at, now))
 
 
 _ADVICE = (

@@ -353,7 +353,8 @@ class ZeroInputLeak(Detector):
             floor = heap.floor.floor()
             if floor is not None:
                 labels = {"tm": names.get(filtered(tm), tm)}
-                yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=now)
+                seen = min(heap.floor.started + heap.floor.seen, now)
+                yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=seen)
         for leak in state.open.values():
             if leak.full:
                 labels = {"tm": task_manager(topology, leak.tm)}

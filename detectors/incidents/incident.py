@@ -133,7 +133,8 @@ class Transition(msgspec.Struct, kw_only=True):
 class Reading(msgspec.Struct, kw_only=True):
     """A number a detector works with; the value of one key of the `flinkwatch.readings` topic.
 
-    `name` is the Prometheus name without the `flinkwatch_` prefix, in base units. `labels` always hold
+    `name` is the Prometheus name without the `flinkwatch_` prefix, in base units; `at` is when it was measured: five
+    minutes later the series ends. `labels` always hold
     `cluster`, except for the counters of the job itself (type `counter`, label `bucket`, summed over it).
     The key is `key()`; a tombstone under it removes the series.
     """

@@ -1,0 +1,32 @@
+"""Readings are of what is: their series end with their entity."""
+
+from detectors import bucket
+from detectors.events.event import Event
+from streaming.replay import MemoryStore
+from tests.unit.detectors.streams import START
+from tests.unit.detectors.test_heap_exhaustion import scrape
+
+MINUTE = 60_000
+GONE = "tm_2:6122_bbbbbb"
+
+
+def test_the_readings_of_a_taskmanager_end_minutes_after_its_last_sample() -> None:
+    """Sawtooths of two TaskManagers for ten minutes; one of them goes on for ten more."""
+    index, store, standing = bucket.Index(), MemoryStore(), set[str]()
+
+    def feed(events: list[Event], until: int) -> None:
+        said = bucket.step(index, store, events, START + until)
+        standing.update(r.key() for r in said.readings)
+        standing.difference_update(said.gone)
+
+    def sawtooth(n: int, label: str) -> Event:
+        return scrape(n, 200 + 60 * (n % 8), 10.0 * n, n // 8, label=label)
+
+    for n in range(60):
+        feed([sawtooth(n, "tm_1:6122_aaaaaa"), sawtooth(n, GONE)], n * 10_000 + 100)
+    names = {key.partition("|")[0] for key in standing if GONE in key}
+    assert {"gc_time_ratio", "heap_floor_bytes", "last_sample_timestamp_seconds"} <= names
+    for n in range(60, 120):
+        feed([sawtooth(n, "tm_1:6122_aaaaaa")], n * 10_000 + 100)
+    assert not [key for key in standing if GONE in key and "last_sample" not in key]
+    assert [key for key in standing if "tm_1:6122_aaaaaa" in key]
