@@ -63,7 +63,8 @@ _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 class Failed(msgspec.Struct, array_like=True):
     """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record.
 
-    `thrown`: a task failed by it, and the restart that follows is its effect.
+    `thrown`: a task failed by it, and the restart that follows is its effect. `doubtful`: so close after a restart that
+    it counts only with a reason of its own.
     """
 
     time: int
@@ -71,6 +72,7 @@ class Failed(msgspec.Struct, array_like=True):
     record: Evidence
     why: str = ""
     thrown: bool = False
+    doubtful: bool = False
 
 
 class JobFailures(msgspec.Struct, array_like=True):
@@ -180,11 +182,11 @@ class CheckpointFailing(Detector):
             yield Reading(name="checkpoints_failed_in_a_row", labels=labels, value=self._count(known), at=now)
 
     def _count(self, known: JobFailures) -> int:
-        return known.before + len(known.failed)
+        return known.before + len(_counting(known))
 
     def _ripe(self, known: JobFailures) -> int | None:
         """Clock time at which there are enough failures, or None."""
-        ready = sorted(f.at + (0 if f.why == _EXPIRED else self.config.confirm) for f in known.failed.values())
+        ready = sorted(f.at + (0 if f.why == _EXPIRED else self.config.confirm) for f in _counting(known).values())
         missing = max(self.config.in_a_row - known.before, 1)
         return ready[missing - 1] if len(ready) >= missing else None
 
@@ -201,9 +203,11 @@ class CheckpointFailing(Detector):
             self._does_not_count(known, number)
         elif number in known.failed:
             known.failed[number].why = known.failed[number].why or why
-        elif why or not 0 <= now.time - known.restarted <= self.config.restart_for:
+        else:
             known.before += len(known.failed) >= _MAX_FAILED
-            put(known.failed, number, Failed(now.time, now.clock, evidence(event, now.time), why), _MAX_FAILED)
+            doubtful = 0 <= now.time - known.restarted <= self.config.restart_for
+            failed = Failed(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
+            put(known.failed, number, failed, _MAX_FAILED)
 
     def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
         said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
@@ -273,7 +277,7 @@ class CheckpointFailing(Detector):
             yield closed
 
     def _finding(self, known: JobFailures, job: str, now: int, topology: Topology) -> Finding:
-        failed, count = sorted(known.failed.items()), self._count(known)
+        failed, count = sorted(_counting(known).items()), self._count(known)
         why = next((f.why for _, f in reversed(failed) if f.why), "Flink does not say why")
         numbers = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
         if failed:
@@ -302,6 +306,10 @@ class CheckpointFailing(Detector):
             "exception. Expired: look at backpressure and at the storage. Declined or failed: the exception tells. Do "
             "not restart the job by hand before that: it would replay from the last completed checkpoint.",
         )
+
+
+def _counting(known: JobFailures) -> dict[int, Failed]:
+    return {n: f for n, f in known.failed.items() if f.why or not f.doubtful}
 
 
 def _thrown(event: LogEvent) -> int:

@@ -213,3 +213,20 @@ def test_a_snapshot_that_threw_is_of_the_job_that_was_at_that_checkpoint() -> No
     watched.topology.job_of_source["jm"] = "b" * 32
     said = [s for n in range(3) for s in threw(watched, 5_000 * n, n)]
     assert [s.subject for s in said] == [JOB]
+
+
+def test_failures_right_after_a_restart_count_once_their_own_reason_is_told() -> None:
+    watched = Watched()
+    watched("checkpoint_triggered", 0, 1)
+    assert watched("job_restored", 10_000, 0) == []
+    for n in range(3):
+        watched.fail(
+            11_000 + n * 1_000, n + 1, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down"
+        )
+    (said,) = watched.tick(20_000)
+    assert said.summary == "3 checkpoints in a row failed, the last is 3: IOException: 503 Slow Down"
+    silent = Watched()
+    silent("checkpoint_triggered", 0, 1)
+    silent("job_restored", 10_000, 0)
+    assert [silent("checkpoint_failed", 11_000 + n * 1_000, n) for n in range(5)] == [[]] * 5
+    assert silent.tick(60_000) == []
