@@ -31,7 +31,7 @@ from detectors.settings import settings_hash
 from detectors.throwables import FAILURE, Throwables
 from detectors.topology import Topology
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 _AHEAD_MS = 60_000
 _READINGS_EVERY_MS = 5_000
 # As long as Prometheus goes on showing a series that is no longer scraped.
@@ -79,15 +79,15 @@ _decode_state = msgspec.msgpack.Decoder(ClusterState).decode
 
 
 def encode_state(state: ClusterState) -> bytes:
-    """State → bytes, as the state store keeps it."""
-    return _encode(state)
+    """State → bytes, as the state store keeps it: compressed, since the same ids and texts stand in it many times."""
+    return zlib.compress(_encode(state), level=1)
 
 
 def decode_state(data: bytes) -> ClusterState:
     """Bytes → state. Raises StateVersionError when another version wrote it."""
     try:
-        state = _decode_state(data)
-    except msgspec.MsgspecError as error:
+        state = _decode_state(zlib.decompress(data))
+    except (zlib.error, msgspec.MsgspecError) as error:
         raise StateVersionError(f"this state cannot be read: {error}") from error
     if state.version != STATE_VERSION:
         raise StateVersionError(f"state of version {state.version}, this is flinkwatch with version {STATE_VERSION}")
