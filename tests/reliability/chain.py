@@ -66,6 +66,16 @@ class Chain:
         self._alive.append(one)
         return one
 
+    def begin(self) -> None:
+        """A first life, before anything is said: what is older than the ledger is history, and told otherwise."""
+        first = self.start()
+        self.wait_for(lambda: first.log_tail(100).count("delivery ledger begins") == 2, first)
+        assert first.terminate() == 0, first.log_tail()
+
+    def told(self, method: str = "chat.postMessage") -> int:
+        """How often Slack was called so."""
+        return sum(call.method == method for call in list(self.slack.calls))
+
     def say(self, count: int = 1) -> None:
         """The job writes so many transitions: an incident opens, or one that is open changes or ends."""
         for _ in range(count):
@@ -139,7 +149,7 @@ class Chain:
         """One delivers, a second joins: the first dies when its partitions are taken away."""
         first = self._alive[-1] if self._alive and not self._alive[-1].ended() else self.start("during a rebalance")
         told = len(self.slack.calls)
-        while len(self.slack.calls) < told + 2:
+        while len(self.slack.calls) < told + 3:
             self.say()
             assert not first.ended(), first.log_tail()
             time.sleep(_PAUSE_S)

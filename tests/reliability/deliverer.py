@@ -79,7 +79,10 @@ class Deliverer:
 
 def configuration(bootstrap: str, prefix: str, slack: str, **settings: Any) -> dict[str, Any]:
     """What the deliverer reads; `settings` are those of sinks.slack."""
-    wanted = {"enabled": True, "channel": "flink-alerts", "base_url": slack, "thread_updates": False, **settings}
+    # A channel's own pace and the digest would only make the runs longer.
+    pace = {"posts_per_minute": 100_000, "edits_per_minute": 100_000, "digest_above": 1_000}
+    told = {"enabled": True, "channel": "flink-alerts", "base_url": slack, "thread_updates": False, "charts": False}
+    wanted = {**told, **pace, **settings}
     return {
         "kafka": {"access": {"bootstrap_servers": bootstrap}, "topics": {"prefix": prefix}},
         "sinks": {"slack": wanted, "prometheus": {"enabled": False}},

@@ -74,11 +74,12 @@ def flinkwatch_tells(fault: str, bootstrap: str, folder: Path) -> Told:
     try:
         if fault == FAULTS[0]:
             chain.slack.fail_next("chat.postMessage", **LIMITED)
+        chain.begin()
         deliverer = chain.start()
         if fault == FAULTS[1]:
             chain.strike(deliverer)
         chain.tell(make_transition(incident="short"))
-        _until(lambda: len(chain.slack.calls) >= 1)
+        _until(lambda: chain.told() >= 1)
         if fault == FAULTS[0]:
             time.sleep(2)
             chain.tell(make_transition(incident="short", seq=2, transition="resolved"))

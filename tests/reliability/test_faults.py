@@ -20,6 +20,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def chain(broker: Any, tmp_path: Path) -> Iterator[Chain]:
     made = Chain(broker.bootstrap, tmp_path, seed=14)
+    made.begin()
     yield made
     made.close()
 
@@ -34,7 +35,7 @@ def test_f2_sigterm_while_a_message_is_on_its_way_drains_and_doubles_nothing(cha
     deliverer = chain.start()
 
     def at_the_fifth(_: Call) -> None:
-        if len(chain.slack.calls) == 5:
+        if chain.told() == 5:
             os.kill(deliverer.pid, signal.SIGTERM)
             time.sleep(0.5)
 
@@ -51,7 +52,7 @@ def test_f2_sigterm_while_slack_limits_ends_in_time_and_the_next_start_tells_the
     deliverer = chain.start()
     chain.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "60"})
     open_incidents(chain, 5)
-    chain.wait_for(lambda: len(chain.slack.calls) == 1, deliverer)
+    chain.wait_for(lambda: chain.told() == 1, deliverer)
     assert deliverer.terminate(within=25) == 0, deliverer.log_tail()
     assert shows(chain.slack.parents()) == {}
     verdict = chain.finish()
@@ -79,7 +80,7 @@ def test_f14_a_deliverer_that_was_frozen_tells_nothing_that_its_successor_has_to
     frozen = chain.start(session_ms=10_000)
     chain.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "2"}, times=2)
     open_incidents(chain, 10)
-    chain.wait_for(lambda: len(chain.slack.calls) >= 1, frozen)
+    chain.wait_for(lambda: chain.told() >= 1, frozen)
     os.kill(frozen.pid, signal.SIGSTOP)
     successor = chain.start()
     chain.wait_for(lambda: len(shows(chain.slack.parents())) == 10, successor)

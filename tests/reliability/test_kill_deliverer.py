@@ -36,6 +36,7 @@ def run_chains(bootstrap: str, folder: Path, point: str, runs: int, **settings: 
 
     def one(seed: int) -> Chain:
         with chain(bootstrap, folder, seed, **settings) as made:
+            made.begin()
             for _ in range(runs // SIDE_BY_SIDE):
                 made.live_until_killed(point)
             made.finish()
