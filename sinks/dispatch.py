@@ -130,7 +130,7 @@ class Dispatcher:
             self._board.count_suppressed(self._lane.name, "quiet hours")
             self.outbox.done(transition.incident)
             return
-        if waiting is None and self._lane.sink.traits.digests and self._storms.floods(transition):
+        if waiting is None and self._lane.sink.traits.digests and self._storms.floods(transition, self._now_ms()):
             self._board.count_suppressed(self._lane.name, "digest")
             self._storms.fold(transition, partition, offset, now, self._now_ms())
             return

@@ -1,9 +1,11 @@
-"""Storms: when more new messages wait than a channel can take, incidents are told in a digest instead.
+"""Storms: when more new messages come or wait than a channel can take, incidents are told in a digest instead.
 
 A digest is one message a storm, edited in place. The incidents in it are in the ledger as `folded` and hold no memory
 but that. One gets a message of its own when it becomes critical and the channel can take it, or when the storm is over
 and it is still open; until then its changes show in the digest.
 """
+
+from collections import deque
 
 import msgspec
 
@@ -22,7 +24,7 @@ _CRITICAL_FACTOR = 2
 
 
 class Storms:
-    """The digests of one lane. `limit`: so many new messages may wait before the next is folded."""
+    """The digests of one lane. `limit`: more new messages that wait, or come in a minute, are folded."""
 
     def __init__(self, ledger: Ledger, outbox: Outbox, limit: int) -> None:
         self._ledger = ledger
@@ -30,6 +32,8 @@ class Storms:
         self._limit = limit
         self._storms: dict[int, dict[str, int]] = {}
         self._last_fold = 0
+        # One queue for critical incidents and one for others: when they came, as many as are counted.
+        self._arrived = {critical: deque[int](maxlen=self._room(critical)) for critical in (False, True)}
 
     def take_over(self, partition: int, now: float, now_ms: int) -> None:
         """Counts what the ledger of a new partition has folded; what belongs to a digest of others begins a new one."""
@@ -53,10 +57,13 @@ class Storms:
             else:
                 del self._storms[storm]
 
-    def floods(self, transition: Transition) -> bool:
-        """Whether one more message would be too many."""
-        factor = _CRITICAL_FACTOR if transition.severity == "critical" else 1
-        return self._outbox.posts() >= self._limit * factor
+    def floods(self, transition: Transition, now_ms: int) -> bool:
+        """Whether one more message would be too many. It counts as come."""
+        critical = transition.severity == "critical"
+        arrived = self._arrived[critical]
+        many = len(arrived) == arrived.maxlen and now_ms - arrived[0] < _CALM_MS
+        arrived.append(now_ms)
+        return many or self._outbox.posts() >= self._room(critical)
 
     def fold(self, transition: Transition, partition: int, offset: int, now: float, now_ms: int) -> None:
         """Tells an incident in the digest. Raises KafkaError when the ledger cannot be written."""
@@ -75,7 +82,7 @@ class Storms:
         if before is None or transition.seq <= entry.seq:
             return True
         one = folded(transition, before.storm)
-        alone = one.severity == "critical" != before.severity and not one.over and not self.floods(transition)
+        alone = one.severity == "critical" != before.severity and not one.over and not self.floods(transition, now_ms)
         newer = msgspec.structs.replace(entry, seq=transition.seq, at=now_ms, offset=offset, over=one.over)
         if alone:
             return False
@@ -107,6 +114,9 @@ class Storms:
         if len(waiting) > self._limit:
             return []
         return [(p, entry.offset) for p, entry in waiting if entry.incident not in self._outbox][:most]
+
+    def _room(self, critical: bool) -> int:
+        return self._limit * (_CRITICAL_FACTOR if critical else 1)
 
     def _forget_ended(self, now_ms: int) -> None:
         for storm, members in list(self._storms.items()):

@@ -82,9 +82,9 @@ class SlackConfig(BaseModel):
     digest_above: int = Field(
         default=30,
         ge=1,
-        le=1_000,
-        description="So many new messages may wait for a channel; those that come then are told together in one "
-        "message, the digest (critical ones from twice as many on). 30 wait half a minute.",
+        le=100_000,
+        description="When so many new messages wait for a channel, or have come within a minute, what comes then is "
+        "told in one message, the digest; critical incidents from twice as many on. 30 take half a minute.",
     )
     timeout: Duration = Field(
         default=10_000,
