@@ -23,7 +23,7 @@ _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
 class Job(msgspec.Struct, array_like=True):
-    """A job as its JobManager tells it; `state` is Flink's word, `since` the event time it was entered."""
+    """A job as its JobManager tells it; `state` is Flink's word, empty before the first, `since` when it began."""
 
     name: str = ""
     state: str = ""
@@ -82,6 +82,9 @@ class Topology(msgspec.Struct, array_like=True):
                 self._deploying(event)
             case "job_state" | "job_ended":
                 self._job_state(event, time)
+            case "job_initializing":
+                if event.fields["job"] not in self.jobs:
+                    put(self.jobs, event.fields["job"], Job(event.fields["name"], "", time), _MAX_JOBS)
             case "tm_registered":
                 self._tm_registered(event, time)
             case "tm_started":

@@ -15,6 +15,8 @@ WORDINGS: tuple[Wording, ...] = (
         rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)",
         throws=True,
     ),
+    # A job that cannot even be started has no other line that tells its name.
+    Wording("job_initializing", "Initializing job ", rf"Initializing job '?(?P<name>.+?)'? \({JOB}\)", since="1.9"),
     Wording(
         "task_deploying",
         "Deploying ",

@@ -130,3 +130,15 @@ def test_a_job_that_began_with_a_savepoint_had_something_to_restore() -> None:
     jm.state(10, "RUNNING", "CREATED")
     jm.restart(20 * SECOND, BROKEN[4])
     assert causes(jm) == ["restore_failed"]
+
+
+def test_a_job_that_never_started_is_known_by_its_name_and_over_when_it_comes_again() -> None:
+    jm = Lines()
+    jm.say("job_initializing", 0, job=JOB, name="orders")
+    jm.say("job_ended", 100, job=JOB, state="FAILED")
+    jm.stack(105, STARTED, MISSING)
+    jm.state(MINUTE, "RUNNING", "CREATED", job=OTHER)
+    jm.done(2 * MINUTE, job=OTHER)
+    transitions = said(jm, until=5 * MINUTE)
+    assert transitions[-1].transition == "resolved"
+    assert transitions[-1].summary.startswith("job orders cannot be restored")
