@@ -22,7 +22,7 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the ledger keeps of an incident that is told in a digest: enough to count and to name it.
 
     `storm` is when the storm began (epoch ms, wall clock), `since` when the incident opened. `over`: it is resolved;
-    `alone`: it has a message of its own since.
+    `alone`: it has a message of its own since; `old`: it gets none unless it changes.
     """
 
     storm: int
@@ -33,6 +33,7 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int
     over: bool = False
     alone: bool = False
+    old: bool = False
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Summary(msgspec.Struct, frozen=True):
     worst: list[tuple[str, Folded]]
 
 
-def folded(transition: Transition, storm: int) -> Folded:
+def folded(transition: Transition, storm: int, *, old: bool = False) -> Folded:
     """A transition as an incident of a storm."""
     return Folded(
         storm=storm,
@@ -61,6 +62,7 @@ def folded(transition: Transition, storm: int) -> Folded:
         severity=transition.severity,
         since=transition.opened_at or transition.at,
         over=transition.transition == "resolved",
+        old=old,
     )
 
 

@@ -79,6 +79,9 @@ class Dispatcher:
                 entry = self.recovery.adopt(partition, incident, self._now_ms())
                 if entry is None and self._is_told_as_history(transition, partition, offset, at):
                     return
+        elif entry is None and transition.transition == "resolved" and self.recovery.is_history(partition, offset):
+            self.outbox.done(incident)
+            return
         if entry is not None and entry.state == "folded" and self._stays_folded(entry, transition, partition, offset):
             return
         if waiting is None and isinstance(next_step(entry, transition, self._lane.sink.traits), Skip):
@@ -121,6 +124,10 @@ class Dispatcher:
         now_ms = self._now_ms()
         return self.revival.due(now_ms) or self.revival.calm(self._storms, now_ms)
 
+    def undelivered(self) -> int:
+        """How many incidents were given up for now."""
+        return sum(entry.state == "undelivered" for _, entry in self._ledger.entries())
+
     def _accept_new(self, transition: Transition, partition: int, offset: int, at: int) -> None:
         """A message that does not stand yet."""
         now, quiet = self._clock(), self._lane.quiet_s(transition, self._wall())
@@ -154,7 +161,7 @@ class Dispatcher:
         if isinstance(next_step(None, transition, traits), Skip):
             return True
         if traits.digests and self._now_ms() - at > OLD_MS:
-            self._storms.fold(transition, partition, offset, self._clock(), self._now_ms())
+            self._storms.fold(transition, partition, offset, self._clock(), self._now_ms(), old=True)
             return True
         return False
 
@@ -166,7 +173,7 @@ class Dispatcher:
         oldest = self.outbox.oldest()
         self._board.set_waiting(name, len(self.outbox))
         self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
-        self._board.set_undelivered(name, sum(e.state == "undelivered" for e in entries))
+        self._board.set_undelivered(name, self.undelivered())
         unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"}), default=None)
         self._board.set_ledger(name, len(entries), None if unsettled is None else unsettled / 1000)
 

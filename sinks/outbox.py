@@ -24,8 +24,8 @@ class Waiting(msgspec.Struct, kw_only=True):
     """An incident's newest transition that is not delivered, and where it stands in the incidents topic.
 
     `at` is when its record came to Kafka (epoch ms). `plain`: the full form was refused. `note`: a sentence to put in
-    front. `held`: quiet hours keep it. `probe`: one more try of what was given up. `unwritten`: sent, but the ledger
-    does not have it yet. `extras`: for the thread, once the message is told.
+    front. `held`: quiet hours keep it. `probe`: one more try of what was given up. `looked`: no message of it stands.
+    `unwritten`: sent, but the ledger does not have it yet. `extras`: for the thread, once the message is told.
     """
 
     transition: Transition
@@ -39,6 +39,7 @@ class Waiting(msgspec.Struct, kw_only=True):
     note: str = ""
     held: bool = False
     probe: bool = False
+    looked: bool = False
     unwritten: bool = False
     extras: tuple[Extra, ...] = ()
 

@@ -104,7 +104,7 @@ class Sender:
         match next_step(entry, waiting.transition, self._traits):
             case Skip():
                 return None
-            case Post(look_since=int(since)):
+            case Post(look_since=int(since)) if not waiting.looked:
                 return self._look(waiting, since)
             case Post():
                 return self._send(waiting, entry, None)
@@ -112,19 +112,18 @@ class Sender:
                 return self._send(waiting, entry, Standing(channel, ts))
 
     def _look(self, waiting: Waiting, since: int) -> float | None:
-        """Finds out whether a message of unknown fate stands in the channel, and writes down which it is."""
+        """Finds out whether a message of unknown fate stands in the channel, and which it is."""
         incident = waiting.transition.incident
         channel = self._lane.channel or self._ledger.known_channel()
         found = self._sink.find(channel, incident, since - _CLOCK_MARGIN_MS) if channel else None
         if isinstance(found, RetryAfter):
             return self._put_off(waiting, found.reason, found.seconds)
-        before = self._ledger.get(waiting.partition, incident)
-        entry = _without_message(before)
+        waiting.looked = True
         if found is not None:
+            before = self._ledger.get(waiting.partition, incident)
             entry = self._entry(waiting, "sent", found.channel, found.ts, before)
-            entry = msgspec.structs.replace(entry, seq=found.seq)
+            self._write(waiting.partition, incident, msgspec.structs.replace(entry, seq=found.seq))
             waiting.method = "edit"
-        self._write(waiting.partition, incident, entry)
         return 0.0
 
     def _send(self, waiting: Waiting, before: Entry | None, standing: Standing | None) -> float | None:
@@ -134,11 +133,14 @@ class Sender:
             waiting.method = method
             return 0.0
         channel, ts = (standing.channel, standing.ts) if standing is not None else ("", "")
+        notice = self._notice(waiting)
+        if notice.summary is not None and standing is None and not notice.summary.open:
+            # Over before anybody was told of a storm.
+            return None
         partition, incident = waiting.partition, waiting.transition.incident
         if not self._write(partition, incident, self._entry(waiting, "intent", channel, ts, before)):
             self._ledger.remember(partition, incident, before)
             return self._put_off(waiting, "the ledger cannot be written")
-        notice = self._notice(waiting)
         self._gates.take(method)
         began = self._clock()
         outcome = self._sink.send(notice, standing)
@@ -162,6 +164,7 @@ class Sender:
                 channel, ts = (before.channel, before.ts) if before is not None else ("", "")
                 unknown = self._entry(waiting, "unknown", channel, ts, before)
                 self._write(waiting.partition, unknown.incident, unknown)
+                waiting.looked = False
                 return self._put_off(waiting, reason)
             case RetryAfter(seconds=seconds, reason=reason, failure=failure):
                 self._write(waiting.partition, waiting.transition.incident, before)

@@ -65,9 +65,11 @@ class Storms:
         arrived.append(now_ms)
         return many or self._outbox.posts() >= self._room(critical)
 
-    def fold(self, transition: Transition, partition: int, offset: int, now: float, now_ms: int) -> None:
-        """Tells an incident in the digest. Raises KafkaError when the ledger cannot be written."""
-        one = folded(transition, self._current(now_ms))
+    def fold(
+        self, transition: Transition, partition: int, offset: int, now: float, now_ms: int, *, old: bool = False
+    ) -> None:
+        """Tells an incident in the digest, with `old` for good. Raises KafkaError."""
+        one = folded(transition, self._current(now_ms), old=old)
         self._last_fold = now_ms
         entry = Entry(
             incident=transition.incident, seq=transition.seq, state="folded", at=now_ms, offset=offset, over=one.over
@@ -109,7 +111,9 @@ class Storms:
             (partition, entry)
             for members in self._storms.values()
             for name, partition in members.items()
-            if (entry := self._ledger.get(partition, name)) is not None and _in_digest_only(entry.folded)
+            if (entry := self._ledger.get(partition, name)) is not None
+            and _in_digest_only(entry.folded)
+            and not (entry.folded and entry.folded.old)
         ]
         if len(waiting) > self._limit:
             return []

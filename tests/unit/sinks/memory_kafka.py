@@ -30,7 +30,7 @@ class MemoryKafka:
 
     def __init__(self) -> None:
         self.logs: defaultdict[TopicPartition, list[Kept]] = defaultdict(list)
-        self.committed: dict[TopicPartition, int] = {}
+        self._groups: defaultdict[str, dict[TopicPartition, int]] = defaultdict(dict)
         self.refuse_writes = False
         self.read_again: list[int] = []
         self.wall = time.time
@@ -38,13 +38,22 @@ class MemoryKafka:
         for partition in range(self.partitions):
             self.logs[TopicPartition(TOPICS.incidents, partition)] = []
 
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The offsets of Slack's own channel."""
+        return self.group("slack")
+
+    def group(self, lane: str) -> dict[TopicPartition, int]:
+        """The offsets that a lane has committed."""
+        return self._groups[lane]
+
     def write(self, topic: str, key: str, value: bytes | None, partition: int = 0) -> None:
         """Appends a record."""
         log = self.logs[TopicPartition(topic, partition)]
         log.append(Kept(topic, partition, len(log), key.encode(), value, int(self.wall() * 1000)))
 
     def group_consumer(self, lane: str) -> Any:
-        return GroupConsumer(self)
+        return GroupConsumer(self, lane)
 
     def board_consumer(self) -> Any:
         return BoardConsumer(self)
@@ -63,8 +72,9 @@ class MemoryKafka:
 
 
 class _Consumer:
-    def __init__(self, kafka: MemoryKafka) -> None:
+    def __init__(self, kafka: MemoryKafka, lane: str = "slack") -> None:
         self._kafka = kafka
+        self._committed = kafka.group(lane)
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self.closed = False
@@ -95,7 +105,7 @@ class GroupConsumer(_Consumer):
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         # As kafka-python does: a partition that stays over a rebalance keeps its position.
-        fresh = {partition: self._kafka.committed.get(partition, 0) for partition in partitions}
+        fresh = {partition: self._committed.get(partition, 0) for partition in partitions}
         self._positions = fresh | self._positions
         self._listener.on_partitions_assigned(partitions)
 
@@ -109,7 +119,7 @@ class GroupConsumer(_Consumer):
         self._listener.on_partitions_revoked(partitions)
 
     def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
-        self._kafka.committed |= {partition: offset.offset for partition, offset in offsets.items()}
+        self._committed |= {partition: offset.offset for partition, offset in offsets.items()}
 
     def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {partition: len(self._kafka.logs[partition]) for partition in partitions}
