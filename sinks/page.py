@@ -27,12 +27,17 @@ class Page:
             self.registry.register(collector)
         self._config = config
         self._checks: dict[str, ReadinessCheck] = {}
+        self._remarks: dict[str, ReadinessCheck] = {}
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
         """/-/ready answers 200 only while every check gives None."""
         self._checks[name] = check
+
+    def add_remark(self, name: str, check: ReadinessCheck) -> None:
+        """/-/ready says what `check` gives and is ready all the same: no restart and no other route mends it."""
+        self._remarks[name] = check
 
     @property
     def port(self) -> int:
@@ -80,9 +85,12 @@ class Page:
     def _readiness(self) -> tuple[HTTPStatus, str, bytes]:
         answers = [(name, check()) for name, check in list(self._checks.items())]
         problems = [f"{name}: {problem}\n" for name, problem in answers if problem is not None]
+        remarks = [
+            f"{name}: {text}\n" for name, remark in list(self._remarks.items()) if (text := remark()) is not None
+        ]
         if problems:
-            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(problems).encode()
-        return HTTPStatus.OK, _TEXT, b"flinkwatch is ready\n"
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(problems + remarks).encode()
+        return HTTPStatus.OK, _TEXT, "".join(["flinkwatch is ready\n", *remarks]).encode()
 
 
 _TEXT = "text/plain; charset=utf-8"

@@ -49,6 +49,7 @@ class Board(Collector):
         self._incidents: dict[str, Active] = {}
         self._readings: dict[str, Reading] = {}
         self._delivery = DeliveryMetrics()
+        self._undelivered: dict[str, int] = {}
         self._canary = Canary(wall)
 
     def show_incident(self, incident: str, transition: Transition | None) -> None:
@@ -119,8 +120,14 @@ class Board(Collector):
         self._delivery.since(self._delivery.oldest_waiting, integration, since)
 
     def set_undelivered(self, integration: str, count: int) -> None:
-        """How many of them wait for longer than a day."""
+        """How many incidents could not be delivered for a day, or are refused for good; they are kept."""
         self._delivery.undelivered.labels(integration).set(count)
+        self._undelivered = self._undelivered | {integration: count}
+
+    def undelivered(self) -> str | None:
+        """What could not be delivered, in words; None when everything could."""
+        counts = [f"{count} on {name}" for name, count in sorted(self._undelivered.items()) if count]
+        return f"incidents that could not be delivered and are kept: {', '.join(counts)}" if counts else None
 
     def set_ledger(self, integration: str, entries: int, unsettled_since: float | None) -> None:
         """How many incidents the ledger knows, and since when (epoch s) the oldest without known outcome is there."""

@@ -10,7 +10,8 @@ from sinks.courier import Courier
 from sinks.dispatch import Dispatcher
 from sinks.lanes import make_lanes
 from sinks.ledger import Ledger
-from sinks.prometheus import Board
+from sinks.page import Page
+from sinks.prometheus import Board, PageConfig
 from sinks.settings import Sinks
 from streaming.demo.slack_server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
@@ -149,11 +150,11 @@ def test_what_is_refused_for_good_is_kept_counted_and_tried_again(world: World) 
     assert (entry.state, entry.reason.split(":")[0]) == ("undelivered", "msg_too_long")
     assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 1
     assert world.kafka.committed[FIRST] == 1
-    assert world.dispatcher.undelivered() == 1
+    assert world.board.undelivered() == "incidents that could not be delivered and are kept: 1 on slack"
     world.settle(3700)
     world.settle(3700)
     assert len(world.slack.parents()) == 1
-    assert world.dispatcher.undelivered() == 0
+    assert world.board.undelivered() is None
 
 
 def test_what_could_not_be_delivered_for_a_day_is_put_aside_and_told_when_it_can_be(world: World) -> None:
@@ -314,3 +315,14 @@ def test_alertmanager_hears_of_everything_open_after_a_restart(slack: SlackServe
         receiver.received.clear()
         again.settle(61)
         assert len(receiver.received) == 1
+
+
+def test_ready_tells_of_undelivered_incidents_and_is_ready(world: World) -> None:
+    page = Page(PageConfig())
+    page.add_remark("delivery", world.board.undelivered)
+    world.board.set_undelivered("slack", 3)
+    status, _, body = page.answer("/-/ready", "")
+    assert (status, body.decode().splitlines()) == (
+        200,
+        ["flinkwatch is ready", "delivery: incidents that could not be delivered and are kept: 3 on slack"],
+    )
