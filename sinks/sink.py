@@ -32,6 +32,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests           many incidents fit into one message (`Notice.summary`)
     keeps_ledger      off: the receiver must hear of everything that is open after each start
     resend_s          `resend` is called this often
+    extra             what `try_extra` tries, in words
     min_severity      incidents below are not told until they grow
     posts, changes    how often new messages and edits may be sent
     """
@@ -43,6 +44,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests: bool = False
     keeps_ledger: bool = True
     resend_s: float | None = None
+    extra: str = ""
     min_severity: Severity = "info"
     posts: Rate | None = None
     changes: Rate | None = None
@@ -115,6 +117,10 @@ class Sink(Protocol):
     def release(self, incident: str) -> None:
         """Another process tells this incident from now on."""
         return
+
+    def try_extra(self, delivered: Delivered) -> Outcome | None:
+        """For a test of the set-up: tries what delivery can do without. None: there is nothing such."""
+        return None
 
     def resend(self) -> Outcome | None:
         """Says again what is open, for sinks with `resend_s`. None: nothing is."""

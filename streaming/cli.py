@@ -124,6 +124,24 @@ def metrics() -> None:
     click.echo(metrics_page(), nl=False)
 
 
+@cli.group()
+def sinks() -> None:
+    """Where incidents are told."""
+
+
+@sinks.command("test")
+@_config_option
+@click.option("--only", default="", help="One lane alone, such as slack, slack:#oncall or webhook.")
+def sinks_test(config_file: Path | None, only: str) -> None:
+    """Send a test incident, opened and resolved, through every enabled sink; say what is wrong. Needs no Kafka.
+
+    The exit status is 1 when one does not work.
+    """
+    from streaming.sinks_test import run_sinks_test
+
+    sys.exit(run_sinks_test(load(_config(config_file)), only))
+
+
 @cli.command()
 @click.argument("scenario", required=False, default="late-barrier-acks")
 @click.option(

@@ -1,10 +1,10 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
-from sinks.outcome import Delivered, Found, Outcome, RetryAfter
+from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter
 from sinks.sink import Extra, FollowUp, Notice, Rate, Sink, Standing, Traits
 from sinks.slack.blocks import Message
 from sinks.slack.chart import Order
-from sinks.slack.charts import Charts
+from sinks.slack.charts import Charts, Picture
 from sinks.slack.client import SlackClient
 from sinks.slack.digest import render_digest
 from sinks.slack.links import Links
@@ -16,6 +16,10 @@ from sinks.told import Told
 
 # Slack lets a few messages come at once.
 _BURST = 10
+_PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c636000000002000148"
+    "afa4710000000049454e44ae426082"
+)
 
 
 class SlackSink(Sink):
@@ -32,6 +36,7 @@ class SlackSink(Sink):
         """Messages are edited and can be looked up; twice the same would be noise."""
         return Traits(
             edits=True,
+            extra="put a picture into its thread",
             looks_up=True,
             repeats_harmless=False,
             digests=True,
@@ -91,6 +96,17 @@ class SlackSink(Sink):
     def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
         """All messages of ours in channel ID `channel`; see `sinks.sink.Sink`."""
         return self._client.recent(channel, since)
+
+    def try_extra(self, delivered: Delivered) -> Outcome | None:
+        """A picture of one pixel into the thread."""
+        if not self._config.charts:
+            return None
+        picture = Picture(_PIXEL, "A test of flinkwatch's pictures", "One pixel")
+        outcome = self._client.upload(delivered.channel, delivered.ts, picture)
+        if isinstance(outcome, Refused) and outcome.because == "setup":
+            reason = "add the scope files:write and install the app again, or set sinks.slack.charts: false"
+            return Refused(outcome.code, reason, "setup", outcome.failure)
+        return outcome
 
     def _message(self, notice: Notice) -> Message:
         if notice.summary is not None:
