@@ -253,7 +253,7 @@ class HeapExhaustion(Detector):
     def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         known = self._progress(state, topology.job_of(event))
         number = int(event.fields["checkpoint"])
-        if number >= known.number:
+        if number > known.number or (number == known.number and known.flight >= 0):
             known.flight, known.number = -1, number
             known.sizes = [*known.sizes, int(event.fields["bytes"])][-_MAX_SIZES:]
             known.usual = max(int(event.fields["duration"]), known.usual // 2)
