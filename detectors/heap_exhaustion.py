@@ -85,6 +85,7 @@ class Progress(msgspec.Struct, array_like=True):
     flight: int = -1
     number: int = -1
     counted: float = -1.0
+    counted_at: int = -(1 << 62)
 
 
 class HeapExhaustion(Detector):
@@ -177,8 +178,10 @@ class HeapExhaustion(Detector):
         for sample in event.samples:
             if sample.name == "completed_checkpoints":
                 known = self._progress(state, sample.labels.get("job_id", ""))
+                if event.time <= known.counted_at:
+                    continue
                 risen = 0 <= known.counted < sample.value
-                known.counted = sample.value
+                known.counted, known.counted_at = sample.value, event.time
                 if risen and state.open:
                     yield from self._recovered(state, now, topology)
                 continue

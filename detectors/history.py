@@ -55,7 +55,7 @@ class Scale(msgspec.Struct, array_like=True):
 
     def values(self) -> list[float]:
         """All values."""
-        return memoryview(self.numbers).cast("f").tolist()
+        return [*memoryview(self.numbers).cast("f")]
 
     def __len__(self) -> int:
         return len(self.times) // 4

@@ -239,11 +239,13 @@ def _stack(chance: Random, of: LogEvent, at: int, offset: int) -> list[Event]:
 
 
 def _scrape(chance: Random, names: Sequence[str], at: int, offset: int) -> MetricEvent:
-    samples = []
+    samples = {}
     for _ in range(chance.randint(1, 4)):
         labels = {k: chance.choice(v) for k, v in LABELS.items() if chance.random() < 0.8}
-        samples.append(Sample(chance.choice(names), labels, chance.choice(VALUES)))
-    return page(at, samples, offset)
+        name = chance.choice(names)
+        # No page has a series twice.
+        samples[name, tuple(labels.items())] = Sample(name, labels, chance.choice(VALUES))
+    return page(at, [*samples.values()], offset)
 
 
 def _stream(seed: int, length: int, wants: Collection[str]) -> list[Event]:
