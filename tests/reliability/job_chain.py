@@ -16,7 +16,6 @@ from tests.e2e.test_job import recorded, replayed
 from tests.reliability import killed_job
 
 SCENARIO = "checkpoint-declined"
-_CLUSTER = b"billing"
 _DAY_MS = 86_400_000
 _WITHIN_S = 90.0
 
@@ -30,6 +29,13 @@ def portions() -> list[list[Record]]:
             ends.append(count)
     ends[-1] = len(records)
     return [records[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def of_another(record: Record, cluster: str, day: int) -> Record:
+    """The record as another cluster would have written it, so many days later."""
+    date = time.strftime("%Y-%m-%d", time.gmtime(1_763_712_000 + 86_400 * day)).encode()
+    value = (record.value or b"").replace(b"billing", cluster.encode()).replace(b"2025-11-21", date)
+    return msgspec.structs.replace(record, timestamp=record.timestamp + day * _DAY_MS, value=value)
 
 
 class JobChain:
@@ -58,17 +64,8 @@ class JobChain:
 
     def send(self) -> None:
         """The next portion."""
-        cluster, portion = divmod(self.kills, len(self._portions))
-        name = _CLUSTER + b"-%d" % cluster
-        date = time.strftime("%Y-%m-%d", time.gmtime(1_763_712_000 + 86_400 * cluster)).encode()
-        self.stored += self.here.send(
-            msgspec.structs.replace(
-                r,
-                timestamp=r.timestamp + cluster * _DAY_MS,
-                value=(r.value or b"").replace(_CLUSTER, name).replace(b"2025-11-21", date),
-            )
-            for r in self._portions[portion]
-        )
+        day, portion = divmod(self.kills, len(self._portions))
+        self.stored += self.here.send(of_another(r, f"billing-{day}", day) for r in self._portions[portion])
 
     def live_until(self, point: str, number: int = signal.SIGKILL) -> None:
         """A life of the job, ended at a point by kill -9; with SIGTERM it may end in order."""
