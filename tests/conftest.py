@@ -3,10 +3,20 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples at every run, so that a red run is about the change at hand; `bin/test --all` looks for new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("new")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write golden files anew; review them as a diff")
+    parser.addoption("--new-examples", action="store_true", help="let hypothesis look for examples it has not tried")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("new" if config.getoption("--new-examples") else "same")
 
 
 @pytest.fixture(scope="session")
