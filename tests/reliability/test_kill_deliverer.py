@@ -57,7 +57,7 @@ def chain(bootstrap: str, folder: Path, seed: int, **settings: Any) -> Iterator[
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("point", POINTS)
-def test_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
+def test_f1_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:
     """With the right to look messages up: also those of unknown outcome are not doubled."""
@@ -70,7 +70,7 @@ def test_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("point", UNKNOWN)
-def test_without_the_right_to_look_up_each_kill_doubles_one_message_at_most(
+def test_f1_without_the_right_to_look_up_each_kill_doubles_one_message_at_most(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:
     chains = run_chains(broker.bootstrap, tmp_path, point, runs, may_look_up=False)

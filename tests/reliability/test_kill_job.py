@@ -1,13 +1,16 @@
-"""Kill -9 of the job (F1) and SIGTERM in the middle of a batch (F2): what was said is what replay says, once each."""
+"""Faults of the job: kill -9 (F1), SIGTERM in the middle of a batch (F2), no broker (F3): it says what replay says."""
 
 import logging
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from detectors.incidents.incident import decode_transition
+from streaming.embedded.broker import Broker
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence
@@ -41,7 +44,7 @@ def judge(chain: JobChain) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("points", "runs"), SWEEPS)
-def test_kill_9_of_the_job_loses_nothing_and_changes_nothing(
+def test_f1_kill_9_of_the_job_loses_nothing_and_changes_nothing(
     installation: Callable[..., Installation], points: tuple[str, ...], runs: int
 ) -> None:
     """The same incidents with the same numbers as replay, whatever the point; a record is written twice at most."""
@@ -63,7 +66,7 @@ def test_kill_9_of_the_job_loses_nothing_and_changes_nothing(
 
 
 @pytest.mark.slow
-def test_sigterm_in_the_middle_of_a_batch_lets_it_finish_and_doubles_nothing(
+def test_f2_sigterm_in_the_middle_of_a_batch_lets_it_finish_and_doubles_nothing(
     installation: Callable[..., Installation],
 ) -> None:
     """F2: the signal comes when state has changed and nothing is said; the next start has nothing to say again."""
@@ -72,3 +75,27 @@ def test_sigterm_in_the_middle_of_a_batch_lets_it_finish_and_doubles_nothing(
     assert essence(chain.here.transitions()) == essence(chain.expected())
     chain.finish()
     assert set(judge(chain).values()) == {1}
+
+
+@pytest.mark.slow
+def test_f3_the_job_waits_out_ten_seconds_without_a_broker(tmp_path: Path) -> None:
+    """Killed while the job runs, started again with its data: the same process goes on and says what is missing."""
+    with Broker() as broker:
+        chain = JobChain(lambda: Installation(broker.bootstrap, tmp_path, "outage", {}))
+        try:
+            chain.here.job.start()
+            chain.send()
+            chain.here.wait_for(lambda: len(chain.here.transitions()) >= 1)
+            pid = chain.here.job.pid
+            broker.kill()
+            time.sleep(10)
+            broker.restart()
+            for _ in range(2):
+                chain.kills += 1
+                chain.send()
+            chain.here.wait_for(lambda: len(chain.here.transitions()) >= len(chain.expected()))
+            assert chain.here.job.pid == pid
+            assert chain.here.job.terminate() == 0
+            judge(chain)
+        finally:
+            chain.here.job.kill()
