@@ -4,10 +4,9 @@ A partition belongs to one courier at a time; whoever takes it over reads its le
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 from kafka import ConsumerRebalanceListener, TopicPartition
@@ -16,6 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from detectors.incidents.incident import decode_transition
 from sinks.dispatch import Dispatcher
+from sinks.handover import Handover
 from sinks.kafka_clients import UNREADABLE, Clients
 from sinks.lane import Lane
 from sinks.ledger import Ledger
@@ -83,13 +83,11 @@ class Courier:
         self._topics = topics
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._wall = wall
-        self._moves: deque[_Move] = deque()
+        self._handover = Handover(consumer, clients, ledger, dispatcher, wall)
         self._read: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._kafka_answers = True
         self._ours_until = 0.0
-        self._look_at: float | None = None
 
     def run(self, stop: Event, drain_s: float) -> None:
         """See `deliver_incidents`."""
@@ -103,90 +101,44 @@ class Courier:
 
     def listener(self) -> ConsumerRebalanceListener:
         """What the consumer tells of partitions that come and go."""
-        return _Moves(self._moves)
+        return self._handover.listener()
 
     def turn(self) -> bool:
         """Reads what has come, sends some of what is due, commits. False when there was nothing to do."""
         arrived = self._consumer.poll(timeout_ms=self._patience_ms(), max_records=_BATCH)
-        moved = bool(self._moves)
-        while self._moves:
-            move = self._moves.popleft()
-            self._move(move)
+        moved = self._handover.act()
+        for partition, position in moved.items():
             # What was polled of it comes again, or is another one's.
-            arrived.pop(move.partition, None)
-        self._look()
+            arrived.pop(partition, None)
+            self._committed.pop(partition, None)
+            self._read.pop(partition, None)
+            if position is not None:
+                self._read[partition] = position
+        self._handover.look()
         for partition, records in arrived.items():
             self._accept(partition, records)
         for number, offset in self._dispatcher.to_read():
             self._revive(number, offset)
         count = sum(map(len, arrived.values()))
         # A full batch means that more is there: of what waits only the newest change of an incident is worth sending.
-        sent = count < _BATCH and self._is_ours() and self._dispatcher.send_next()
+        sent = count < _BATCH and self._send()
         self._hold_or_go_on()
         self._commit()
-        return count > 0 or sent or moved
+        return count > 0 or sent or bool(moved)
 
     def _send(self) -> bool:
         """Sends for a moment: a poll between two calls costs more than a quick call."""
         until = time.monotonic() + _SEND_S
-        sent = self._dispatcher.send_next()
-        while sent and time.monotonic() < until and self._dispatcher.send_next():
-            pass
+        sent = False
+        while self._is_ours() and self._dispatcher.send_next():
+            sent = True
+            if time.monotonic() >= until:
+                break
         return sent
 
     def _patience_ms(self) -> int:
         due = self._dispatcher.due_in()
         return _POLL_MAX_MS if due is None else int(min(max(due * 1000, _POLL_MIN_MS), _POLL_MAX_MS))
-
-    def _move(self, move: "_Move") -> None:
-        """A partition has come or gone."""
-        partition = move.partition
-        self._read.pop(partition, None)
-        self._committed.pop(partition, None)
-        self._dispatcher.release(partition.partition)
-        if not move.ours or partition not in self._consumer.assignment():
-            return
-        records = self._clients.read_ledger(partition.partition) if self._ledger.is_kept else ()
-        unreadable = self._ledger.load(partition.partition, records)
-        if unreadable:
-            log.error("delivery ledger has unreadable entries", partition=partition.partition, count=unreadable)
-        self._resume(partition)
-        anew = self._dispatcher.recovery.begins(partition.partition)
-        if anew:
-            self._begin(partition)
-        self._dispatcher.take_over(partition.partition)
-        if self._dispatcher.recovery.is_history(partition.partition, self._consumer.position(partition)):
-            self._look_at = self._wall()
-
-    def _resume(self, partition: TopicPartition) -> None:
-        """Reads on from what was committed.
-
-        kafka-python keeps the position of a partition that was ours before a rebalance; what was in hand, though, is
-        forgotten, since another one may have told it meanwhile.
-        """
-        committed = self._consumer.committed(partition, timeout_ms=_COMMIT_MS)
-        if committed is None:
-            self._consumer.seek_to_beginning(partition)
-        else:
-            self._consumer.seek(partition, committed)
-        self._read[partition] = self._consumer.position(partition, timeout_ms=_COMMIT_MS)
-
-    def _begin(self, partition: TopicPartition) -> None:
-        """The ledger of a partition begins here, or anew after it was lost: what is open is read from the topic."""
-        end = self._consumer.end_offsets([partition])[partition]
-        self._consumer.seek_to_beginning(partition)
-        first = OffsetAndMetadata(self._consumer.position(partition), "", -1)
-        # First this, then the ledger: after a crash in between, all is still read.
-        self._consumer.commit({partition: first}, timeout_ms=_COMMIT_MS)
-        self._read[partition] = first.offset
-        self._dispatcher.recovery.begin(partition.partition, end, int(self._wall() * 1000))
-
-    def _look(self) -> None:
-        """Before history is read, what stands in the channel must be known: until then nothing more is read."""
-        if self._look_at is None or self._wall() < self._look_at:
-            return
-        delay = self._dispatcher.recovery.look(int(self._wall() * 1000))
-        self._look_at = None if delay is None else self._wall() + delay
 
     def _revive(self, partition: int, offset: int) -> None:
         found = self._clients.read_incident(partition, offset)
@@ -220,7 +172,7 @@ class Courier:
     def _hold_or_go_on(self) -> None:
         """Bounds memory: with a full outbox nothing more is read, while the group still hears from us."""
         paused = bool(self._consumer.paused())
-        full = len(self._dispatcher.outbox) >= _OUTBOX_LIMIT or self._look_at is not None
+        full = len(self._dispatcher.outbox) >= _OUTBOX_LIMIT or self._handover.waits()
         if full and not paused:
             self._consumer.pause(*self._consumer.assignment())
         elif paused and not full:
@@ -258,23 +210,3 @@ class Courier:
         self._kafka_answers = True
         self._ours_until = began + _OURS_S
         self._committed |= {partition: offset.offset for partition, offset in offsets.items()}
-
-
-class _Move(NamedTuple):
-    partition: TopicPartition
-    ours: bool
-
-
-class _Moves(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes what the group decides; the courier's thread acts on it, since a listener may not take long."""
-
-    def __init__(self, moves: deque[_Move]) -> None:
-        self._moves = moves
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Somebody else may have them."""
-        self._moves.extend(_Move(partition, ours=False) for partition in revoked)
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """They are ours."""
-        self._moves.extend(_Move(partition, ours=True) for partition in assigned)
