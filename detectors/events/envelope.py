@@ -140,8 +140,8 @@ def origin_of(record: Record, header: str) -> Origin:
 
 def open_log(record: Record, header: str) -> list[Entry]:
     """The log texts of a record, of one or more lines each; raises UnreadableError."""
-    if record.value is not None and (not record.value or record.value.isspace()):
-        # Logs hold blank lines, and a shipper sends each as a record.
+    if record.value and record.value.isspace():
+        # Logs hold blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
     origin = origin_of(record, header)
