@@ -36,13 +36,13 @@ def truth(name: str) -> list[dict[str, Any]]:
 
 @cache
 def events(name: str) -> tuple[Event, ...]:
-    """The events of a scenario in order of arrival; nothing in a scenario is rejected."""
+    """The events of a scenario in order of arrival; nothing in a scenario is rejected but blank lines without a byte."""
     found: list[Event] = []
     for record in records(name):
         read = READER.read(record)
-        assert not isinstance(read, Rejected), (
-            f"{name}: {record.topic}/{record.partition}/{record.offset}: {read.detail}"
-        )
+        if isinstance(read, Rejected):
+            assert record.value == b"", f"{name}: {record.topic}/{record.partition}/{record.offset}: {read.detail}"
+            continue
         found += read
     return tuple(found)
 
