@@ -36,7 +36,7 @@ def truth(name: str) -> list[dict[str, Any]]:
 
 @cache
 def events(name: str) -> tuple[Event, ...]:
-    """The events of a scenario in order of arrival; nothing in a scenario is rejected but blank lines without a byte."""
+    """The events of a scenario in order of arrival; nothing is rejected but blank lines without a byte."""
     found: list[Event] = []
     for record in records(name):
         read = READER.read(record)
