@@ -21,9 +21,13 @@ def check_layout(spark: SparkSession, settings: Settings) -> None:
     path = jvm.org.apache.hadoop.fs.Path(settings.streaming.checkpoint, "flinkwatch.json")
     files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
     if not files.exists(path):
-        file = files.create(path, True)
+        # Under another name first: a start that is killed here must not leave half a file.
+        draft = path.suffix(".draft")
+        file = files.create(draft, True)
         file.write(bytearray(msgspec.json.encode(wanted)))
         file.close()
+        if not files.rename(draft, path):
+            raise PreflightError(f"{path} cannot be written: renaming {draft} was refused")
         return
     stream = files.open(path)
     found = msgspec.json.decode(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)))

@@ -42,13 +42,13 @@ class Installation:
         self.job = JobProcess(folder, self.configuration, "--no-deliver")
 
     def create_inputs(self, partitions: int = 2) -> None:
-        """The topics that a shipper would have made."""
+        """The topics that a shipper would have made, and the pulse, which in a test is as old as its recording."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
-        for topic in (self.logs, self.metrics):
+        for topic, count in {self.logs: partitions, self.metrics: partitions, f"{self.prefix}.pulse": 1}.items():
             admin.create_topics(
                 {
                     topic: {
-                        "num_partitions": partitions,
+                        "num_partitions": count,
                         "replication_factor": 1,
                         # Recordings may be older than a broker keeps records.
                         "configs": {"max.message.bytes": "20000000", "retention.ms": "-1"},
