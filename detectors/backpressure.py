@@ -76,6 +76,7 @@ class Backpressure(Detector):
     """See the module."""
 
     kind = "backpressure"
+    per_job = True
     wants = frozenset(
         [
             "busy_time",

@@ -5,15 +5,20 @@ was rejected); the states of the clusters are fetched one by one from a store, o
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from detectors.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.configuration import Configuration
+from detectors.engine import ClusterState, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
-from detectors.settings import DetectorSettings, Published
+from detectors.matching import Match
+from detectors.settings import Live, Published, PublishedSilence, settings_hash
+
+# Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
+_FORGET_SILENCE_MS = 86_400_000
 
 
 class Store(Protocol):
@@ -30,7 +35,11 @@ class Store(Protocol):
 
 
 class Index(msgspec.Struct):
-    """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning."""
+    """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
+
+    `silences` are those made on the command line, by id; `matched` tells for each cluster how many of its jobs each
+    override is about.
+    """
 
     version: int = 1
     clock: int = 0
@@ -39,6 +48,29 @@ class Index(msgspec.Struct):
     records: int = 0
     rejected: dict[str, int] = {}
     counted_at: int = 0
+    silences: dict[str, PublishedSilence] = {}
+    matched: dict[str, list[int]] = {}
+
+    def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> None:
+        """Take over what was published, in order; if it is news, every cluster is stepped, due or not."""
+        before = (self.published, dict(self.silences))
+        self.published = published or self.published
+        self.silences.update({s.silence["id"]: s for s in silences})
+        if before != (self.published, self.silences):
+            old = self.clock - _FORGET_SILENCE_MS
+            self.silences = {i: s for i, s in self.silences.items() if s.read().edges()[1] > old}
+            self.dues = dict.fromkeys(self.dues, 0)
+            self.matched = {}
+
+    def overrides(self) -> list[str]:
+        """What each override in force is about, such as `cluster=prod-*, job=orders`."""
+        written = self.published.overrides if self.published else []
+        said = [[f"{key}={o[key]}" for key in Match.model_fields if o.get(key, "*") != "*"] for o in written]
+        return [", ".join(patterns) or "everything" for patterns in said]
+
+    def config_hash(self) -> str:
+        """Names the settings in force."""
+        return self.published.hash if self.published else _DEFAULT
 
 
 class Defect(NamedTuple):
@@ -60,30 +92,33 @@ class Said(NamedTuple):
 encode_index = msgspec.msgpack.Encoder().encode
 decode_index = msgspec.msgpack.Decoder(Index).decode
 
-_engines: dict[tuple[str, str], Engine] = {}
+_configurations: dict[bytes, Configuration] = {}
 _NO_ISSUES = Issues()
+_DEFAULT = settings_hash(Live())
 
 
-def _engine(published: Published | None, issues: Issues) -> Engine:
-    """The engine of a configuration; built once in a process."""
-    key = (published.hash if published else "", issues.hash)
-    engine = _engines.get(key)
-    if engine is None:
-        _engines.clear()
-        settings: Any = DetectorSettings.model_validate(published.detectors if published else {})
-        engine = _engines[key] = Engine(settings, issues)
-    return engine
+def _configuration(index: Index, issues: Issues) -> Configuration:
+    """The configuration in force; built once in a process."""
+    key = msgspec.json.encode([index.config_hash(), issues.hash, *index.silences.values()])
+    found = _configurations.get(key)
+    if found is None:
+        _configurations.clear()
+        live = index.published.live() if index.published else Live()
+        silences = tuple(s.read() for s in index.silences.values())
+        found = _configurations[key] = Configuration(live, index.config_hash(), silences, issues)
+    return found
 
 
 def step(index: Index, store: Store, events: Iterable[Event], until: int, issues: Issues = _NO_ISSUES) -> Said:
     """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`."""
-    engine = _engine(index.published, issues)
+    configuration = _configuration(index, issues)
     until = max(until, index.clock)
     by_cluster: dict[str, list[Event]] = {c: [] for c, due in index.dues.items() if due <= until}
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
     said = Said([], [], [], [])
     for cluster, own in by_cluster.items():
+        engine = configuration.engine(cluster)
         data = store.get(cluster)
         state = decode_state(data) if data is not None else ClusterState()
         try:
@@ -99,10 +134,14 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
         if engine.over(state, until):
             store.remove(cluster)
             index.dues.pop(cluster, None)
+            index.matched.pop(cluster, None)
             said.gone.extend([*result.gone, *engine.said(state)])
             continue
         store.put(cluster, encoded)
         index.dues[cluster] = engine.due(state)
+        if configuration.overrides:
+            jobs = [job.name for job in state.topology.jobs.values()]
+            index.matched[cluster] = configuration.matched(cluster, jobs)
         said.readings.extend(result.readings)
         said.gone.extend(result.gone)
     index.clock = until

@@ -70,6 +70,7 @@ class CheckpointDurationCreep(Detector):
     """See the module."""
 
     kind = "checkpoint_duration_creep"
+    per_job = True
     wants = frozenset(
         [
             "checkpoint_triggered",

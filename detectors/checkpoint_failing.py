@@ -94,6 +94,7 @@ class CheckpointFailing(Detector):
     """See the module."""
 
     kind = "checkpoint_failing"
+    per_job = True
     wants = frozenset(
         [
             "checkpoint_triggered",

@@ -90,6 +90,7 @@ class CheckpointOverdue(Detector):
     """See the module."""
 
     kind = "checkpoint_overdue"
+    per_job = True
     wants = frozenset(
         [
             "checkpoint_triggered",

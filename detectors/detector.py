@@ -5,7 +5,7 @@ argument. `update` and `expire` change the state they are given and yield findin
 with `closed_at` set. A finding is told apart by its kind and subject.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,15 +33,24 @@ class Now(NamedTuple):
 
 
 class Detector:
-    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name."""
+    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
+
+    `per_job`: it decides for each job by itself, and asks `config_of` for that job's thresholds.
+    """
 
     kind: ClassVar[str]
+    per_job: ClassVar[bool] = False
     wants: ClassVar[frozenset[str]]
     Config: ClassVar[type[DetectorConfig]]
     State: ClassVar[type[Any]]
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config
+        self._by_job = by_job
+
+    def config_of(self, job: str) -> Any:
+        """The config for a job, by its id."""
+        return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:
         """The state before the first event."""

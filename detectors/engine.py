@@ -12,7 +12,7 @@ its next deadline once a second and not after every event.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,8 +26,8 @@ from detectors.incidents.gone import Gone
 from detectors.incidents.incident import Finding, Reading, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.recurrence import Occurrence
+from detectors.incidents.silences import Silence
 from detectors.incidents.telling import Incident, Scene
-from detectors.settings import settings_hash
 from detectors.throwables import FAILURE, Throwables
 from detectors.topology import Topology
 
@@ -47,7 +47,7 @@ class ClusterState(msgspec.Struct):
     """All that is kept of one cluster.
 
     `detectors` are the detectors' own states, decoded only when touched; `readings` the keys of the last readings of
-    each, packed since they are long and alike.
+    each, packed since they are long and alike; `mark` is that of the engine of the last step.
     """
 
     version: int = STATE_VERSION
@@ -64,6 +64,7 @@ class ClusterState(msgspec.Struct):
     readings: dict[str, bytes] = {}
     readings_at: int = 0
     unread: list[str] = []
+    mark: str = ""
 
 
 class Step(NamedTuple):
@@ -94,19 +95,56 @@ def decode_state(data: bytes) -> ClusterState:
     return state
 
 
-class Engine:
-    """Folds events into cluster states under one configuration (`DetectorSettings`), knowing of some defects."""
+_decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
 
-    def __init__(self, settings: Any, issues: Issues = Issues()) -> None:  # noqa: B008 - it cannot change
+
+class Engine:
+    """Folds events into the states of clusters under one configuration.
+
+    `settings` are `DetectorSettings`, `config` the name of the configuration they come from. With `by_job` (name of a
+    job → its `DetectorSettings`), detectors that decide for each job use that job's. `issues` are defects it knows of.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        config: str = "",
+        *,
+        by_job: Callable[[str], Any] | None = None,
+        silences: tuple[Silence, ...] = (),
+        issues: Issues = Issues(),  # noqa: B008 - it cannot change
+    ) -> None:
         self.life = settings.incidents
+        self.config = config
+        # Another one than at a cluster's last step: something may be due or silenced now that was not.
+        self.mark = " ".join([config, *sorted(f"{s.id}@{s.edges()}" for s in silences)])
+        self.by_job = by_job
+        self.silences = silences
         self.issues = issues
-        self.config_hash = settings_hash(settings)
-        self.detectors = [d(getattr(settings, d.kind)) for d in DETECTORS if getattr(settings, d.kind).enabled]
-        self.by_want: dict[str, list[Detector]] = {}
-        for detector in self.detectors:
-            for want in sorted(detector.wants):
-                self.by_want.setdefault(want, []).append(detector)
-        self.decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in self.detectors}
+        self.on = [d for d in DETECTORS if getattr(settings, d.kind).enabled or (by_job and d.per_job)]
+        self.off = frozenset(d.kind for d in DETECTORS).difference(d.kind for d in self.on)
+        self._per_job = frozenset(d.kind for d in self.on if d.per_job) if by_job else frozenset()
+        self._settings = settings
+        self._shared = None if by_job else Detectors([d(getattr(settings, d.kind)) for d in self.on])
+
+    def detectors(self, topology: Topology) -> "Detectors":
+        """The detectors for a cluster, which tells them the names of its jobs."""
+        if self._shared is not None:
+            return self._shared
+        return Detectors([d(getattr(self._settings, d.kind), self._configs(d.kind, topology)) for d in self.on])
+
+    def is_off(self, finding: Finding, topology: Topology) -> bool:
+        """Whether the detector is switched off, for all or for the job that the finding is about."""
+        if finding.kind in self.off:
+            return True
+        if self.by_job is None or finding.kind not in self._per_job:
+            return False
+        job = topology.job_name(finding.entity.get("job_id", "")) or finding.entity.get("job_name", "")
+        return not getattr(self.by_job(job), finding.kind).enabled
+
+    def _configs(self, kind: str, topology: Topology) -> Callable[[str], Any]:
+        by_job: Any = self.by_job
+        return lambda job: getattr(by_job(topology.job_name(job)), kind)
 
     def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int) -> Step:
         """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes
@@ -131,7 +169,7 @@ class Engine:
 
     def deadline(self, state: ClusterState) -> int | None:
         """The next whole second of the clock at which a detector or an incident has something to say."""
-        times = [due for kind, due in state.dues.items() if kind in self.decoders]
+        times = [due for kind, due in state.dues.items() if kind not in self.off]
         if state.incidents and (waiting := life.due(state.incidents, state.last_event, self.life)) is not None:
             times.append(waiting)
         if not times:
@@ -139,6 +177,17 @@ class Engine:
         # What is set for a second that has passed, or that has just been met and is wanted again, lies ahead: else time
         # would stand still.
         return max(-(-min(times) // _BEAT_MS), state.clock // _BEAT_MS + 1) * _BEAT_MS
+
+
+class Detectors:
+    """Detectors with their config, in the order of the registry, and by what they want."""
+
+    def __init__(self, detectors: list[Detector]) -> None:
+        self.all = detectors
+        self.by_want: dict[str, list[Detector]] = {}
+        for detector in detectors:
+            for want in sorted(detector.wants):
+                self.by_want.setdefault(want, []).append(detector)
 
 
 def _packed(keys: list[str]) -> bytes:
@@ -159,6 +208,7 @@ class _Fold:
 
     def __init__(self, engine: Engine, cluster: str, state: ClusterState) -> None:
         self._engine = engine
+        self._detectors = engine.detectors(state.topology)
         self._cluster = cluster
         self._state = state
         self._open: dict[str, Any] = {}
@@ -170,6 +220,8 @@ class _Fold:
         state = self._state
         # A record that arrives behind the clock is late, and the clock never runs back.
         until = max(until, state.clock)
+        if state.mark != self._engine.mark:
+            self._configured()
         for event in sorted(events, key=_arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
             now = min(clock, until)
@@ -185,6 +237,20 @@ class _Fold:
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
         return Step(self._said, readings, gone)
 
+    def _configured(self) -> None:
+        """Another configuration than at the last step: what is waited for may be due at another time, or no more."""
+        state, engine = self._state, self._engine
+        first, state.mark = not state.mark, engine.mark
+        if first:
+            return
+        for detector in self._detectors.all:
+            if detector.kind in state.detectors:
+                self._touch(detector)
+                self._unasked[detector.kind] = detector
+        self._ask()
+        off = [f for i in state.incidents for f in i.findings if f.closed_at is None and self._is_off(f)]
+        self._said += life.configured(state.incidents, off, state.clock, self._scene())
+
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
             self._measure(event, Now(clock, event.time))
@@ -193,11 +259,11 @@ class _Fold:
         time = state.zones.event_time(event)
         state.topology.update(event, time)
         now = Now(clock, time)
-        for detector in self._engine.by_want.get(event.meaning, ()):
+        for detector in self._detectors.by_want.get(event.meaning, ()):
             self._offer(detector, event, now)
         failure = state.throwables.join(event)
         if failure is not None:
-            for detector in self._engine.by_want.get(FAILURE, ()):
+            for detector in self._detectors.by_want.get(FAILURE, ()):
                 self._offer(detector, failure, now)
         for ended in state.gone.update(event, clock, state.incidents, state.topology):
             self._report(ended)
@@ -214,7 +280,7 @@ class _Fold:
         self._state.topology.measure(by_name, event.time)
         wanted: dict[str, tuple[Detector, list[Sample]]] = {}
         for name, samples in by_name.items():
-            for detector in self._engine.by_want.get(name, ()):
+            for detector in self._detectors.by_want.get(name, ()):
                 if detector.kind in wanted:
                     wanted[detector.kind][1].extend(samples)
                 else:
@@ -235,7 +301,7 @@ class _Fold:
             return
         self._ask()
         while (now := engine.deadline(state)) is not None and now <= until:
-            due = [d for d in engine.detectors if state.dues.get(d.kind, now + 1) <= now]
+            due = [d for d in self._detectors.all if state.dues.get(d.kind, now + 1) <= now]
             for detector in sorted(due, key=lambda d: state.dues[d.kind]):
                 own = self._touch(detector)
                 for finding in detector.expire(own, now, state.topology):
@@ -256,27 +322,33 @@ class _Fold:
                 self._state.dues[kind] = due
         self._unasked.clear()
 
+    def _is_off(self, finding: Finding) -> bool:
+        return self._engine.is_off(finding, self._state.topology)
+
     def _report(self, finding: Finding) -> None:
+        if finding.closed_at is None and self._is_off(finding):
+            return
         self._said += life.report(self._state.incidents, finding, self._scene())
 
     def _scene(self) -> Scene:
         state, engine = self._state, self._engine
         return Scene(
             self._cluster,
-            engine.config_hash,
+            engine.config,
             state.topology.version,
             state.past,
             engine.life.recurs_within,
             engine.life.recurs_at,
             state.throwables,
             engine.issues,
+            engine.silences,
         )
 
     def _touch(self, detector: Detector) -> Any:
         own = self._open.get(detector.kind)
         if own is None:
             raw = self._state.detectors.get(detector.kind)
-            own = self._engine.decoders[detector.kind](raw) if raw is not None else detector.initial()
+            own = _decoders[detector.kind](raw) if raw is not None else detector.initial()
             self._open[detector.kind] = own
         return own
 
@@ -288,7 +360,7 @@ class _Fold:
             return [], []
         readings: list[Reading] = []
         gone: list[str] = []
-        for detector in self._engine.detectors:
+        for detector in self._detectors.all:
             if detector.kind in state.unread:
                 found = detector.readings(self._touch(detector), now, state.topology)
                 new = [r for r in found if now - r.at <= _READINGS_FADE_MS]

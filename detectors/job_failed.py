@@ -52,6 +52,7 @@ class JobFailed(Detector):
     """See the module."""
 
     kind = "job_failed"
+    per_job = True
     wants = frozenset(
         [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]
     )

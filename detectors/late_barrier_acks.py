@@ -82,6 +82,7 @@ class LateBarrierAcks(Detector):
     """See the module."""
 
     kind = "late_barrier_acks"
+    per_job = True
     wants = frozenset(
         [
             "checkpoint_expired",

@@ -80,6 +80,7 @@ class RestartLoop(Detector):
     """See the module."""
 
     kind = "restart_loop"
+    per_job = True
     wants = frozenset(
         [
             FAILURE,

@@ -65,6 +65,7 @@ class RestoreFailed(Detector):
     """See the module."""
 
     kind = "restore_failed"
+    per_job = True
     wants = frozenset([FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"])
 
     class Config(DetectorConfig):

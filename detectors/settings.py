@@ -1,17 +1,21 @@
-"""The part of the configuration that the stream itself works with, and the record in which it travels.
+"""The part of the configuration that the stream itself works with, and the records in which it travels.
 
-The section `detectors` of the file has one block per kind and `incidents`; all of it reloads live. It reaches the
-engine as a record of `flinkwatch.config`, so that a change is part of the input and replays like it.
+Three sections of the file reload live: `detectors` (one block per kind, and `incidents`), `overrides` and `silences`.
+They reach the engine as one record of `flinkwatch.config`, so that a change is part of the input, replays like it, and
+is whole or not there. Silences made on the command line are records of their own: two people never undo each other's.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
 from detectors.incidents.life import Life
+from detectors.incidents.silences import Silence
+from detectors.overrides import Override
 
 
 class _Section(BaseModel):
@@ -28,37 +32,93 @@ DetectorSettings: Any = create_model("DetectorSettings", __base__=_Section, **_B
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
+class Live(BaseModel):
+    """The sections that reload without a restart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds; these reload live.")
+    overrides: tuple[Override, ...] = Field(
+        (),
+        description='Other thresholds for some clusters or jobs, such as [{cluster: "prod-*", detectors: '
+        "{restart_loop: {count: 5}}}]. Each setting has the value of the first override that fits and names it.",
+    )
+    silences: tuple[Silence, ...] = Field(
+        (),
+        description='Incidents that are followed but told to nobody until a time, such as [{job: "backfill-*", until: '
+        "2026-12-01T06:00:00Z, author: ann, comment: yearly backfill}].",
+    )
+
+
 CONFIG_KEY = b"detectors"
-"""Key of the record that holds the section `detectors`."""
+"""Key of the record that holds the three sections."""
+
+SILENCE_KEY = b"silence/"
+"""What the keys of records with one silence each begin with; its id follows."""
+
+Origin = Literal["file", "apply", "rollback"]
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The value of the key `detectors` of `flinkwatch.config`: settings as written, their hash, when and by whom."""
+    """The value of a configuration record: the sections as written, their hash, when (epoch ms), by whom, from where.
+
+    `fixed` is what of the other sections the publisher has, as hashes by key: a change of these needs a restart.
+    """
 
     hash: str
     at: int
     by: str
     detectors: dict[str, Any]
+    overrides: list[dict[str, Any]] = []
+    silences: list[dict[str, Any]] = []
+    origin: Origin = "file"
+    fixed: dict[str, str] = {}
+
+    def live(self) -> Live:
+        """The settings. Raises pydantic.ValidationError when they are another version's."""
+        return Live.model_validate(
+            {"detectors": self.detectors, "overrides": self.overrides, "silences": self.silences}
+        )
 
 
-def publish(settings: Any, at: int, by: str) -> Published:
+class PublishedSilence(msgspec.Struct, frozen=True):
+    """The value of a silence record; one with the same id that was published later takes its place."""
+
+    silence: dict[str, Any]
+    at: int
+    by: str
+
+    def read(self) -> Silence:
+        """The silence. Raises pydantic.ValidationError when it is another version's."""
+        return Silence.model_validate(self.silence)
+
+
+def publish(live: Live, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None) -> Published:
     """The settings as a record; the hash depends on the settings alone."""
-    body = settings.model_dump(mode="json")
-    return Published(settings_hash(settings), at, by, body)
+    body = live.model_dump(mode="json", exclude_unset=False)
+    return Published(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
 
 
-def settings_hash(settings: Any) -> str:
+def settings_hash(live: Live) -> str:
     """Eight hex digits that name these settings in every transition."""
-    body = msgspec.json.encode(settings.model_dump(mode="json"), order="sorted")
+    body = msgspec.json.encode(live.model_dump(mode="json"), order="sorted")
     return hashlib.sha256(body).hexdigest()[:8]
 
 
 encode_published = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Published).decode
+_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 
 
 def read_published(value: bytes) -> Published:
     """The record's value; raises ValueError when it is none or its settings are not valid."""
     published = _decode(value)
-    DetectorSettings.model_validate(published.detectors)
+    published.live()
+    return published
+
+
+def read_silence(value: bytes) -> PublishedSilence:
+    """The silence record's value; raises ValueError when it is none or not valid."""
+    published = _decode_silence(value)
+    published.read()
     return published

@@ -84,7 +84,7 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
         files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
     )
     rejected: Counter[str] = Counter()
-    transitions = replay_records(records, reader, publish(settings.detectors, at=0, by="replay"), rejected)
+    transitions = replay_records(records, reader, publish(settings.live, at=0, by="replay"), rejected)
     if as_json:
         for transition in transitions:
             sys.stdout.buffer.write(msgspec.json.encode(transition) + b"\n")

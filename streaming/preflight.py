@@ -60,7 +60,7 @@ def publish_settings(settings: Settings, by: str) -> Published:
     """Publish the detectors' settings unless the newest ones published are the same; what is in force afterwards."""
     kafka = settings.kafka
     last = _last_published(kafka.access, kafka.topics.config)
-    new = publish(settings.detectors, int(time.time() * 1000), by)
+    new = publish(settings.live, int(time.time() * 1000), by)
     if last is not None and last.hash == new.hash:
         return last
     with closing(KafkaProducer(**client_options(kafka.access), allow_auto_create_topics=False)) as producer:

@@ -8,7 +8,7 @@ from zlib import crc32
 import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
-from detectors.settings import Published
+from detectors.settings import Published, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
 EMIT_SCHEMA = "topic string, key binary, value binary"
@@ -38,6 +38,7 @@ class Packed(msgspec.Struct, array_like=True):
     rejected: list[DeadLetter] = []
     published: Published | None = None
     canary: int = 0
+    silences: list[PublishedSilence] = []
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

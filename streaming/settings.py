@@ -16,7 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from detectors.events.identity import Identity
-from detectors.settings import DetectorSettings
+from detectors.incidents.silences import Silence
+from detectors.overrides import Override
+from detectors.settings import DetectorSettings, Live
 from detectors.units import Duration
 from sinks.kafka_access import KafkaAccess
 from sinks.settings import Sinks
@@ -24,6 +26,7 @@ from sinks.topics import TopicNames
 from streaming.errors import ConfigError
 
 _ENVIRONMENT = "FLINKWATCH__"
+_LIVE = Live.model_fields
 
 
 class _Section(BaseModel):
@@ -109,8 +112,15 @@ class Settings(_Section):
     kafka: Kafka = Field(default_factory=Kafka, description="Records and topics.")
     streaming: Streaming = Field(default_factory=Streaming, description="The Spark job.")
     identity: Identity = Field(default_factory=Identity, description="Which cluster a record belongs to.")
-    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds; these reload live.")
+    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description=_LIVE["detectors"].description)
+    overrides: tuple[Override, ...] = Field((), description=_LIVE["overrides"].description)
+    silences: tuple[Silence, ...] = Field((), description=_LIVE["silences"].description)
     sinks: Sinks = Field(default_factory=Sinks, description="Slack and Prometheus.")
+
+    @property
+    def live(self) -> Live:
+        """The sections that reload without a restart."""
+        return Live(detectors=self.detectors, overrides=self.overrides, silences=self.silences)
 
 
 def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -95,9 +95,11 @@ class _SparkStore:
 
 def _configure(index: bucket.Index, packed: list[Packed]) -> None:
     """A configuration takes force at the start of a batch, before any event of it."""
-    published = [p.published for p in packed if p.published is not None]
-    if published:
-        index.published = max(published, key=lambda p: p.at)
+    # The topic has one partition, so one task has read what there is of it, in order.
+    published = next((p.published for p in packed if p.published is not None), None)
+    silences = [s for p in packed for s in p.silences]
+    if published is not None or silences:
+        index.configure(published, silences)
 
 
 def _clock(index: bucket.Index, packed: list[Packed]) -> int:
@@ -127,6 +129,10 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts
     ]
+    for override, match in enumerate(index.overrides()):
+        labels = {"override": str(override), "match": match, "bucket": str(number)}
+        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
+        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))

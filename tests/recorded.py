@@ -11,12 +11,12 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incidents.incident import SEVERITIES, Transition
-from detectors.settings import DetectorSettings, publish
+from detectors.settings import Live, publish
 from streaming.replay import load, replay
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl.gz")))
-PUBLISHED = publish(DetectorSettings(), 0, "tests")
+PUBLISHED = publish(Live(), 0, "tests")
 READER = Reader(Identity(), frozenset({"flink.metrics"}))
 
 

@@ -94,13 +94,23 @@ class KnownIssue(msgspec.Struct, frozen=True):
     applies: str
 
 
+class Silenced(msgspec.Struct, frozen=True):
+    """Under which silence an incident is: its id, its end (epoch ms), who made it, and why."""
+
+    id: str
+    until: int
+    author: str
+    comment: str
+
+
 class Transition(msgspec.Struct, kw_only=True):
     """One change of an incident, numbered from 1: the incident as it stands after the change.
 
     `cause` is the kind of the leading finding, `summary` and `confidence` are its own; `series` is the cause's or that
     of the first finding that has one. `opened_at` and `ended_at` are clock times. `reason` says what changed. `config`
-    is the hash of the configuration in force. `part_of`: this incident has turned out to be part of that one and ends
-    here; `merged` are those that ended so in this one. `more` counts findings beyond those that are listed.
+    is the hash of the configuration in force, `silence` the silence under which nobody is told. `part_of`: this
+    incident has turned out to be part of that one and ends here; `merged` are those that ended so in this one. `more`
+    counts findings beyond those that are listed.
     """
 
     incident: str
@@ -121,6 +131,7 @@ class Transition(msgspec.Struct, kw_only=True):
     opened_at: int = 0
     ended_at: int | None = None
     config: str = ""
+    silence: Silenced | None = None
     confidence: Confidence = "fair"
     series: Series | None = None
     recurrence: Recurrence | None = None

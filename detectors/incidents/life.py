@@ -10,6 +10,7 @@ back within `reopen_within`. Silence never resolves it: after `stale_after` with
 """
 
 import hashlib
+from collections.abc import Iterable
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -101,6 +102,8 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
             times.append(last_event)
         if incident.changed and incident.closed_at is None:
             times.append(_next_update(incident, life))
+        if incident.silence_turns and incident.resolved_at is None:
+            times.append(incident.silence_turns)
     return min(times, default=None)
 
 
@@ -110,6 +113,8 @@ def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene
     for incident in list(incidents):
         if incident.seq == 0:
             continue
+        if incident.silence_turns and now >= incident.silence_turns:
+            said += _silence_turned(incident, now, scene)
         if incident.resolved_at is not None:
             if now >= incident.resolved_at + life.reopen_within:
                 incidents.remove(incident)
@@ -129,6 +134,32 @@ def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene
             said.append(say(incident, "updated", now, incident.changed, scene))
             incident.repeats = repeats
     return said
+
+
+def configured(incidents: list[Incident], off: Iterable[Finding], now: int, scene: Scene) -> list[Transition]:
+    """What another configuration changes at once: findings of detectors that are switched `off` are closed, silences
+    begin or end.
+    """
+    said = []
+    for finding in off:
+        why = f"{finding.kind} is switched off"
+        closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
+        said += report(incidents, closed, scene)
+    for incident in incidents:
+        if incident.seq:
+            said += _silence_turned(incident, now, scene)
+    return said
+
+
+def _silence_turned(incident: Incident, now: int, scene: Scene) -> list[Transition]:
+    """A silence of an open incident may have begun or ended."""
+    incident.silence_turns = scene.silence_turns(incident, now)
+    silence = scene.silence(incident, now)
+    if incident.resolved_at is not None or (silence.id if silence else "") == incident.silence:
+        return []
+    if silence is not None:
+        return [say(incident, "updated", now, f"silenced by {silence.author}: {silence.comment}", scene)]
+    return [say(incident, "updated", now, "its silence is over, and it is still open", scene)]
 
 
 def _next_update(incident: Incident, life: Life) -> int:

@@ -3,10 +3,11 @@
 import msgspec
 
 from detectors.incidents import known_issues, recurrence
-from detectors.incidents.incident import SEVERITIES, Change, Evidence, Finding, Series, Severity, Transition
+from detectors.incidents.incident import SEVERITIES, Change, Evidence, Finding, Series, Severity, Silenced, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.links import leading
 from detectors.incidents.recurrence import Occurrence
+from detectors.incidents.silences import Silence, in_force, next_edge
 from detectors.throwables import Throwables
 
 _MAX_EVIDENCE = 5
@@ -26,7 +27,8 @@ class Incident(msgspec.Struct):
 
     `seq` is 0 while nothing was said of it. `led` are the causes before the present one; `more` are open findings that
     are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like;
-    `repeats` counts the updates in a row that brought new numbers alone.
+    `repeats` counts the updates in a row that brought new numbers alone; `silence` is the id of the one it is under,
+    and at `silence_turns` that may change (0: never).
     """
 
     id: str
@@ -45,6 +47,8 @@ class Incident(msgspec.Struct):
     merged: list[str] = []
     issue: str = ""
     repeats: int = 0
+    silence: str = ""
+    silence_turns: int = 0
 
     def last_heard(self, last_event: int) -> bool:
         """Whether it is stale although something has arrived since that was said."""
@@ -70,11 +74,30 @@ class Scene(msgspec.Struct):
     recurs_at: int = 1 << 30
     throwables: Throwables = msgspec.field(default_factory=Throwables)
     issues: Issues = Issues()
+    silences: tuple[Silence, ...] = ()
 
     def new_issue(self, incident: Incident) -> str:
         """The id of a known issue that it looks like by now and did not when it was last told; else empty."""
         found = known_issues.find(self.issues, incident.findings, self.version, self.throwables)
         return found.id if found is not None and found.id != incident.issue else ""
+
+    def silence(self, incident: Incident, now: int) -> Silenced | None:
+        """The silence an incident is under."""
+        return in_force(self.silences, *self._about(incident), now) if self.silences else None
+
+    def silence_turns(self, incident: Incident, now: int) -> int:
+        """The next clock time at which that may change, 0 for never."""
+        return (next_edge(self.silences, *self._about(incident), now) or 0) if self.silences else 0
+
+    def _about(self, incident: Incident) -> tuple[str, str, str]:
+        leader = incident.leader()
+        job = job_of([*([leader] if leader is not None else []), *incident.findings])
+        return self.cluster, job.get("job_name", ""), incident.cause[0]
+
+
+def job_of(findings: list[Finding]) -> dict[str, str]:
+    """The entity of the first finding that names a job, the cause's first; empty without one."""
+    return next((f.entity for f in findings if f.entity.get("job_id")), {})
 
 
 def severity_now(incident: Incident) -> Severity:
@@ -95,11 +118,13 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     incident.said_at = now
     incident.changed, incident.repeats = "", 0
     findings = [cause, *(f for f in incident.findings if f is not cause)]
-    job = next((f.entity for f in findings if f.entity.get("job_id")), {})
+    job = job_of(findings)
     recurrence.named(scene.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
     again = recurrence.recurrence(scene.past, incident.id, scene.recurs_within, scene.recurs_at)
     issue = known_issues.find(scene.issues, incident.findings, scene.version, scene.throwables, incident.issue)
     incident.issue = issue.id if issue is not None else ""
+    silence = scene.silence(incident, now)
+    incident.silence, incident.silence_turns = silence.id if silence else "", scene.silence_turns(incident, now)
     if change == "opened" and again is not None:
         reason = recurrence.spoken_recurrence(again)
     return Transition(
@@ -121,6 +146,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
         opened_at=incident.opened_at,
         ended_at=incident.closed_at if change == "resolved" else None,
         config=scene.config,
+        silence=silence,
         confidence=cause.confidence,
         series=_series(findings),
         recurrence=again,

@@ -20,7 +20,7 @@ import msgspec
 from detectors import bucket
 from detectors.engine import decode_state
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
-from detectors.settings import DetectorSettings, publish
+from detectors.settings import Live, publish
 from streaming.replay import MemoryStore
 from tests.bench.corpus import dense
 from tests.bench.fleet import READER, SCRAPE_EVERY_S, START, Cluster
@@ -37,7 +37,7 @@ class Meter:
     """A bucket of clusters, and the CPU time its steps took: other work may run beside."""
 
     def __init__(self) -> None:
-        self.index = bucket.Index(published=publish(DetectorSettings(), 0, "scale"))
+        self.index = bucket.Index(published=publish(Live(), 0, "scale"))
         self.store = MemoryStore()
         self.reset()
 

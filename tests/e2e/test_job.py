@@ -8,7 +8,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
-from detectors.settings import DetectorSettings, publish
+from detectors.settings import Live, publish
 from streaming.replay import load, replay
 from tests.e2e.harness import SCENARIOS, Installation
 
@@ -23,7 +23,7 @@ def recorded(scenario: str) -> list[Record]:
 
 def replayed(records: list[Record], metrics_topic: str) -> list[Transition]:
     reader = Reader(Identity(), frozenset({metrics_topic}))
-    return list(replay(records, reader, publish(DetectorSettings(), at=0, by="test")))
+    return list(replay(records, reader, publish(Live(), at=0, by="test")))
 
 
 def essence(transitions: list[Transition]) -> list[tuple[object, ...]]:

@@ -19,7 +19,7 @@ from detectors.events.metrics import NAMES
 from detectors.events.vocabulary import MEANINGS, THROWS
 from detectors.events.words import WORDINGS
 from detectors.incidents.incident import Transition
-from detectors.settings import DetectorSettings, Published, publish
+from detectors.settings import Live, Published, publish
 from detectors.throwables import FAILURE
 from streaming.replay import MemoryStore
 from tests.recorded import PUBLISHED
@@ -137,7 +137,7 @@ def alone(kind: str) -> Published:
     if not kind:
         return PUBLISHED
     blocks = {d.kind: {"enabled": d.kind == kind} for d in DETECTORS}
-    return publish(DetectorSettings.model_validate(blocks), 0, "tests")
+    return publish(Live.model_validate({"detectors": blocks}), 0, "tests")
 
 
 def run(

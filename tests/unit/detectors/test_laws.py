@@ -17,7 +17,6 @@ from detectors.events import throwable
 from detectors.events.event import Event, LogEvent
 from detectors.events.vocabulary import MEANINGS
 from detectors.incidents.incident import Transition
-from detectors.settings import DetectorSettings
 from detectors.throwables import FAILURE
 from streaming.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, events, records, summary, truth
@@ -92,7 +91,7 @@ def test_the_same_is_said_however_any_stream_is_cut_into_batches(kind: str, data
 @many
 @given(st.data(), st.sets(st.integers(0, 40)))
 def test_state_survives_bytes_and_back_at_any_point(kind: str, data: st.DataObject, points: set[int]) -> None:
-    engine = Engine(DetectorSettings.model_validate(alone(kind).detectors))
+    engine = Engine(alone(kind).live().detectors)
     kept, stored = ClusterState(), ClusterState()
     for i, event in enumerate(stream_for(data, kind)):
         if i in points:
@@ -132,7 +131,7 @@ def test_what_has_been_said_is_not_changed_afterwards(kind: str, data: st.DataOb
 @given(st.data())
 def test_after_a_step_nothing_is_due_any_more(kind: str, data: st.DataObject) -> None:
     """Else the engine would be called again at once, for ever."""
-    engine, state = Engine(DetectorSettings.model_validate(alone(kind).detectors)), ClusterState()
+    engine, state = Engine(alone(kind).live().detectors), ClusterState()
     for event in stream_for(data, kind):
         engine.step("c", state, [event], event.timestamp)
         due = engine.due(state)

@@ -12,7 +12,7 @@ from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.words import inputs
-from detectors.settings import DetectorSettings, encode_published, publish
+from detectors.settings import Live, encode_published, publish
 from streaming import canary
 from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
 from streaming.replay import load
@@ -204,7 +204,7 @@ def test_replay_passes_over_a_recorded_canary() -> None:
 
 def test_a_configuration_reaches_every_bucket_and_moves_no_clock() -> None:
     """It may have been published days ago: its timestamp says nothing of the stream."""
-    published = publish(DetectorSettings(), at=1, by="test")
+    published = publish(Live(), at=1, by="test")
     config = Record("flinkwatch.config", 0, 0, 1, b"detectors", encode_published(published))
     packed = run(batch([config]))
     assert [p.published for parts in packed.values() for p in parts] == [published] * BUCKETS

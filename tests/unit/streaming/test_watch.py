@@ -10,7 +10,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from detectors import bucket
 from detectors.events.event import Record, Rejected
 from detectors.incidents.incident import decode_reading, decode_transition
-from detectors.settings import DetectorSettings, publish
+from detectors.settings import Live, publish
 from streaming.rows import Packed, dead_letter, encode_packed
 from streaming.watch import BucketProcessor, OutputTopics, _clock
 from tests.recorded import events
@@ -64,7 +64,7 @@ def test_state_is_carried_from_batch_to_batch(tester: TwsTester) -> None:
 
 
 def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsTester) -> None:
-    settings = DetectorSettings.model_validate({"checkpoint_overdue": {"enabled": False}})
+    settings = Live.model_validate({"detectors": {"checkpoint_overdue": {"enabled": False}}})
     published = publish(settings, at=1, by="test")
     feed(tester, packed_of("late-barrier-acks", slice(0, 10), published=published))
     rows = feed(tester, packed_of("late-barrier-acks", slice(10, None)))

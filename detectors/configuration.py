@@ -1,0 +1,67 @@
+"""The configuration in force, as engines: one for all clusters to which the same overrides apply."""
+
+from functools import lru_cache
+from typing import Any
+
+from detectors.engine import Engine
+from detectors.incidents.known_issues import Issues
+from detectors.incidents.silences import Silence
+from detectors.overrides import resolve
+from detectors.settings import DetectorSettings, Live
+
+_MAX_NAMES = 4096
+
+
+class Configuration:
+    """Settings and silences under which clusters are stepped; `hash` names the settings in transitions."""
+
+    def __init__(self, live: Live, config_hash: str, silences: tuple[Silence, ...], issues: Issues) -> None:
+        self.overrides = live.overrides
+        self._written = live.detectors.model_dump(mode="json")
+        self._hash = config_hash
+        self._silences = (*live.silences, *silences)
+        self._issues = issues
+        self._engines: dict[tuple[int, ...], Engine] = {}
+        self._settings: dict[tuple[int, ...], Any] = {(): live.detectors}
+        self._of_cluster = lru_cache(maxsize=_MAX_NAMES)(self._engine)
+
+    def engine(self, cluster: str) -> Engine:
+        """The engine for a cluster."""
+        return self._of_cluster(cluster)
+
+    def matched(self, cluster: str, jobs: list[str]) -> list[int]:
+        """To how many of these jobs each override applies; to the cluster itself, 1, where it names no job."""
+        return [
+            (sum(o.fits_job(job) for job in jobs) if o.by_job else 1) if o.fits_cluster(cluster) else 0
+            for o in self.overrides
+        ]
+
+    def _engine(self, cluster: str) -> Engine:
+        fitting = tuple(i for i, o in enumerate(self.overrides) if o.fits_cluster(cluster))
+        engine = self._engines.get(fitting)
+        if engine is None:
+            engine = self._engines[fitting] = self._new_engine(fitting)
+        return engine
+
+    def _new_engine(self, fitting: tuple[int, ...]) -> Engine:
+        for_all = tuple(i for i in fitting if not self.overrides[i].by_job)
+
+        @lru_cache(maxsize=_MAX_NAMES)
+        def by_job(job: str) -> Any:
+            return self._resolved(tuple(i for i in fitting if self.overrides[i].fits_job(job)))
+
+        return Engine(
+            self._resolved(for_all),
+            self._hash,
+            by_job=by_job if for_all != fitting else None,
+            silences=self._silences,
+            issues=self._issues,
+        )
+
+    def _resolved(self, chosen: tuple[int, ...]) -> Any:
+        settings = self._settings.get(chosen)
+        if settings is None:
+            found = resolve(self._written, self.overrides, chosen)
+            values = {kind: {key: v.value for key, v in block.items()} for kind, block in found.items()}
+            settings = self._settings[chosen] = DetectorSettings.model_validate(values)
+        return settings
