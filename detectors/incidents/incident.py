@@ -108,9 +108,9 @@ class Transition(msgspec.Struct, kw_only=True):
 
     `cause` is the kind of the leading finding, `summary` and `confidence` are its own; `series` is the cause's or that
     of the first finding that has one. `opened_at` and `ended_at` are clock times. `reason` says what changed. `config`
-    is the hash of the configuration in force, `silence` the silence under which nobody is told. `part_of`: this
-    incident has turned out to be part of that one and ends here; `merged` are those that ended so in this one. `more`
-    counts findings beyond those that are listed.
+    is the hash of the configuration in force, `silence` the silence under which nobody is told, `silenced_before` the
+    last one it was under when there is none now. `part_of`: this incident has turned out to be part of that one and
+    ends here; `merged` are those that ended so in this one. `more` counts findings beyond those that are listed.
     """
 
     incident: str
@@ -132,6 +132,7 @@ class Transition(msgspec.Struct, kw_only=True):
     ended_at: int | None = None
     config: str = ""
     silence: Silenced | None = None
+    silenced_before: Silenced | None = None
     confidence: Confidence = "fair"
     series: Series | None = None
     recurrence: Recurrence | None = None

@@ -28,7 +28,7 @@ class Incident(msgspec.Struct):
     `seq` is 0 while nothing was said of it. `led` are the causes before the present one; `more` are open findings that
     are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like;
     `repeats` counts the updates in a row that brought new numbers alone; `silence` is the id of the one it is under,
-    and at `silence_turns` that may change (0: never).
+    and at `silence_turns` that may change (0: never); `silenced` is the last one it was under.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Incident(msgspec.Struct):
     repeats: int = 0
     silence: str = ""
     silence_turns: int = 0
+    silenced: Silenced | None = None
 
     def last_heard(self, last_event: int) -> bool:
         """Whether it is stale although something has arrived since that was said."""
@@ -125,6 +126,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     incident.issue = issue.id if issue is not None else ""
     silence = scene.silence(incident, now)
     incident.silence, incident.silence_turns = silence.id if silence else "", scene.silence_turns(incident, now)
+    incident.silenced = silence or incident.silenced
     if change == "opened" and again is not None:
         reason = recurrence.spoken_recurrence(again)
     return Transition(
@@ -147,6 +149,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
         ended_at=incident.closed_at if change == "resolved" else None,
         config=scene.config,
         silence=silence,
+        silenced_before=incident.silenced if silence is None else None,
         confidence=cause.confidence,
         series=_series(findings),
         recurrence=again,
