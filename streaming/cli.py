@@ -8,22 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from streaming.commands.config import config
+from streaming.commands.options import config_option, settings_of
 from streaming.logs import configure_logs
-from streaming.settings import load
-
-DEFAULT_CONFIG = Path("conf/flinkwatch.yaml")
-
-_config_option = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="FLINKWATCH_CONFIG",
-    help="Configuration file; without it conf/flinkwatch.yaml when there is one, else the defaults.",
-)
-
-
-def _config(path: Path | None) -> Path | None:
-    return path or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,28 +26,31 @@ def cli(log_format: str) -> None:
     configure_logs(log_format)
 
 
+cli.add_command(config)
+
+
 @cli.command()
-@_config_option
+@config_option
 @click.option("--no-deliver", is_flag=True, help="Only the Spark job; run `flinkwatch deliver` elsewhere.")
 def run(config_file: Path | None, no_deliver: bool) -> None:
     """Run the job and, unless --no-deliver, delivery in the same process."""
     from streaming.job import run as run_job
     from streaming.stop import Stop
 
-    settings = load(_config(config_file))
+    settings = settings_of(config_file)
     stop = Stop()
     stop.install()
     run_job(settings, deliver=not no_deliver, by=f"{getpass.getuser()} (run)", stop=stop)
 
 
 @cli.command()
-@_config_option
+@config_option
 def deliver(config_file: Path | None) -> None:
     """Deliver incidents to Slack and Prometheus, without Spark."""
     from streaming.deliver import run_delivery
     from streaming.stop import Stop
 
-    settings = load(_config(config_file))
+    settings = settings_of(config_file)
     stop = Stop()
     stop.install()
     run_delivery(settings, stop)
@@ -68,7 +58,7 @@ def deliver(config_file: Path | None) -> None:
 
 @cli.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@_config_option
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="One transition a line, as in the topic flinkwatch.incidents.")
 def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> None:
     """What flinkwatch would have said of recorded Kafka records, log files or metric pages. No Spark, no Kafka."""
@@ -78,7 +68,7 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
     from streaming.replay import load as load_records
     from streaming.replay import replay as replay_records
 
-    settings = load(_config(config_file))
+    settings = settings_of(config_file)
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
     records = load_records(
         files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
@@ -90,30 +80,6 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
             sys.stdout.buffer.write(msgspec.json.encode(transition) + b"\n")
     else:
         report.print_transitions(list(transitions), len(records), rejected)
-
-
-@cli.group()
-def config() -> None:
-    """Look at the configuration."""
-
-
-@config.command("check")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def config_check(file: Path) -> None:
-    """Validate FILE and the known issues; every error names file, key and what is allowed."""
-    from streaming.known_issues import shipped
-
-    load(file, {})
-    shipped()
-    click.echo(f"{file}: ok")
-
-
-@config.command("defaults")
-def config_defaults() -> None:
-    """Print the configuration file with every setting, its default and its reason."""
-    from streaming.reference import configuration_file
-
-    click.echo(configuration_file(), nl=False)
 
 
 @cli.command()
@@ -130,7 +96,7 @@ def sinks() -> None:
 
 
 @sinks.command("test")
-@_config_option
+@config_option
 @click.option("--only", default="", help="One lane alone, such as slack, slack:#oncall or webhook.")
 def sinks_test(config_file: Path | None, only: str) -> None:
     """Send a test incident, opened and resolved, through every enabled sink; say what is wrong. Needs no Kafka.
@@ -139,7 +105,7 @@ def sinks_test(config_file: Path | None, only: str) -> None:
     """
     from streaming.sinks_test import run_sinks_test
 
-    sys.exit(run_sinks_test(load(_config(config_file)), only))
+    sys.exit(run_sinks_test(settings_of(config_file), only))
 
 
 @cli.command()
