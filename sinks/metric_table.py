@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 NAMESPACE = "flinkwatch_"
 
-Origin = Literal["incidents", "readings", "delivery", "job"]
+Origin = Literal["process", "incidents", "readings", "delivery", "job"]
 
 
 class Described(NamedTuple):
@@ -25,6 +25,10 @@ _JOB, _TM = ("cluster", "job"), ("cluster", "tm")
 _TO = ("integration",)
 
 TABLE: dict[Origin, tuple[Described, ...]] = {
+    "process": (
+        Described("ready", "gauge", ("check",), "Whether a check of /-/ready finds nothing wrong: 1 or 0."),
+        Described("build_info", "info", ("version",), "The version that runs."),
+    ),
     "incidents": (
         Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
         Described(
@@ -170,10 +174,12 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             ("topic", "reason"),
             "Records of flinkwatch's own topics that delivery could not read.",
         ),
-        Described("build_info", "info", ("version",), "The version that runs."),
     ),
     "job": (
         Described("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
+        Described(
+            "trigger_seconds", "gauge", (), "Time from batch to batch, as configured; a longer batch delays the next."
+        ),
         Described("batch_last_timestamp_seconds", "gauge", (), "When the last batch finished."),
         Described("input_records_total", "counter", (), "Records the job has taken in, of all topics it reads."),
         Described(

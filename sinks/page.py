@@ -1,21 +1,50 @@
 """The HTTP page: /metrics for Prometheus, /-/healthy and /-/ready for whoever restarts or routes."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import structlog
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
+from sinks.metric_family import Family
 from sinks.prometheus import PageConfig
 
 log = structlog.get_logger()
 
 ReadinessCheck = Callable[[], str | None]
 """Why something is not ready, or None when it is. It must return at once and not raise."""
+
+
+class Readiness(Collector):
+    """The checks of /-/ready, and the same as metrics: an orchestrator's probe alerts nobody."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, ReadinessCheck] = {}
+
+    def add(self, name: str, check: ReadinessCheck) -> None:
+        """One more check, by its name."""
+        self._checks[name] = check
+
+    def answers(self) -> list[tuple[str, str | None]]:
+        """Name and answer of every check."""
+        return [(name, check()) for name, check in list(self._checks.items())]
+
+    def collect(self) -> Iterator[Metric]:
+        """A series for each check."""
+        ready = Family("ready")
+        for name, problem in self.answers():
+            ready.add((name,), float(problem is None))
+        yield ready.metric
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registration need not ask."""
+        return iter(())
 
 
 class Page:
@@ -25,15 +54,16 @@ class Page:
         self.registry = CollectorRegistry()
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             self.registry.register(collector)
+        self._readiness = Readiness()
+        self.registry.register(self._readiness)
         self._config = config
-        self._checks: dict[str, ReadinessCheck] = {}
         self._remarks: dict[str, ReadinessCheck] = {}
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
         """/-/ready answers 200 only while every check gives None."""
-        self._checks[name] = check
+        self._readiness.add(name, check)
 
     def add_remark(self, name: str, check: ReadinessCheck) -> None:
         """/-/ready says what `check` gives and is ready all the same: no restart and no other route mends it."""
@@ -76,15 +106,14 @@ class Page:
             case "/-/healthy":
                 return HTTPStatus.OK, _TEXT, b"flinkwatch is healthy\n"
             case "/-/ready":
-                return self._readiness()
+                return self._ready()
             case "/":
                 return HTTPStatus.OK, "text/html; charset=utf-8", _INDEX
             case _:
                 return HTTPStatus.NOT_FOUND, _TEXT, b"not found\n"
 
-    def _readiness(self) -> tuple[HTTPStatus, str, bytes]:
-        answers = [(name, check()) for name, check in list(self._checks.items())]
-        problems = [f"{name}: {problem}\n" for name, problem in answers if problem is not None]
+    def _ready(self) -> tuple[HTTPStatus, str, bytes]:
+        problems = [f"{name}: {problem}\n" for name, problem in self._readiness.answers() if problem is not None]
         remarks = [
             f"{name}: {text}\n" for name, remark in list(self._remarks.items()) if (text := remark()) is not None
         ]

@@ -68,7 +68,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         spark, offsets, published = _prepare(settings, by, exits)
-        telemetry = Telemetry(published.hash)
+        telemetry = Telemetry(published.hash, settings.streaming.trigger)
         _serve(settings, deliver, health, telemetry, exits)
         pulse = Pulse(
             settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary

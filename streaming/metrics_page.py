@@ -20,6 +20,7 @@ made by `flinkwatch metrics`.
   be read, or canaries do not come back.
 """
 _PARTS: dict[Origin, tuple[str, str]] = {
+    "process": ("Every process", "On each of these pages, beside the usual metrics of a Python process."),
     "incidents": (
         "Incidents",
         "From `flinkwatch.incidents`. Of several incidents with the same labels the earliest times are shown.",

@@ -23,8 +23,10 @@ _decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 class Telemetry(Collector):
     """Collects from the progress of one query. Safe to use from several threads."""
 
-    def __init__(self, config_hash: str, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, config_hash: str, trigger_ms: int, wall: Callable[[], float] = time.time) -> None:
         self._hash = config_hash
+        self._trigger = lasting(Gauge, "trigger_seconds")
+        self._trigger.set(trigger_ms / 1000)
         self._wall = wall
         self._batch = -1
         self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
@@ -37,7 +39,7 @@ class Telemetry(Collector):
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")
         # Without a batch there is nothing to say of the last one.
-        self._known: tuple[Collector, ...] = (self._duration, self._records)
+        self._known: tuple[Collector, ...] = (self._trigger, self._duration, self._records)
 
     def configured(self, config_hash: str) -> None:
         """Another configuration is in force."""
@@ -75,6 +77,7 @@ class Telemetry(Collector):
             self._disk.set(state["customMetrics"].get("rocksdbSstFileSize", 0))
             self._commit.set(state["commitTimeMs"] / 1000)
         self._known = (
+            self._trigger,
             self._duration,
             self._records,
             *(self._last, self._came, self._done, self._behind, self._memory, self._disk, self._commit),

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from detectors import DETECTORS
 from detectors.incidents.incident import Reading
 from sinks.metric_table import NAMESPACE, READINGS, TABLE, Described
+from sinks.page import Readiness
 from sinks.prometheus import Board
 from streaming import watch
 from streaming.metrics_page import metrics_page
@@ -28,6 +29,8 @@ UNITS = ("_seconds", "_bytes", "_ratio", "_total", "_info")
 # What is counted is the unit, and leads the name or ends it.
 COUNTED = ("checkpoints_", "notifications_", "incident_active", "state_rows", "ledger_entries", "offsets_behind")
 RATES = ("_records_per_second",)
+# 1 or 0.
+TRUTHS = ("ready",)
 
 
 def names_said(module: object) -> set[str]:
@@ -55,7 +58,7 @@ def test_every_reading_in_the_table_is_said_by_somebody() -> None:
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
 def test_every_metric_has_a_unit_and_says_what_it_is(one: Described) -> None:
-    assert one.name.endswith((*UNITS, *RATES)) or one.name.startswith(COUNTED)
+    assert one.name.endswith((*UNITS, *RATES)) or one.name.startswith(COUNTED) or one.name in TRUTHS
     assert (one.type == "counter") == one.name.endswith("_total")
     assert (one.type == "info") == one.name.endswith("_info")
     assert one.help[0].isupper()
@@ -65,7 +68,7 @@ def test_every_metric_has_a_unit_and_says_what_it_is(one: Described) -> None:
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
 def test_no_label_is_a_message_an_exception_or_an_id(one: Described) -> None:
     allowed = {"kind", "severity", "cluster", "job", "tm", "process", "source", "reason", "topic", "integration"}
-    assert set(one.labels) <= allowed | {"hash", "version"}
+    assert set(one.labels) <= allowed | {"hash", "version", "check"}
 
 
 def test_the_page_of_metrics_is_current() -> None:
@@ -76,9 +79,12 @@ def test_the_page_of_metrics_is_current() -> None:
 @pytest.fixture
 def everything() -> CollectorRegistry:
     """Every metric of the table, with at least one series."""
-    registry, board, telemetry = CollectorRegistry(), Board(wall=lambda: 2_000.0), Telemetry("abc")
+    registry, board, telemetry = CollectorRegistry(), Board(wall=lambda: 2_000.0), Telemetry("abc", 1_000)
     registry.register(board)
     registry.register(telemetry)
+    readiness = Readiness()
+    readiness.add("query", lambda: None)
+    registry.register(readiness)
     board.integrate("slack")
     board.set_oldest_waiting("slack", 1.0)
     board.set_ledger("slack", 1, 1.0)

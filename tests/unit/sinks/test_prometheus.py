@@ -149,7 +149,11 @@ def test_healthy_always_ready_only_when_every_check_passes(page: Page) -> None:
     assert get(page, "/-/healthy")[0] == 200
     status, text = get(page, "/-/ready")
     assert (status, text) == (503, "query: no batch has finished yet\nreadings: 12 records behind\n")
-    problems.update(query=None, readings=None)
+    assert scrape(page)["flinkwatch_ready{check=query}"] == 0
+    problems.update(query=None)
+    found = scrape(page)
+    assert (found["flinkwatch_ready{check=query}"], found["flinkwatch_ready{check=readings}"]) == (1, 0)
+    problems.update(readings=None)
     assert get(page, "/-/ready")[0] == 200
 
 

@@ -39,12 +39,13 @@ def samples(telemetry: Telemetry) -> dict[str, float]:
 
 def test_before_the_first_batch_nothing_is_said_of_the_last() -> None:
     """A gauge of 0 would say that it finished in 1970."""
-    assert samples(Telemetry("abc"))["config_info abc"] == 1
-    assert "batch_last_timestamp_seconds" not in samples(Telemetry("abc"))
+    assert samples(Telemetry("abc", 500))["config_info abc"] == 1
+    assert samples(Telemetry("abc", 500))["trigger_seconds"] == 0.5
+    assert "batch_last_timestamp_seconds" not in samples(Telemetry("abc", 500))
 
 
 def test_a_batch_is_counted_once_and_waiting_not_at_all() -> None:
-    telemetry = Telemetry("abc")
+    telemetry = Telemetry("abc", 500)
     for one in (progress(0), progress(0), progress(1, busy=False), progress(1, busy=False), progress(1)):
         telemetry.progressed(one)
     found = samples(telemetry)
@@ -57,14 +58,14 @@ def test_a_batch_is_counted_once_and_waiting_not_at_all() -> None:
 
 def test_batches_between_two_looks_are_not_missed() -> None:
     """A trigger shorter than the time between looks."""
-    telemetry = Telemetry("abc")
+    telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0))
     telemetry.progressed(progress(3), lambda: [progress(number) for number in range(4)])
     assert samples(telemetry)["batch_duration_seconds_count"] == 4
 
 
 def test_what_waits_in_kafka_is_told_by_topic_also_while_nothing_runs() -> None:
-    telemetry = Telemetry("abc")
+    telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0))
     assert samples(telemetry)["offsets_behind logs"] == 12
     assert samples(telemetry)["offsets_behind flinkwatch.pulse"] == 0
@@ -74,13 +75,13 @@ def test_what_waits_in_kafka_is_told_by_topic_also_while_nothing_runs() -> None:
 
 
 def test_offsets_that_cannot_be_read_are_none() -> None:
-    telemetry = Telemetry("abc")
+    telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0, sources=[{"endOffset": None, "latestOffset": "what"}]))
     assert not [name for name in samples(telemetry) if name.startswith("offsets_behind")]
 
 
 def test_state_and_configuration() -> None:
-    telemetry = Telemetry("abc")
+    telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0))
     telemetry.configured("def")
     found = samples(telemetry)
