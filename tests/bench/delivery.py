@@ -110,7 +110,14 @@ class Deliverer:
             "kafka": {"access": {"bootstrap_servers": bootstrap}},
             "streaming": {"canary": "0s"},
             "sinks": {
-                "slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url},
+                "slack": {
+                    "enabled": True,
+                    "channel": "flink-alerts",
+                    "base_url": slack.base_url,
+                    # What a limit or a digest holds back is not what is measured.
+                    "posts_per_minute": 6_000,
+                    "digest_above": 10_000,
+                },
                 "prometheus": {"address": "127.0.0.1", "port": self.port},
             },
         }
