@@ -7,7 +7,8 @@ that is decided for a job (`per_job`) can be overridden by job, the others by cl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic_core import PydanticCustomError
 
 from detectors import DETECTORS
 from detectors.incidents.life import Life
@@ -16,6 +17,20 @@ from detectors.matching import Match
 INCIDENTS = "incidents"
 _MODELS: dict[str, Any] = {d.kind: d.Config for d in DETECTORS} | {INCIDENTS: Life}
 _PER_JOB = sorted(d.kind for d in DETECTORS if d.per_job)
+_NOT_PER_JOB = PydanticCustomError(
+    "not_per_job",
+    "not decided for a job, so match by cluster or namespace; by job can be overridden: {kinds}",
+    {"kinds": ", ".join(_PER_JOB)},
+)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+_BLOCKS: dict[str, Any] = {kind: (model | None, None) for kind, model in _MODELS.items()}
+OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_Section, **_BLOCKS)
+"""What the blocks of an override must be like."""
 
 
 class Override(Match):
@@ -27,26 +42,15 @@ class Override(Match):
 
     @field_validator("detectors")
     @classmethod
-    def _valid(cls, blocks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        for kind, block in blocks.items():
-            model = _MODELS.get(kind)
-            if model is None:
-                raise ValueError(f"there is no detector {kind}; allowed: {', '.join(sorted(_MODELS))}")
-            try:
-                model.model_validate(block)
-            except ValidationError as error:
-                raise ValueError(_told(kind, model, error)) from None
-        return blocks
-
-    @model_validator(mode="after")
-    def _decided_for_jobs(self) -> "Override":
-        wrong = [kind for kind in self.detectors if kind not in _PER_JOB]
-        if self.by_job and wrong:
-            raise ValueError(
-                f"{', '.join(wrong)}: not decided for a job, so match by cluster or namespace; "
-                f"by job can be overridden: {', '.join(_PER_JOB)}"
+    def _valid(cls, blocks: dict[str, dict[str, Any]], others: ValidationInfo) -> dict[str, dict[str, Any]]:
+        # Its errors keep their places: the kind and the key.
+        OverriddenDetectors.model_validate(blocks)
+        wrong = [kind for kind in blocks if kind not in _PER_JOB]
+        if others.data.get("job", "*") != "*" and wrong:
+            raise ValidationError.from_exception_data(
+                cls.__name__, [{"type": _NOT_PER_JOB, "loc": (kind,), "input": None} for kind in wrong]
             )
-        return self
+        return blocks
 
 
 class Value(NamedTuple):
@@ -65,11 +69,3 @@ def resolve(
         for kind, block in overrides[number].detectors.items():
             found[kind].update({key: Value(value, number) for key, value in block.items()})
     return found
-
-
-def _told(kind: str, model: Any, error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{kind}.{key}: unknown key; allowed: {', '.join(model.model_fields)}"
-    return f"{kind}.{key}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,19 +1,18 @@
 """The configuration file: every section, how it is read, and what an error in it says.
 
 Order: defaults, then the file, then the environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`), then validation.
-Unknown
-keys are errors. Secrets never stand in the file; sections name the environment variable or file that holds them.
+Unknown keys are errors. Secrets never stand in the file; sections name the environment variable or file that holds
+them.
 """
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from detectors.events.identity import Identity
 from detectors.incidents.silences import Silence
@@ -23,7 +22,9 @@ from detectors.units import Duration
 from sinks.kafka_access import KafkaAccess
 from sinks.settings import Sinks
 from sinks.topics import TopicNames
+from streaming.document import NO_DOCUMENT, Document, Place, read_document
 from streaming.errors import ConfigError
+from streaming.explain import explain
 
 _ENVIRONMENT = "FLINKWATCH__"
 _LIVE = Live.model_fields
@@ -123,61 +124,49 @@ class Settings(_Section):
         return Live(detectors=self.detectors, overrides=self.overrides, silences=self.silences)
 
 
+SECTIONS = tuple(Settings.model_fields)
+FIXED = tuple(name for name in SECTIONS if name not in Live.model_fields)
+"""The sections of which a change needs a restart."""
+
+
 def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a file (None: the defaults) and the environment. Raises ConfigError."""
-    name = str(path) if path else "configuration"
-    document: Any = _parse(path) if path else {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{name}: must be a mapping of sections: {', '.join(Settings.model_fields)}")
-    _overlay(document, environment)
+    return validate(read_document(path, SECTIONS) if path else NO_DOCUMENT, environment)
+
+
+def validate(document: Document, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a document and the environment. Raises ConfigError with every error, a line each."""
+    data = deepcopy(document.data)
+    variables = _overlay(data, environment)
+
+    def where(place: Place) -> tuple[int, str]:
+        line = document.line(place)
+        return line, variables.get(place) or f"{document.name}:{line}"
+
     try:
-        return Settings.model_validate(document)
+        return Settings.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(name, e) for e in error.errors(include_url=False))) from None
+        raise ConfigError(explain(Settings, error.errors(include_url=False), where, data)) from None
 
 
-def _parse(path: Path) -> Any:
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise ConfigError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from None
-
-
-def _overlay(document: dict[str, Any], environment: Mapping[str, str]) -> None:
+def _overlay(document: dict[str, Any], environment: Mapping[str, str]) -> dict[Place, str]:
+    """Writes variables into the document; which variable stands at which place."""
+    variables: dict[Place, str] = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(_ENVIRONMENT):
             continue
         *sections, key = variable.removeprefix(_ENVIRONMENT).lower().split("__")
         place = document
-        for section in sections:
+        for depth, section in enumerate(sections, 1):
+            if section not in place:
+                variables[*sections[:depth],] = variable
             inner = place.setdefault(section, {})
             if not isinstance(inner, dict):
                 raise ConfigError(f"{variable}: {section} is not a section")
             place = inner
-        place[key] = yaml.safe_load(text)
-
-
-def _explain(name: str, error: ErrorDetails) -> str:
-    """`file: key: what is wrong; what is allowed`."""
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        allowed = sorted(_siblings(error["loc"]))
-        near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        return f"{name}: {key}: unknown key; {hint}allowed: {', '.join(allowed)}"
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:] if message[:1].isupper() else message
-    return f"{name}: {key}: {message}"
-
-
-def _siblings(location: tuple[int | str, ...]) -> Iterator[str]:
-    model: Any = Settings
-    for part in location[:-1]:
-        model = model.model_fields[part].annotation
-    yield from model.model_fields
+        try:
+            place[key] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{variable}: not YAML: {getattr(error, 'problem', None) or error}") from None
+        variables[*sections, key] = variable
+    return variables
