@@ -1,7 +1,7 @@
 """The topics flinkwatch writes: their names, what each must be like, and a check at start that they are so.
 
-A compacted topic with the wrong cleanup policy loses the ledger or the configuration silently, days later:
-therefore the check refuses to start.
+A topic with the wrong cleanup policy or retention loses the ledger or the configuration silently, days later: therefore
+the check refuses to start.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -11,6 +11,7 @@ from kafka.errors import TopicAlreadyExistsError
 from pydantic import BaseModel, ConfigDict, Field
 
 _HOUR_MS = 3_600_000
+_FOR_EVER = -1
 
 
 class TopicNames(BaseModel):
@@ -55,7 +56,7 @@ class TopicNames(BaseModel):
 
     @property
     def config(self) -> str:
-        """The configuration in force. Compacted, one partition so that changes are in order."""
+        """Every configuration and silence there was. Kept for ever, one partition so that changes are in order."""
         return f"{self.prefix}.config"
 
     @property
@@ -95,7 +96,7 @@ def wanted_topics(topics: TopicNames) -> tuple[Topic, ...]:
         Topic(topics.incidents, topics.partitions, "compact"),
         Topic(topics.readings, topics.partitions, "compact"),
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
-        Topic(topics.config, 1, "compact"),
+        Topic(topics.config, 1, "delete", _FOR_EVER),
         Topic(topics.deliveries, topics.partitions, "compact"),
         Topic(topics.pulse, 1, "delete", _HOUR_MS),
     )
@@ -164,17 +165,23 @@ def _create(admin: Any, missing: list[Topic], replication_factor: int) -> None:
 def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:
     if not present:
         return []
-    asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name, ["cleanup.policy"]) for topic in present]
+    # What is to be kept for ever must be; for how long the others are is up to whoever runs the brokers.
+    wanted = [
+        (topic, {k: v for k, v in topic.configs().items() if k == "cleanup.policy" or v == str(_FOR_EVER)})
+        for topic in present
+    ]
+    asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name, list(configs)) for topic, configs in wanted]
     found = admin.describe_configs(asked, config_filter="all")["topic"]
     problems = []
-    for topic in present:
-        policy = found.get(topic.name, {}).get("cleanup.policy", {}).get("value")
-        if policy != topic.policy:
+    for topic, configs in wanted:
+        are = {key: found.get(topic.name, {}).get(key, {}).get("value") for key in configs}
+        if wrong := {key: value for key, value in configs.items() if are[key] != value}:
             command = (
                 f"kafka-configs.sh --bootstrap-server {_bootstrap(admin)} --entity-type topics "
-                f"--entity-name {topic.name} --alter --add-config cleanup.policy={topic.policy}"
+                f"--entity-name {topic.name} --alter --add-config {','.join(f'{k}={v}' for k, v in wrong.items())}"
             )
-            problems.append(f"{topic.name}: cleanup.policy is {policy}, must be {topic.policy}\n  {command}")
+            said = ", ".join(f"{key} is {are[key]}, must be {value}" for key, value in wrong.items())
+            problems.append(f"{topic.name}: {said}\n  {command}")
     return problems
 
 

@@ -19,6 +19,8 @@ class MemoryAdmin:
         self.topics = {
             f"flinkwatch.{name}": (count, {"cleanup.policy": policy}) for name, (count, policy) in topics.items()
         }
+        if "config" in topics:
+            self.topics["flinkwatch.config"][1]["retention.ms"] = "-1"
 
     def list_topics(self) -> list[str]:
         return [*self.topics, "flink.logs"]
@@ -51,7 +53,7 @@ def test_missing_topics_are_made_with_their_policies() -> None:
         "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
         "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
         "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
-        "flinkwatch.config": (1, {"cleanup.policy": "compact"}),
+        "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
         "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
         "flinkwatch.pulse": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
     }
@@ -85,6 +87,22 @@ def test_a_wrong_cleanup_policy_is_refused_also_when_topics_may_be_made() -> Non
 
 
 @pytest.mark.parametrize(
+    ("configs", "problem"),
+    [
+        ({"cleanup.policy": "compact", "retention.ms": "-1"}, "cleanup.policy is compact, must be delete"),
+        ({"cleanup.policy": "delete", "retention.ms": "604800000"}, "retention.ms is 604800000, must be -1"),
+    ],
+)
+def test_a_configuration_that_would_be_forgotten_is_refused(configs: dict[str, str], problem: str) -> None:
+    """With Kafka's usual retention of a week the job would be at its defaults after a loss of the checkpoint."""
+    admin = MemoryAdmin()
+    ensure_topics(admin, NAMES, create=True)
+    admin.topics["flinkwatch.config"] = (1, configs)
+    with pytest.raises(TopicsError, match=rf"flinkwatch\.config: {problem}\n  kafka-configs.sh .* --add-config"):
+        ensure_topics(admin, NAMES, create=True)
+
+
+@pytest.mark.parametrize(
     ("changes", "grown"),
     [
         ({"deliveries": (2, "compact")}, "flinkwatch.deliveries"),
@@ -98,7 +116,7 @@ def test_a_ledger_that_is_partitioned_differently_is_refused(changes: dict[str, 
 
 def test_the_configuration_must_be_in_one_partition() -> None:
     with pytest.raises(TopicsError, match=r"flinkwatch\.config: has 3 partitions, must have 1"):
-        ensure_topics(MemoryAdmin(**right() | {"config": (3, "compact")}), NAMES, create=True)
+        ensure_topics(MemoryAdmin(**right() | {"config": (3, "delete")}), NAMES, create=True)
 
 
 def test_somebody_else_making_a_topic_at_the_same_time_is_no_error() -> None:
