@@ -18,7 +18,7 @@ from streaming.errors import RecordingError
 from streaming.known_issues import shipped
 from streaming.recording import records_of
 
-_TRIGGER_MS = 1_000
+TRIGGER_MS = 1_000
 
 
 def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
@@ -39,11 +39,11 @@ def replay(
         rejected.update(found.reason for found in read if isinstance(found, Rejected))
     clocks = believed([(source_of(r, e), r.timestamp) for r, e in zip(records, read, strict=True)])
     events: list[Event] = []
-    limit = clocks[0] + _TRIGGER_MS if clocks else 0
+    limit = clocks[0] + TRIGGER_MS if clocks else 0
     for i, clock in enumerate(clocks):
         if clock >= limit:
             yield from step(index, store, events, clocks[i - 1])
-            events, limit = [], clock + _TRIGGER_MS
+            events, limit = [], clock + TRIGGER_MS
         found = read[i]
         if not isinstance(found, Rejected):
             events += found

@@ -1,0 +1,143 @@
+"""The events of recordings, cut into seconds of the stream's clock as a replay cuts them.
+
+A recording is decoded once, whatever is done with its events, and never held: a large one is decoded by a process of its
+own while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
+"""
+
+import multiprocessing
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from detectors.clock import SLACK_MS, believed
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.reader import Reader
+from streaming.errors import RecordingError
+from streaming.recording import is_recording, records_of, timestamps_of
+from streaming.replay import TRIGGER_MS, load, source_of
+from streaming.settings import Settings
+
+_OWN_PROCESS_BYTES = 4_000_000
+_MANY = 120
+
+
+class Batch(NamedTuple):
+    """The events of about a second of the stream, and its clock at the end of it (epoch ms)."""
+
+    until: int
+    events: list[Event]
+
+
+Batches = list[Batch]
+Stream = tuple[Path, ...]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Batches | str).decode
+
+
+def streams(files: Iterable[Path]) -> list[Stream]:
+    """Which files belong together. Raises RecordingError."""
+    recordings, plain = [], []
+    for file in files:
+        (recordings if is_recording(file) else plain).append(file)
+    return [*((file,) for file in recordings), *([tuple(plain)] if plain else [])]
+
+
+def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
+    """The batches of a stream, a couple of minutes' at a time. Raises RecordingError."""
+    if sum(file.stat().st_size for file in stream) < _OWN_PROCESS_BYTES:
+        yield from _pieces(stream, settings)
+        return
+    with _decoded_elsewhere(stream, settings) as sent:
+        while data := sent.recv_bytes():
+            found = _decode(data)
+            if isinstance(found, str):
+                raise RecordingError(found)
+            yield found
+
+
+def packed(batches: Batches) -> bytes:
+    """Batches as bytes."""
+    return _encode(batches)
+
+
+def unpacked(data: bytes) -> Batches:
+    """Batches from bytes."""
+    found = _decode(data)
+    assert not isinstance(found, str)
+    return found
+
+
+@contextmanager
+def _decoded_elsewhere(stream: Stream, settings: Settings) -> Iterator[Connection]:
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(send, stream, settings), daemon=True)
+    process.start()
+    send.close()
+    try:
+        yield receive
+    except EOFError:
+        raise RecordingError(f"{stream[0]}: the process that reads it has ended early") from None
+    finally:
+        process.terminate()
+        process.join()
+        receive.close()
+
+
+def _send(to: Connection, stream: Stream, settings: Settings) -> None:
+    try:
+        for batches in _pieces(stream, settings):
+            to.send_bytes(_encode(batches))
+        to.send_bytes(b"")
+    except RecordingError as error:
+        to.send_bytes(_encode(str(error)))
+
+
+def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
+    kafka = settings.kafka
+    reader = Reader(settings.identity, frozenset(kafka.metrics))
+    topics = (kafka.logs[0], kafka.metrics[0] if kafka.metrics else "metrics")
+    # What is told here is told under given settings: those in the recording do not count.
+    own = {kafka.topics.config, kafka.topics.pulse}
+    if len(stream) == 1 and is_recording(stream[0]):
+        clocks = _clocks(stream[0], reader, topics)
+        yield from _cut(zip(records_of(stream[0], *topics), clocks, strict=True), reader, own)
+    else:
+        records = load(stream, *topics)
+        yield from _cut(zip(records, accumulate((r.timestamp for r in records), max), strict=True), reader, own)
+
+
+def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -> Iterator[Batches]:
+    piece: Batches = []
+    events: list[Event] = []
+    limit = last = 0
+    for record, clock in records:
+        if not limit:
+            limit = clock + TRIGGER_MS
+        if clock >= limit:
+            piece.append(Batch(last, events))
+            events, limit = [], clock + TRIGGER_MS
+            if len(piece) >= _MANY:
+                yield piece
+                piece = []
+        last = clock
+        found = reader.read(record) if record.topic not in own else []
+        if not isinstance(found, Rejected):
+            events += found
+    if limit:
+        yield [*piece, Batch(last, events)]
+
+
+def _clocks(file: Path, reader: Reader, topics: tuple[str, str]) -> Iterable[int]:
+    """The stream's clock at each record. Only where records come late must their sources be known, to judge them."""
+    times = list(timestamps_of(file))
+    highest = list(accumulate(times, max))
+    if all(high - time <= SLACK_MS for high, time in zip(highest, times, strict=True)):
+        return highest
+    return believed([(source_of(r, reader.read(r)), r.timestamp) for r in records_of(file, *topics)])
