@@ -31,6 +31,7 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
     ),
     "incidents": (
         Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
+        Described("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
         Described(
             "incident_since_timestamp_seconds",
             "gauge",
@@ -120,6 +121,9 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "Records that could not be understood, by reason; they are in the topic of dead letters.",
             "sum",
         ),
+        Described(
+            "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
+        ),
         Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),
         Described(
             "clock_timestamp_seconds",
@@ -193,6 +197,18 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
         Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
         Described("config_info", "info", ("hash",), "The hash of the configuration in force."),
+        Described(
+            "config_last_reload_successful",
+            "gauge",
+            (),
+            "1 when the configuration file could be used as it was last read, 0 when it was refused.",
+        ),
+        Described(
+            "config_last_reload_success_timestamp_seconds",
+            "gauge",
+            (),
+            "When a configuration file that could be used was last read.",
+        ),
     ),
 }
 

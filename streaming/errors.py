@@ -3,6 +3,7 @@
 UserError
 ├── ConfigError       streaming.settings: the file, key by key
 ├── PreflightError    streaming.preflight: brokers, topics, checkpoint
+├── PublishedError    streaming.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
 └── JobError          streaming.job: the query failed; its cause in one line
 """
@@ -18,6 +19,10 @@ class ConfigError(UserError):
 
 class PreflightError(UserError):
     """The job cannot start: what is missing and what to do."""
+
+
+class PublishedError(UserError):
+    """The topic of the configuration cannot be read or written, or does not hold what is asked for."""
 
 
 class RecordingError(UserError):

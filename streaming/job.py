@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -23,10 +24,13 @@ from streaming.app import start_query
 from streaming.deliver import new_delivery
 from streaming.errors import JobError, PreflightError
 from streaming.gaps import Gaps
+from streaming.in_force import InForce
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
-from streaming.preflight import check_topics, publish_settings, starting_offsets
+from streaming.preflight import check_topics, starting_offsets
+from streaming.published import ConfigTopic
 from streaming.pulse import Pulse
+from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.session import start_session
 from streaming.settings import Settings
 from streaming.stop import Stop
@@ -63,11 +67,15 @@ class Health:
         return f"the last batch finished {age:.0f} s ago" if age > self._patience else None
 
 
-def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
-    """Run until `stop`. Raises PreflightError when it cannot start, JobError when it has failed."""
+def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
+    """Run until `stop`; `file` holds the settings and is read again when it changes.
+
+    Raises PreflightError or PublishedError when it cannot start, JobError when it has failed.
+    """
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
-        spark, offsets, published = _prepare(settings, by, exits)
+        topic, fixed = ConfigTopic(settings.kafka.access, settings.kafka.topics.config), fixed_of(file)
+        spark, offsets, published = _prepare(settings, lambda: publish_file(topic, settings.live, fixed, by), exits)
         telemetry = Telemetry(published.hash, settings.streaming.trigger)
         _serve(settings, deliver, health, telemetry, exits)
         pulse = Pulse(
@@ -78,6 +86,13 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
         exits.callback(gaps.stop)
         gaps.start()
         query = _start(spark, settings, offsets)
+        in_force = InForce(topic, published, telemetry.configured)
+        exits.callback(in_force.stop)
+        in_force.start()
+        if file is not None:
+            watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
+            exits.callback(watched.stop)
+            watched.start()
         if settings.streaming.pulse:
             pulse.start()
         topics = [*settings.kafka.logs, *settings.kafka.metrics]
@@ -85,12 +100,14 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop) -> None:
         _follow(query, health, gaps, telemetry, stop)
 
 
-def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSession, Offsets, Published]:
+def _prepare(
+    settings: Settings, publishes: Callable[[], Published], exits: ExitStack
+) -> tuple[SparkSession, Offsets, Published]:
     """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
     both take seconds.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="preflight") as aside:
-        preflight = aside.submit(_preflight, settings, by)
+        preflight = aside.submit(_preflight, settings, publishes)
         spark = start_session(settings.streaming)
         exits.callback(_quietly, spark.stop)
         offsets, published = preflight.result()
@@ -98,10 +115,10 @@ def _prepare(settings: Settings, by: str, exits: ExitStack) -> tuple[SparkSessio
     return spark, offsets, published
 
 
-def _preflight(settings: Settings, by: str) -> tuple[Offsets, Published]:
+def _preflight(settings: Settings, publishes: Callable[[], Published]) -> tuple[Offsets, Published]:
     shipped()
     partitions = check_topics(settings)
-    published = publish_settings(settings, by)
+    published = publishes()
     log.info("configuration in force", hash=published.hash, published_by=published.by)
     return starting_offsets(settings, partitions), published
 

@@ -1,17 +1,15 @@
-"""Before the query starts: are the brokers there, are the topics right, is the configuration published.
+"""Before the query starts: are the brokers there, are the topics right.
 
 Everything that would fail an hour later with a stack trace fails here, with a sentence.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from detectors.settings import CONFIG_KEY, Published, encode_published, publish, read_published
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.secret import SecretError
 from sinks.topics import TopicsError, ensure_topics
@@ -19,7 +17,6 @@ from streaming.errors import PreflightError
 from streaming.settings import Settings
 
 _LATEST, _EARLIEST = -1, -2
-_WAIT_MS = 10_000
 
 
 def check_topics(settings: Settings) -> dict[str, int]:
@@ -54,41 +51,6 @@ def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str
     )
     begin |= {kafka.topics.config: _EARLIEST, kafka.topics.pulse: _LATEST}
     return {topic: {str(p): where for p in range(partitions[topic])} for topic, where in begin.items()}
-
-
-def publish_settings(settings: Settings, by: str) -> Published:
-    """Publish the detectors' settings unless the newest ones published are the same; what is in force afterwards."""
-    kafka = settings.kafka
-    last = _last_published(kafka.access, kafka.topics.config)
-    new = publish(settings.live, int(time.time() * 1000), by)
-    if last is not None and last.hash == new.hash:
-        return last
-    with closing(KafkaProducer(**client_options(kafka.access), allow_auto_create_topics=False)) as producer:
-        producer.send(kafka.topics.config, key=CONFIG_KEY, value=encode_published(new)).get(timeout=_WAIT_MS / 1000)
-    return new
-
-
-def _last_published(access: KafkaAccess, topic: str) -> Published | None:
-    consumer = KafkaConsumer(**client_options(access), enable_auto_commit=False, allow_auto_create_topics=False)
-    with closing(consumer):
-        partition = TopicPartition(topic, 0)
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
-        consumer.seek_to_beginning(partition)
-        last = None
-        while consumer.position(partition) < end:
-            for record in consumer.poll(timeout_ms=1_000).get(partition, ()):
-                if record.key == CONFIG_KEY and record.value is not None:
-                    last = _published(record.value) or last
-        return last
-
-
-def _published(value: bytes) -> Published | None:
-    """None for settings of another version: those of the file are published over them."""
-    try:
-        return read_published(value)
-    except ValueError:
-        return None
 
 
 @contextmanager

@@ -28,6 +28,9 @@ class Telemetry(Collector):
         self._trigger = lasting(Gauge, "trigger_seconds")
         self._trigger.set(trigger_ms / 1000)
         self._wall = wall
+        self._reloaded = lasting(Gauge, "config_last_reload_successful")
+        self._reloaded_at = lasting(Gauge, "config_last_reload_success_timestamp_seconds")
+        self.reloaded(successful=True)
         self._batch = -1
         self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
         self._last = lasting(Gauge, "batch_last_timestamp_seconds")
@@ -39,11 +42,18 @@ class Telemetry(Collector):
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")
         # Without a batch there is nothing to say of the last one.
-        self._known: tuple[Collector, ...] = (self._trigger, self._duration, self._records)
+        self._always = (self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records)
+        self._known: tuple[Collector, ...] = self._always
 
     def configured(self, config_hash: str) -> None:
         """Another configuration is in force."""
         self._hash = config_hash
+
+    def reloaded(self, successful: bool) -> None:
+        """The configuration file was read, or refused; the job began with one that could be read."""
+        self._reloaded.set(successful)
+        if successful:
+            self._reloaded_at.set(self._wall())
 
     def progressed(self, latest: Progress, recent: Callable[[], Sequence[Progress]] = list) -> None:
         """Takes in the newest progress; `recent` is asked when batches between this one and the last were missed."""
@@ -77,9 +87,7 @@ class Telemetry(Collector):
             self._disk.set(state["customMetrics"].get("rocksdbSstFileSize", 0))
             self._commit.set(state["commitTimeMs"] / 1000)
         self._known = (
-            self._trigger,
-            self._duration,
-            self._records,
+            *self._always,
             *(self._last, self._came, self._done, self._behind, self._memory, self._disk, self._commit),
         )
 

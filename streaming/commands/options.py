@@ -1,5 +1,7 @@
 """What commands share."""
 
+import getpass
+import socket
 from pathlib import Path
 
 import click
@@ -26,3 +28,13 @@ def config_path(path: Path | None) -> Path | None:
 def settings_of(path: Path | None) -> Settings:
     """The settings of `--config`. Raises ConfigError."""
     return load(config_path(path))
+
+
+def user() -> str:
+    """Who publishes, such as ann@bastion."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user need not have a name.
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"

@@ -1,0 +1,73 @@
+"""What is in force, as the topic of the configuration tells it: also when somebody else published it."""
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+
+import structlog
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.settings import Published
+from streaming.difference import changes
+from streaming.published import ConfigTopic, History
+
+log = structlog.get_logger()
+
+_POLL_MS = 500
+_RETRY_S = 2.0
+
+
+class InForce:
+    """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
+
+    def __init__(self, topic: ConfigTopic, published: Published, told: Callable[[str], None]) -> None:
+        self._topic = topic
+        self._published = published
+        self._told = told
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="configuration in force", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; nothing to do when it never began."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except KafkaError as error:
+                log.warning("configuration in force not known for the moment", error=str(error))
+                self._stop.wait(_RETRY_S)
+
+    def _follow(self) -> None:
+        history, partition = History(), TopicPartition(self._topic.name, 0)
+        with closing(self._topic.consumer()) as consumer:
+            consumer.assign([partition])
+            consumer.seek_to_beginning(partition)
+            end = consumer.end_offsets([partition])[partition]
+            while not self._stop.is_set():
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+                    history.add(record.key, record.value)
+                # Until then it is what was in force once.
+                if consumer.position(partition) >= end and history.in_force is not None:
+                    self._now(history.in_force)
+
+    def _now(self, published: Published) -> None:
+        before, self._published = self._published, published
+        if (before.hash, before.at) == (published.hash, published.at):
+            return
+        log.info(
+            "another configuration is in force",
+            hash=published.hash,
+            published_by=published.by,
+            origin=published.origin,
+            changes=[str(change) for change in changes(before.live(), published.live())],
+        )
+        self._told(published.hash)

@@ -1,0 +1,130 @@
+"""The topic of the configuration: everything that was ever published, and how something is added.
+
+Changes are few and small, so whoever wants to know what is in force, or was, reads the topic from its beginning.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import msgspec
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.incidents.silences import Silence
+from detectors.settings import (
+    CONFIG_KEY,
+    SILENCE_KEY,
+    Published,
+    PublishedSilence,
+    encode_published,
+    read_published,
+    read_silence,
+)
+from sinks.kafka_access import KafkaAccess, client_options
+from streaming.errors import PublishedError
+
+_WITHIN_S = 10.0
+
+encode_silence = msgspec.json.Encoder().encode
+
+
+class History(msgspec.Struct):
+    """What the topic holds: configurations in order, and the newest of each silence by id."""
+
+    configurations: list[Published] = []
+    silences: dict[str, PublishedSilence] = {}
+
+    @property
+    def in_force(self) -> Published | None:
+        """The newest configuration."""
+        return self.configurations[-1] if self.configurations else None
+
+    @property
+    def from_file(self) -> Published | None:
+        """The newest that the file of a job was the origin of."""
+        return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
+        if key is None or value is None:
+            return
+        try:
+            if key == CONFIG_KEY:
+                self.configurations.append(read_published(value))
+            elif key.startswith(SILENCE_KEY):
+                silence = read_silence(value)
+                self.silences[silence.read().id] = silence
+        except ValueError:
+            return
+
+
+class ConfigTopic:
+    """Reads and writes the topic. Every call raises PublishedError when the brokers do not answer in time."""
+
+    def __init__(self, access: KafkaAccess, topic: str) -> None:
+        self._access = access
+        self.name = topic
+
+    def history(self) -> History:
+        """Everything up to now."""
+        history, partition = History(), TopicPartition(self.name, 0)
+        deadline = time.monotonic() + _WITHIN_S
+        with self._clear_errors("read"), closing(self.consumer()) as consumer:
+            if self.name not in consumer.topics():
+                raise PublishedError(f"Kafka has no topic {self.name}: has `flinkwatch run` been started there?")
+            consumer.assign([partition])
+            end = consumer.end_offsets([partition])[partition]
+            consumer.seek_to_beginning(partition)
+            while consumer.position(partition) < end:
+                if time.monotonic() > deadline:
+                    raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S:.0f} s")
+                for record in consumer.poll(timeout_ms=500).get(partition, ()):
+                    history.add(record.key, record.value)
+        return history
+
+    def publish(self, published: Published) -> None:
+        """Make it the configuration in force."""
+        self._send({CONFIG_KEY: encode_published(published)})
+
+    def publish_silence(self, silence: Silence, by: str) -> None:
+        """Add a silence, or put it in the place of that with its id."""
+        record = PublishedSilence(silence.model_dump(mode="json"), int(time.time() * 1000), by)
+        self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
+
+    def consumer(self) -> KafkaConsumer:
+        """A consumer that is not assigned yet. Raises kafka.errors.KafkaError."""
+        return KafkaConsumer(
+            **client_options(self._access),
+            enable_auto_commit=False,
+            # A topic made by reading it would forget.
+            allow_auto_create_topics=False,
+            reconnect_backoff_max_ms=2_000,
+        )
+
+    def _send(self, records: Mapping[bytes, bytes]) -> None:
+        with (
+            self._clear_errors("written"),
+            closing(
+                KafkaProducer(
+                    **client_options(self._access),
+                    acks="all",
+                    allow_auto_create_topics=False,
+                    max_block_ms=_WITHIN_S * 1000,
+                    # What was given up must not land later.
+                    delivery_timeout_ms=_WITHIN_S * 1000,
+                    request_timeout_ms=_WITHIN_S * 500,
+                )
+            ) as producer,
+        ):
+            for key, value in records.items():
+                producer.send(self.name, key=key, value=value).get(timeout=_WITHIN_S)
+
+    @contextmanager
+    def _clear_errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            raise PublishedError(
+                f"{self.name} could not be {done} at {self._access.bootstrap_servers} (kafka.access): {error}"
+            ) from error

@@ -1,0 +1,41 @@
+"""The topic of the configuration in memory."""
+
+import time
+
+from detectors.incidents.silences import Silence
+from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, PublishedSilence, encode_published
+from streaming.errors import PublishedError
+from streaming.published import History, encode_silence
+
+
+class MemoryTopic:
+    """A ConfigTopic over a list of records; `down` as long as no broker answers."""
+
+    name = "flinkwatch.config"
+
+    def __init__(self, *published: Published) -> None:
+        self.records: list[tuple[bytes, bytes]] = [(CONFIG_KEY, encode_published(p)) for p in published]
+        self.down = False
+
+    def history(self) -> History:
+        self._answer()
+        history = History()
+        for key, value in self.records:
+            history.add(key, value)
+        return history
+
+    def publish(self, published: Published) -> None:
+        self._answer()
+        self.records.append((CONFIG_KEY, encode_published(published)))
+
+    def publish_silence(self, silence: Silence, by: str) -> None:
+        self._answer()
+        record = PublishedSilence(silence.model_dump(mode="json"), int(time.time() * 1000), by)
+        self.records.append((SILENCE_KEY + silence.id.encode(), encode_silence(record)))
+
+    def _answer(self) -> None:
+        if self.down:
+            raise PublishedError("no broker answers")
+
+    def hashes(self) -> list[str]:
+        return [p.hash for p in self.history().configurations]

@@ -1,0 +1,214 @@
+"""The configuration file of a running job: what is published, what is refused, and that no way of writing is missed."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detectors.settings import Live, publish, settings_hash
+from streaming import reload
+from streaming.errors import ConfigError
+from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
+from tests.unit.streaming.memory_topic import MemoryTopic
+
+
+def text(count: int, more: str = "") -> str:
+    return f"detectors:\n  restart_loop:\n    count: {count}\n{more}"
+
+
+def live(count: int) -> Live:
+    return Live.model_validate({"detectors": {"restart_loop": {"count": count}}})
+
+
+def hash_of(count: int) -> str:
+    return settings_hash(live(count))
+
+
+class Watched:
+    """A file, its watcher, the topic it publishes to, and what the gauge was told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.topic: Any = MemoryTopic()
+        self.told: list[bool] = []
+        fixed = fixed_of(path, {})
+        publish_file(self.topic, live(4), fixed, "ann")
+        self.watch = FileWatch(ConfigFile(path, self.topic, fixed, "ann", {}), self.told.append)
+
+    def until(self, met: Callable[[], bool], within: float = 10.0) -> None:
+        deadline = time.monotonic() + within
+        while not met():
+            assert time.monotonic() < deadline, (self.told, self.topic.hashes())
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file as the job found it."""
+    path = tmp_path / "conf" / "flinkwatch.yaml"
+    path.parent.mkdir()
+    path.write_text(text(4))
+    return path
+
+
+@pytest.fixture
+def watched(path: Path) -> Iterator[Watched]:
+    """Watching, and the file as it was at start has been looked at."""
+    made = Watched(path)
+    made.watch.start()
+    made.until(lambda: made.told == [True])
+    yield made
+    made.watch.stop()
+
+
+def in_place(path: Path, content: str) -> None:
+    path.write_text(content)
+
+
+def renamed(path: Path, content: str) -> None:
+    """As vim and sed do."""
+    other = path.with_name(".flinkwatch.yaml.swp")
+    other.write_text(content)
+    other.replace(path)
+
+
+def backed_up(path: Path, content: str) -> None:
+    """As emacs and vim with a backup do: for a moment there is no file."""
+    path.replace(path.with_name("flinkwatch.yaml~"))
+    time.sleep(0.2)
+    path.write_text(content)
+
+
+def in_halves(path: Path, content: str) -> None:
+    """The first half alone would be taken for a configuration at its defaults."""
+    half = content.index("    count")
+    with path.open("w") as file:
+        file.write(content[:half])
+        file.flush()
+        time.sleep(0.2)
+        file.write(content[half:])
+
+
+def directory_replaced(path: Path, content: str) -> None:
+    """As a deployment that swaps whole directories does."""
+    other = path.parent.with_name("next")
+    other.mkdir()
+    (other / path.name).write_text(content)
+    shutil.move(path.parent, path.parent.with_name("previous"))
+    shutil.move(other, path.parent)
+
+
+@pytest.mark.parametrize("write", [in_place, renamed, backed_up, in_halves, directory_replaced])
+def test_a_change_is_published_once_however_it_is_written(watched: Watched, write: Callable[[Path, str], None]) -> None:
+    write(watched.path, text(5))
+    watched.until(lambda: watched.topic.hashes() == [hash_of(4), hash_of(5)])
+    watched.until(lambda: watched.told == [True, True])
+
+
+def test_a_configmap_is_taken_over_when_its_directory_is_swapped(tmp_path: Path) -> None:
+    """Kubelet's way: the file is a link to ..data/, which is a link that is replaced by a rename."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+
+    def swap(number: int, content: str) -> None:
+        folder = mount / f"..2026_11_21_{number}"
+        folder.mkdir()
+        (folder / "flinkwatch.yaml").write_text(content)
+        (mount / "..data_tmp").symlink_to(folder.name)
+        (mount / "..data_tmp").replace(mount / "..data")
+
+    swap(1, text(4))
+    (mount / "flinkwatch.yaml").symlink_to("..data/flinkwatch.yaml")
+    watched = Watched(mount / "flinkwatch.yaml")
+    watched.watch.start()
+    try:
+        watched.until(lambda: watched.told == [True])
+        began = time.monotonic()
+        swap(2, text(5))
+        watched.until(lambda: watched.topic.hashes() == [hash_of(4), hash_of(5)])
+        assert time.monotonic() - began < 1.5, "seen by looking again, not by the swap"
+        shutil.rmtree(mount / "..2026_11_21_1")
+        swap(3, text(1))
+        watched.until(lambda: watched.told == [True, True, False])
+        assert watched.topic.hashes() == [hash_of(4), hash_of(5)]
+    finally:
+        watched.watch.stop()
+
+
+def test_good_bad_same_good_is_told_as_such_and_publishes_nothing(watched: Watched) -> None:
+    for content, told in ((text(0), False), (text(4), True)):
+        count = len(watched.told)
+        watched.path.write_text(content)
+        watched.until(lambda: len(watched.told) > count)  # noqa: B023 - called at once
+        assert watched.told[-1] is told
+    assert watched.told == [True, False, True]
+    assert watched.topic.hashes() == [hash_of(4)]
+
+
+def test_a_file_that_stays_away_is_told_and_the_same_one_is_good_again(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "_MISSING_S", 0.2)
+    watched.path.unlink()
+    watched.until(lambda: watched.told == [True, False])
+    watched.path.write_text(text(4))
+    watched.until(lambda: watched.told == [True, False, True])
+
+
+def test_what_no_broker_takes_is_published_when_one_does(watched: Watched) -> None:
+    watched.topic.down = True
+    watched.path.write_text(text(5))
+    watched.until(lambda: watched.told == [True, False])
+    watched.topic.down = False
+    watched.until(lambda: watched.told == [True, False, True])
+    assert watched.topic.hashes()[-1] == hash_of(5)
+
+
+def test_at_start_the_file_is_published_only_when_it_says_something_else_than_it_last_did() -> None:
+    """What somebody applied meanwhile stays in force over a restart; a newer file wins."""
+    topic: Any = MemoryTopic()
+    assert publish_file(topic, live(4), {}, "ann").hash == hash_of(4)
+    topic.publish(publish(live(7), 5, "bob", "apply"))
+    assert publish_file(topic, live(4), {}, "ann").by == "bob"
+    assert topic.hashes() == [hash_of(4), hash_of(7)]
+    assert publish_file(topic, live(5), {}, "ann").hash == hash_of(5)
+    assert topic.hashes() == [hash_of(4), hash_of(7), hash_of(5)]
+
+
+def test_other_fixed_sections_at_a_start_are_made_known_without_a_change_of_who_published() -> None:
+    topic: Any = MemoryTopic()
+    publish_file(topic, live(4), {"streaming.trigger": "1s"}, "ann")
+    applied = publish(live(7), 5, "bob", "apply")
+    topic.publish(applied)
+    after = publish_file(topic, live(4), {"streaming.trigger": "2s"}, "ann")
+    assert (after.hash, after.by, after.at, after.origin) == (applied.hash, "bob", 5, "apply")
+    assert after.fixed != applied.fixed
+
+
+def test_a_file_that_changes_what_needs_a_restart_is_refused_as_a_whole(path: Path) -> None:
+    topic: Any = MemoryTopic()
+    file = ConfigFile(path, topic, fixed_of(path, {}), "ann", {})
+    secret = "{spark.hadoop.fs.s3a.secret.key: hunter2, spark.ui.enabled: 'true'}"
+    more = f"streaming:\n  trigger: 2s\n  spark: {secret}\nkafka:\n  logs: [other]\n"
+    with pytest.raises(ConfigError) as error:
+        file.reload(text(5, more).encode())
+    end = "needs a restart, so nothing of the file is taken over"
+    assert str(error.value).splitlines() == [
+        f"{path}:5: streaming.trigger: changed from 1s to 2s: {end}",
+        f"{path}:6: streaming.spark.spark.hadoop.fs.s3a.secret.key: changed from — to a value that is not shown: {end}",
+        f"{path}:6: streaming.spark.spark.ui.enabled: changed from — to true: {end}",
+        f'{path}:8: kafka.logs: changed from ["flink.logs"] to ["other"]: {end}',
+    ]
+    assert topic.hashes() == []
+
+
+def test_the_environment_is_not_a_change_of_the_file(path: Path) -> None:
+    """It wins over the file at start and at each reload alike."""
+    environment = {"FLINKWATCH__STREAMING__BUCKETS": "3", "FLINKWATCH__DETECTORS__RESTART_LOOP__WINDOW": "7m"}
+    topic: Any = MemoryTopic()
+    file = ConfigFile(path, topic, fixed_of(path, environment), "ann", environment)
+    file.reload(text(5).encode())
+    assert topic.history().in_force.detectors["restart_loop"]["window"] == "7m"
