@@ -17,6 +17,7 @@ class Active(NamedTuple):
     labels: tuple[str, str, str, str]
     since: int
     forecast: tuple[int, int, int] | None
+    silenced: bool
 
     @classmethod
     def of(cls, one: Transition) -> Self:
@@ -24,7 +25,8 @@ class Active(NamedTuple):
         labels = (intern(one.cause), intern(one.severity), intern(one.cluster), intern(one.job_name))
         since = min((finding.since for finding in one.findings), default=one.opened_at or one.at)
         ahead = one.forecast
-        return cls(labels, since, (ahead.at, ahead.earliest, ahead.latest) if ahead is not None else None)
+        forecast = (ahead.at, ahead.earliest, ahead.latest) if ahead is not None else None
+        return cls(labels, since, forecast, one.silence is not None)
 
 
 _FORECASTS: tuple[tuple[str, Callable[[Active], int | None]], ...] = (
@@ -38,10 +40,12 @@ _FORECASTS: tuple[tuple[str, Callable[[Active], int | None]], ...] = (
 def active_metrics(incidents: Iterable[Active]) -> Iterator[Metric]:
     """How many are active by kind, severity, cluster and job; of several with the same labels the earliest times."""
     incidents = list(incidents)
-    active = Family("incident_active")
+    active, silenced = Family("incident_active"), Family("incident_silenced")
+    hushed = Counter(one.labels for one in incidents if one.silenced)
     for labels, count in Counter(one.labels for one in incidents).items():
         active.add(labels, count)
-    yield active.metric
+        silenced.add(labels, hushed[labels])
+    yield from (active.metric, silenced.metric)
     for name, time_of in _FORECASTS:
         earliest: dict[tuple[str, ...], int] = {}
         for one in incidents:

@@ -2,6 +2,8 @@
 
 Alertmanager keeps nothing over a restart and takes an alert for resolved that is not sent again. Therefore everything
 open is sent again every `resend`, each time valid for `valid_for`; no ledger is kept, and each start sends all anew.
+An alert that stands when its incident is silenced stays with an annotation and with its labels: other labels would be
+another alert, and an end would be a lie.
 """
 
 import time
@@ -18,6 +20,7 @@ from detectors.units import Duration
 from sinks.http_post import post_json
 from sinks.outcome import Delivered, Outcome, Refused
 from sinks.secret import SecretError
+from sinks.silenced import silence_words
 from sinks.sink import Notice, Sink, Standing, Traits
 from sinks.webhook import bearer
 
@@ -91,6 +94,8 @@ class AlertmanagerSink(Sink):
         transition = notice.transition
         made = alert(transition, self._config.runbook_base_url)
         before = self._open.get(transition.incident)
+        if before is not None and transition.silence is not None:
+            made["labels"] = _labels(before)
         alerts = [_ending(before, self._now())] if before is not None and _labels(before) != made["labels"] else []
         if transition.transition == "resolved":
             ended = min((transition.ended_at or transition.at) / 1000, self._now())
@@ -158,6 +163,7 @@ def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
         "description": transition.advice,
         "reason": transition.reason,
         "forecast": f"{forecast.what} at {_rfc3339(forecast.at / 1000)}" if forecast is not None else "",
+        "silence": silence_words(transition),
         "runbook_url": f"{runbook_base_url.rstrip('/')}/{transition.cause}" if runbook_base_url else "",
     }
     return {

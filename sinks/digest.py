@@ -38,7 +38,7 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Summary(msgspec.Struct, frozen=True):
     """What a digest tells. `kinds` and `clusters` hold the greatest counts of incidents that are still open, `worst`
-    their names; every count is complete: what is not listed is in `open`.
+    their names; every count is complete: what is not listed is in `open`. `silenced` are open, too, but told to nobody.
     """
 
     storm: int
@@ -50,6 +50,7 @@ class Summary(msgspec.Struct, frozen=True):
     kinds: list[tuple[str, int]]
     clusters: list[tuple[str, int]]
     worst: list[tuple[str, Folded]]
+    silenced: int = 0
 
 
 def folded(transition: Transition, storm: int, *, old: bool = False) -> Folded:
@@ -66,9 +67,9 @@ def folded(transition: Transition, storm: int, *, old: bool = False) -> Folded:
     )
 
 
-def summarise(storm: int, incidents: Iterable[tuple[str, Folded]]) -> Summary:
-    """The digest of a storm, from all incidents that were folded into it."""
-    total = over = alone = 0
+def summarise(storm: int, incidents: Iterable[tuple[str, Folded]], *, silenced: int = 0) -> Summary:
+    """The digest of a storm, from the incidents that were folded into it; `silenced` are those left out."""
+    total, over, alone = silenced, 0, 0
     kinds, clusters, severities = Counter[str](), Counter[str](), Counter[Severity]()
     still: list[tuple[str, Folded]] = []
     for name, one in incidents:
@@ -93,6 +94,7 @@ def summarise(storm: int, incidents: Iterable[tuple[str, Folded]]) -> Summary:
         kinds=kinds.most_common(_GROUPS_SHOWN),
         clusters=clusters.most_common(_GROUPS_SHOWN),
         worst=worst,
+        silenced=silenced,
     )
 
 

@@ -6,16 +6,18 @@ What is to be told waits in the outbox; `sinks.sender` takes it from there, one 
 import time
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from detectors.incidents.incident import Transition
 from sinks.lane import Lane
-from sinks.ledger import Entry, Ledger, Skip, next_step
+from sinks.ledger import Entry, Ledger
 from sinks.outbox import Method, Outbox
 from sinks.prometheus import Board
 from sinks.recovery import BORN, OLD_MS, Recovery
 from sinks.revival import Revival
 from sinks.sender import Sender
+from sinks.steps import Look, Skip, next_step
 from sinks.storm import Storms
 
 log = structlog.get_logger()
@@ -84,9 +86,14 @@ class Dispatcher:
             return
         if entry is not None and entry.state == "folded" and self._stays_folded(entry, transition, partition, offset):
             return
-        if waiting is None and isinstance(next_step(entry, transition, self._lane.sink.traits), Skip):
+        step = next_step(entry, transition, self._lane.sink.traits)
+        if step == Skip("silenced"):
+            self._keep_silent(entry, transition, partition, offset)
+        elif waiting is None and isinstance(step, Skip):
             return
-        if entry is None or (not entry.ts and entry.state in {"folded", "undelivered"}):
+        elif isinstance(step, Look):
+            self.outbox.put(transition, partition, offset, self._clock(), at=at or self._now_ms(), method="edit")
+        elif entry is None or (not entry.ts and entry.state in {"folded", "undelivered"}):
             self._accept_new(transition, partition, offset, at)
         else:
             method: Method = "edit" if entry.ts else "post"
@@ -96,6 +103,8 @@ class Dispatcher:
         """What was given up, or told in a digest, is tried with a message of its own."""
         entry = self._ledger.get(partition, transition.incident)
         if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
+            return
+        if isinstance(next_step(entry, transition, self._lane.sink.traits), Skip):
             return
         method: Method = "edit" if entry.ts else "post"
         waiting = self.outbox.put(transition, partition, offset, self._clock(), at=self._now_ms(), method=method)
@@ -126,7 +135,7 @@ class Dispatcher:
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""
-        return sum(entry.state == "undelivered" for _, entry in self._ledger.entries())
+        return sum(entry.state == "undelivered" and not entry.silenced for _, entry in self._ledger.entries())
 
     def _accept_new(self, transition: Transition, partition: int, offset: int, at: int) -> None:
         """A message that does not stand yet."""
@@ -146,8 +155,16 @@ class Dispatcher:
             self.outbox.later(waiting, now)
         waiting.held = quiet > 0
 
+    def _keep_silent(self, entry: Entry | None, transition: Transition, partition: int, offset: int) -> None:
+        """Nobody is told under a silence. Where it is not known whether they were before, the ledger goes along."""
+        self._board.count_suppressed(self._lane.name, "silence")
+        self.outbox.done(transition.incident)
+        if entry is not None:
+            newer = msgspec.structs.replace(entry, seq=transition.seq, offset=offset, silenced=True)
+            self._ledger.set_soon(partition, transition.incident, newer)
+
     def _stays_folded(self, entry: Entry, transition: Transition, partition: int, offset: int) -> bool:
-        if transition.transition == "resolved":
+        if transition.transition == "resolved" or transition.silence is not None:
             self.outbox.done(transition.incident)
         elif transition.incident in self.outbox:
             return False

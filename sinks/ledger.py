@@ -10,16 +10,12 @@ from typing import Any, Literal
 import msgspec
 from kafka.errors import KafkaError
 
-from detectors.incidents.incident import SEVERITIES, Transition
 from sinks.digest import Folded
-from sinks.sink import Traits
 from sinks.told import Told
 
 State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
 
 _ACK_TIMEOUT_S = 10.0
-# What was given up may have been tried for a day before.
-_GIVEN_UP_MS = 2 * 86_400_000
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     `seq` is the transition this is about, `offset` where it stands in the incidents topic, `at` when this was written
     (epoch ms). `channel` and `ts` name the message that stands; they are empty while none is known to stand. `told` is
     what that message has told. `folded`: the incident was told in a digest, perhaps before it got its own message.
-    `over`: nothing follows `seq`.
+    `over`: nothing follows `seq`. `silenced`: it is under a silence, and what is not told yet is not told now.
     """
 
     incident: str
@@ -44,53 +40,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
     reason: str = ""
     folded: Folded | None = None
+    silenced: bool = False
     version: int = 1
-
-
-class Post(msgspec.Struct, frozen=True):
-    """Send a new message; with `look_since` (epoch ms) first look whether an earlier try stands in the channel."""
-
-    look_since: int | None = None
-
-
-class Edit(msgspec.Struct, frozen=True):
-    """Change the message that stands."""
-
-    channel: str
-    ts: str
-
-
-class Skip(msgspec.Struct, frozen=True):
-    """Nothing to send, and why."""
-
-    reason: Literal[
-        "already sent", "a newer change was tried", "below min_severity", "goes on in another incident", "over untold"
-    ]
-
-
-def next_step(entry: Entry | None, transition: Transition, traits: Traits) -> Post | Edit | Skip:
-    """What to do with a transition, given what the ledger knows of its incident."""
-    if entry is None or (entry.state == "folded" and not entry.ts):
-        return _first(transition, traits)
-    if entry.state == "sent" and entry.seq >= transition.seq:
-        return Skip("already sent")
-    if entry.seq > transition.seq:
-        # The newer one is further on in the same partition and comes again.
-        return Skip("a newer change was tried")
-    if entry.ts:
-        return Edit(entry.channel, entry.ts)
-    look_since = entry.at - (_GIVEN_UP_MS if entry.state == "undelivered" else 0)
-    return Post(look_since=look_since if traits.looks_up and entry.state != "sent" else None)
-
-
-def _first(transition: Transition, traits: Traits) -> Post | Skip:
-    if SEVERITIES.index(transition.severity) < SEVERITIES.index(traits.min_severity):
-        return Skip("below min_severity")
-    if transition.part_of:
-        return Skip("goes on in another incident")
-    if transition.transition == "resolved" and not traits.tells_past:
-        return Skip("over untold")
-    return Post()
 
 
 class Ledger:

@@ -89,6 +89,8 @@ class Outbox:
         elif transition.seq >= waiting.transition.seq:
             waiting.transition, waiting.partition, waiting.offset = transition, partition, offset
             waiting.unwritten = False
+            if transition.silence is not None:
+                waiting.extras = ()
         return waiting
 
     def next(self, now: float, opens: Mapping[Method, float] = _OPEN) -> Waiting | None:

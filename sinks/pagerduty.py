@@ -12,6 +12,7 @@ from detectors.units import Duration
 from sinks.http_post import post_json
 from sinks.outcome import Outcome, Refused
 from sinks.secret import Secret, SecretError, read_secret
+from sinks.silenced import silence_words
 from sinks.sink import Notice, Rate, Sink, Standing, Traits
 
 _SUMMARY_LIMIT = 1024
@@ -80,6 +81,7 @@ def event(transition: Transition, routing_key: str) -> dict[str, Any]:
     details = {
         "summary": transition.summary,
         "change": transition.reason,
+        "silence": silence_words(transition),
         "advice": transition.advice,
         "evidence": [one.text for one in transition.evidence[:5]],
         "config": transition.config,

@@ -6,6 +6,7 @@ import msgspec
 import structlog
 from kafka.errors import KafkaError
 
+from detectors.incidents.incident import Transition
 from sinks.ledger import Entry, Ledger, State
 from sinks.outbox import Waiting
 
@@ -47,9 +48,10 @@ class Records:
         return True
 
 
-def without_message(entry: Entry | None) -> Entry | None:
+def without_message(entry: Entry | None, transition: Transition) -> Entry | None:
     """What the ledger keeps of an incident whose message does not stand: nothing, unless a digest counts it."""
     if entry is None or entry.folded is None:
         return None
     folded = msgspec.structs.replace(entry.folded, alone=False)
-    return msgspec.structs.replace(entry, state="folded", channel="", ts="", folded=folded)
+    silenced = transition.silence is not None
+    return msgspec.structs.replace(entry, state="folded", channel="", ts="", folded=folded, silenced=silenced)

@@ -37,6 +37,7 @@ class Revival:
             (entry.at, partition, entry.offset)
             for partition, entry in self._ledger.entries()
             if entry.state == "undelivered"
+            and not entry.silenced
             and entry.at <= now_ms - _PROBE_EVERY_MS
             and entry.incident not in self._outbox
         ]

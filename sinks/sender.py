@@ -12,7 +12,7 @@ import structlog
 from sinks.digest import PREFIX
 from sinks.gates import Gates
 from sinks.lane import Lane
-from sinks.ledger import Edit, Entry, Ledger, Post, Skip, next_step
+from sinks.ledger import Entry, Ledger
 from sinks.outbox import NO_OFFSET, Method, Outbox, Waiting
 from sinks.outcome import RetryAfter
 from sinks.prometheus import Board
@@ -20,6 +20,7 @@ from sinks.records import Records
 from sinks.revival import Revival
 from sinks.settle import TRIES_BEFORE_GIVING_UP, Settler
 from sinks.sink import Extra, Notice, Standing
+from sinks.steps import Edit, Look, Post, next_step
 from sinks.storm import Storms
 
 log = structlog.get_logger()
@@ -101,14 +102,15 @@ class Sender:
         if waiting.extras:
             return self._add(waiting, waiting.extras[0])
         match next_step(entry, waiting.transition, self._traits):
-            case Skip():
-                return None
-            case Post(look_since=int(since)) if not waiting.looked:
+            case Post(look_since=int(since)) | Look(since=since) if not waiting.looked:
                 return self._look(waiting, since)
             case Post():
                 return self._send(waiting, entry, None)
             case Edit(channel=channel, ts=ts):
                 return self._send(waiting, entry, Standing(channel, ts))
+            case Look():
+                self._settler.keep_silent(waiting, entry)
+        return None
 
     def _look(self, waiting: Waiting, since: int) -> float | None:
         """Finds out whether a message of unknown fate stands in the channel, and which it is."""

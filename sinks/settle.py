@@ -84,7 +84,7 @@ class Settler:
     def _refused(self, waiting: Waiting, before: Entry | None, refused: Refused) -> float | None:
         partition, incident = waiting.partition, waiting.transition.incident
         if waiting.method == "edit" and (refused.because == "target" or refused.code in _CHANNEL_GONE):
-            self._records.write(partition, incident, without_message(before))
+            self._records.write(partition, incident, without_message(before, waiting.transition))
             waiting.note = _NEW_MESSAGE_NOTE
             return 0.0
         self._records.write(partition, incident, before)
@@ -98,6 +98,14 @@ class Settler:
             waiting.plain = True
             return 0.0
         return self.give_up(waiting, f"{refused.code}: {refused.reason}")
+
+    def keep_silent(self, waiting: Waiting, before: Entry | None) -> None:
+        """No message of it stands, and under a silence none is sent."""
+        self._board.count_suppressed(self._lane.name, "silence")
+        kept = without_message(before, waiting.transition)
+        self._records.write(waiting.partition, waiting.transition.incident, kept)
+        if kept is not None:
+            self._storms.alone(kept, self._clock(), int(self._wall() * 1000))
 
     def record(self, waiting: Waiting, sent: Entry) -> float | None:
         """Writes down what was sent, again and again until the brokers have it."""

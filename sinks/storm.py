@@ -2,7 +2,8 @@
 
 A digest is one message a storm, edited in place. The incidents in it are in the ledger as `folded` and hold no memory
 but that. One gets a message of its own when it becomes critical and the channel can take it, or when the storm is over
-and it is still open; until then its changes show in the digest.
+and it is still open; until then its changes show in the digest. One that is silenced is neither counted as open nor
+gets a message; when the silence ends it gets one, if the channel can take it.
 """
 
 from collections import deque
@@ -84,8 +85,12 @@ class Storms:
         if before is None or transition.seq <= entry.seq:
             return True
         one = folded(transition, before.storm)
-        alone = one.severity == "critical" != before.severity and not one.over and not self.floods(transition, now_ms)
-        newer = msgspec.structs.replace(entry, seq=transition.seq, at=now_ms, offset=offset, over=one.over)
+        silenced = transition.silence is not None
+        due = entry.silenced or one.severity == "critical" != before.severity
+        alone = due and not silenced and not one.over and not self.floods(transition, now_ms)
+        newer = msgspec.structs.replace(
+            entry, seq=transition.seq, at=now_ms, offset=offset, over=one.over, silenced=silenced
+        )
         if alone:
             return False
         self._keep(partition, newer, one, now, now_ms)
@@ -99,8 +104,10 @@ class Storms:
     def summary(self, storm: int) -> Summary:
         """The digest as it stands."""
         members = self._storms.get(storm, {})
-        entries = ((name, self._ledger.get(partition, name)) for name, partition in members.items())
-        return summarise(storm, ((n, e.folded) for n, e in entries if e is not None and e.folded is not None))
+        found = ((name, self._ledger.get(partition, name)) for name, partition in members.items())
+        entries = [(name, e, e.folded) for name, e in found if e is not None and e.folded is not None]
+        silent = {name for name, e, one in entries if e.silenced and not one.over}
+        return summarise(storm, ((name, one) for name, _, one in entries if name not in silent), silenced=len(silent))
 
     def calm(self, now_ms: int, most: int) -> list[tuple[int, int]]:
         """Partition and offset of at most `most` incidents that now get their own message; none while a storm lasts."""
@@ -112,6 +119,7 @@ class Storms:
             for members in self._storms.values()
             for name, partition in members.items()
             if (entry := self._ledger.get(partition, name)) is not None
+            and not entry.silenced
             and _in_digest_only(entry.folded)
             and not (entry.folded and entry.folded.old)
         ]

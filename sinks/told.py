@@ -7,7 +7,7 @@ from detectors.incidents.incident import Change, Severity, Transition
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was said last, apart from numbers; `findings` counts those that have joined,
-    `issue` is the known issue it looks like.
+    `issue` is the known issue it looks like, `silence` the id of the silence it was under.
 
     `said_at` is when a line was last put into the thread, `drawn_at` when a chart was last ordered (epoch ms, wall
     clock; 0: never).
@@ -18,6 +18,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity
     findings: int
     issue: str = ""
+    silence: str = ""
     said_at: int = 0
     drawn_at: int = 0
 
@@ -29,7 +30,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _facts(told: Told) -> tuple[object, ...]:
-    return told.cause, told.severity, told.findings, told.issue
+    return told.cause, told.severity, told.findings, told.issue, told.silence
 
 
 def told(transition: Transition) -> Told:
@@ -40,4 +41,5 @@ def told(transition: Transition) -> Told:
         severity=transition.severity,
         findings=len(transition.findings) + max(transition.more, 0) + len(transition.merged),
         issue=transition.known_issue.id if transition.known_issue is not None else "",
+        silence=transition.silence.id if transition.silence is not None else "",
     )

@@ -13,9 +13,11 @@ _NAME = 50
 
 def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     """Counts of all incidents of a storm, and the worst by name. `plain_text`: without blocks."""
-    over = summary.open == 0
+    over = summary.open + summary.silenced == 0
     mark = "✅" if over else "🌊"
     head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.over:,} over"
+    if summary.silenced:
+        head += f", {summary.silenced:,} silenced"
     if summary.alone:
         head += f", {summary.alone:,} with a message of their own"
     lines = [_severities(summary), _groups("Causes", [(kind(name), count) for name, count in summary.kinds])]

@@ -4,6 +4,7 @@ import re
 
 from detectors.incidents.incident import Evidence, Finding, Transition
 from detectors.units import spoken
+from sinks.silenced import silence_words
 from sinks.slack.blocks import Block, mrkdwn, section
 from sinks.slack.escape import code, prose
 from sinks.slack.links import Links
@@ -33,6 +34,13 @@ _CONFIDENCE = {"learning": "confidence: learning, little history yet", "sure": "
 def note_part(note: str) -> list[Block]:
     """A sentence of our own."""
     return [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
+
+
+def silence_part(transition: Transition, scale: float) -> list[Block]:
+    """Under which silence it is, or was."""
+    words = silence_words(transition)
+    mark = "🔕" if transition.silence is not None else "🔔"
+    return [section(f"{mark} {prose(words, int(600 * scale))}")] if words else []
 
 
 def summary_part(transition: Transition, scale: float) -> list[Block]:

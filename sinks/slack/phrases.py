@@ -19,6 +19,8 @@ def mark(transition: Transition) -> str:
     """One sign that is seen from afar."""
     if transition.part_of:
         return "🔗"
+    if transition.silence is not None and transition.transition != "resolved":
+        return "🔕"
     marks = {"resolved": "✅", "stale": "⚪"}
     return marks.get(transition.transition) or SEVERITY_MARKS[transition.severity]
 
@@ -30,8 +32,8 @@ def state(transition: Transition) -> str:
     if transition.transition == "resolved":
         return f"Resolved after {spoken(ended_at(transition) - since(transition))}"
     if transition.transition == "stale":
-        return "Silent, not recovered"
-    return SEVERITY_WORDS[transition.severity]
+        return "No more data, not recovered" if transition.silence is not None else "Silent, not recovered"
+    return SEVERITY_WORDS[transition.severity] + (", silenced" if transition.silence is not None else "")
 
 
 def since(transition: Transition) -> int:

@@ -5,6 +5,7 @@ Everything that came out of a log passes through `escape`.
 """
 
 from detectors.incidents.incident import Transition
+from sinks.silenced import silence_words
 from sinks.slack.blocks import MESSAGE_LIMIT, Block, Message, plain_object
 from sinks.slack.escape import plain, prose
 from sinks.slack.links import NO_LINKS, Links
@@ -16,6 +17,7 @@ from sinks.slack.parts import (
     forecast_part,
     known_issue_part,
     note_part,
+    silence_part,
     summary_part,
     timeline_part,
 )
@@ -45,16 +47,24 @@ def render(transition: Transition, links: Links = NO_LINKS, note: str = "") -> M
 def render_plain(transition: Transition) -> Message:
     """The same without blocks, for when Slack refuses them."""
     ended = transition.transition == "resolved"
-    lines = [title(transition), transition.summary, reason(transition), forecast_words(transition)]
+    lines = [
+        title(transition),
+        silence_words(transition),
+        transition.summary,
+        reason(transition),
+        forecast_words(transition),
+    ]
     lines += [recurrence(transition), "" if ended else transition.advice, "" if ended else issue_words(transition)]
     share = _PLAIN_LIMIT // len(lines)
     text = "\n".join(prose(line, share) for line in lines if line)
     return Message(f"{text}\n{identity(transition, 1.0)}", [])
 
 
-def render_reply(transition: Transition, *, broadcast: bool = False) -> Message:
-    """One short line for the incident's thread: what changed; with `broadcast` it can be understood outside of it."""
-    what = reason(transition) or transition.summary
+def render_reply(transition: Transition, *, broadcast: bool = False, unsilenced: bool = False) -> Message:
+    """One short line for the incident's thread: what changed, with `unsilenced` that a silence is over; with
+    `broadcast` it can be understood outside of it.
+    """
+    what = (unsilenced and silence_words(transition)) or reason(transition) or transition.summary
     head = title(transition) if broadcast else f"{mark(transition)} {state(transition)}"
     text = f"{head} at {clock_time(transition.at, transition.at)} UTC: {what}"
     return Message(prose(text, _TEXT_LIMIT), [])
@@ -64,6 +74,7 @@ def _blocks(transition: Transition, links: Links, note: str, scale: float) -> li
     parts: tuple[list[Block], ...] = (
         [{"type": "header", "text": plain_object(plain(title(transition), _HEADER_LIMIT))}],
         note_part(note),
+        silence_part(transition, scale),
         summary_part(transition, scale),
         fields_part(transition, scale),
         forecast_part(transition, scale),

@@ -66,7 +66,7 @@ class SlackSink(Sink):
         planned = plan(before, transition, now, self._config, edited=edited)
         extras = []
         if planned.reply:
-            line = render_reply(transition, broadcast=planned.broadcast)
+            line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
 
             def say() -> Outcome:
                 return self._client.reply(delivered.channel, delivered.ts, line, broadcast=planned.broadcast)

@@ -3,7 +3,8 @@
 The promises, per incident:
 
     none lost       what stands in the channel in the end is the newest transition, and every transition was told,
-                    or a newer one of its incident in its place
+                    or a newer one of its incident in its place; but nowhere while it is silenced
+    none woken      no new message for a transition under a silence
     in order        no call tells an older transition than one before it
     none doubled    one message in the channel; a doubled one counts against the kills of unknown outcome
 """
@@ -24,6 +25,7 @@ class Verdict:
     out_of_order: list[str] = field(default_factory=list)
     doubled: Counter[str] = field(default_factory=Counter)
     """Messages too many, by incident."""
+    told_under_silence: list[str] = field(default_factory=list)
     edited_again: int = 0
     """Edits that were repeated; nobody sees them."""
     transitions: int = 0
@@ -33,8 +35,11 @@ class Verdict:
 def judge(produced: Iterable[Transition], calls: Iterable[Call], parents: Iterable[Posted]) -> Verdict:
     """The verdict on a history. `calls` are those that took effect, in order; `parents` stand in the channel."""
     newest: dict[str, int] = {}
+    silenced: set[tuple[str, int]] = set()
     verdict = Verdict()
     for transition in produced:
+        if transition.silence is not None:
+            silenced.add((transition.incident, transition.seq))
         newest[transition.incident] = max(newest.get(transition.incident, 0), transition.seq)
         verdict.transitions += 1
     told: defaultdict[str, list[int]] = defaultdict(list)
@@ -42,6 +47,8 @@ def judge(produced: Iterable[Transition], calls: Iterable[Call], parents: Iterab
         payload = _payload(call.body.get("metadata"))
         if call.method in {"chat.postMessage", "chat.update"} and payload:
             told[payload[0]].append(payload[1])
+            if call.method == "chat.postMessage" and payload in silenced:
+                verdict.told_under_silence.append(payload[0])
             verdict.calls += 1
     shown: defaultdict[str, list[int]] = defaultdict(list)
     for message in parents:
@@ -49,6 +56,8 @@ def judge(produced: Iterable[Transition], calls: Iterable[Call], parents: Iterab
             shown[payload[0]].append(payload[1])
     for incident, seq in newest.items():
         numbers = told[incident]
+        if (incident, seq) in silenced and not shown[incident]:
+            continue
         if not numbers or max(numbers) < seq or seq not in shown[incident]:
             verdict.lost.append(incident)
         if numbers != sorted(numbers):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from detectors.incidents.incident import Silenced
 from streaming.demo.slack_server import Call, Posted
 from tests.reliability.history import judge
 from tests.unit.sinks.samples import make_transition
@@ -45,3 +46,13 @@ def test_a_second_message_is_a_double_and_a_repeated_edit_is_counted_apart() -> 
     edits = [told("chat.postMessage", 1), told("chat.update", 2), told("chat.update", 2)]
     verdict = judge([ONE, TWO], edits, [stands(2)])
     assert (verdict.doubled, verdict.edited_again) == ({}, 1)
+
+
+def test_a_silenced_change_needs_no_message_but_what_stands_must_show_it_and_a_new_one_is_a_breach() -> None:
+    hushed = make_transition(seq=2, silence=Silenced("a", 1, "ann", "why"))
+    assert judge([ONE, hushed], [], []).lost == []
+    assert judge([ONE, hushed], [told("chat.postMessage", 1)], [stands(1)]).lost == [ONE.incident]
+    edited = judge([ONE, hushed], [told("chat.postMessage", 1), told("chat.update", 2)], [stands(2)])
+    assert (edited.lost, edited.told_under_silence) == ([], [])
+    assert judge([ONE, hushed], [told("chat.postMessage", 2)], [stands(2)]).told_under_silence == [ONE.incident]
+    assert judge([ONE, hushed, THREE], [], []).lost == [ONE.incident]

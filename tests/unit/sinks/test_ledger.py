@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.ledger import Edit, Entry, Post, Skip, State, next_step
+from sinks.ledger import Entry, State
 from sinks.outbox import Outbox
 from sinks.sink import Traits
+from sinks.steps import Edit, Post, Skip, Step, next_step
 from tests.unit.sinks.samples import make_transition
 
 SLACK = Traits(edits=True, looks_up=True, repeats_harmless=False, min_severity="warning")
@@ -32,7 +33,7 @@ def entry(seq: int, state: State, ts: str = "") -> Entry:
         (entry(3, "unknown"), 2, Skip("a newer change was tried")),
     ],
 )
-def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Post | Edit | Skip) -> None:
+def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Step) -> None:
     assert next_step(known, make_transition(seq=seq), SLACK) == step
 
 

@@ -27,7 +27,16 @@ PROJECT = Path(__file__).parents[3]
 EVERYTHING = [one for group in TABLE.values() for one in group]
 UNITS = ("_seconds", "_bytes", "_ratio", "_total", "_info")
 # What is counted is the unit, and leads the name or ends it.
-COUNTED = ("checkpoints_", "notifications_", "incident_active", "state_rows", "ledger_entries", "offsets_behind")
+COUNTED = (
+    "checkpoints_",
+    "notifications_",
+    "incident_active",
+    "incident_silenced",
+    "state_rows",
+    "override_matched",
+    "ledger_entries",
+    "offsets_behind",
+)
 RATES = ("_records_per_second",)
 # 1 or 0.
 TRUTHS = ("ready",)
@@ -67,7 +76,20 @@ def test_every_metric_has_a_unit_and_says_what_it_is(one: Described) -> None:
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
 def test_no_label_is_a_message_an_exception_or_an_id(one: Described) -> None:
-    allowed = {"kind", "severity", "cluster", "job", "tm", "process", "source", "reason", "topic", "integration"}
+    allowed = {
+        "kind",
+        "severity",
+        "cluster",
+        "job",
+        "tm",
+        "process",
+        "source",
+        "reason",
+        "topic",
+        "integration",
+        "override",
+        "match",
+    }
     assert set(one.labels) <= allowed | {"hash", "version", "check"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Transition
+from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
 from sinks.slack.blocks import MESSAGE_LIMIT, Message
 from sinks.slack.escape import code, plain, prose
 from sinks.slack.links import Links
@@ -27,6 +27,8 @@ EVERY_LINK = Links(
     "https://grafana.example.org/d/flink?var-job={job}&var-cluster={cluster}&from={from}&to={to}",
     "https://example.org/kafka?q={incident}",
 )
+
+SILENCE = Silenced("5d41402a", OPENED_AT + 7_200_000, "ann <ann@example.org>", "yearly backfill of *orders*")
 
 CASES = {
     "opened": make_transition(),
@@ -91,6 +93,21 @@ CASES = {
         part_of="9f2c41d07b3e",
         incident="77aa88bb99cc",
     ),
+    "silenced": make_transition(
+        seq=2,
+        transition="updated",
+        at=OPENED_AT + 60_000,
+        severity="critical",
+        reason="silenced by ann: yearly backfill of *orders*",
+        silence=SILENCE,
+    ),
+    "unsilenced": make_transition(
+        seq=3,
+        transition="updated",
+        at=OPENED_AT + 7_200_000,
+        reason="its silence is over, and it is still open",
+        silenced_before=SILENCE,
+    ),
 }
 
 
@@ -107,6 +124,7 @@ def test_a_message_with_every_link_reads_as_reviewed(golden: Callable[[str, str]
 
 def test_lines_read_as_reviewed(golden: Callable[[str, str], None]) -> None:
     parts = [f"{render_reply(one).text}\n\n{render_plain(one).text}\n" for one in CASES.values()]
+    parts.append(render_reply(CASES["unsilenced"], broadcast=True, unsilenced=True).text + "\n")
     golden("lines.txt", "\n".join(parts))
 
 
@@ -191,6 +209,7 @@ def attacked() -> Transition:
         transition="updated",
         findings=[finding, finding],
         known_issue=KnownIssue(*[ATTACK] * 6),
+        silenced_before=Silenced(ATTACK, OPENED_AT, ATTACK, ATTACK),
         merged=[ATTACK],
         evidence=[Evidence(ATTACK, 0, 0, OPENED_AT, ATTACK)],
         forecast=Forecast(ATTACK, OPENED_AT, OPENED_AT, OPENED_AT),
@@ -274,6 +293,7 @@ def with_text(text: str, change: Any) -> Transition:
         transition=change,
         findings=[finding, finding],
         known_issue=KnownIssue(*[text] * 6),
+        silence=Silenced(text, OPENED_AT, text, text),
         merged=[text],
         evidence=[Evidence(text, 0, 0, OPENED_AT, text)],
         forecast=Forecast(text, OPENED_AT, OPENED_AT, OPENED_AT),
@@ -369,6 +389,8 @@ def transitions(draw: st.DrawFn) -> Transition:
         confidence=draw(st.sampled_from(["learning", "fair", "sure"])),
         recurrence=draw(st.none() | st.builds(Recurrence, st.integers(3, 100), TIMES, st.integers(0), st.booleans())),
         known_issue=draw(st.none() | st.builds(KnownIssue, *[NASTY] * 6)),
+        silence=draw(st.none() | st.builds(Silenced, NASTY, TIMES, NASTY, NASTY)),
+        silenced_before=draw(st.none() | st.builds(Silenced, NASTY, TIMES, NASTY, NASTY)),
         **{name: draw(NASTY) for name in ("incident", "cluster", "cause", "summary", "advice", "reason", "config")},
         job_name=draw(NASTY),
     )
@@ -381,7 +403,7 @@ def test_any_message_fits_slacks_limits(transition: Transition, links: Links) ->
     assert message.size() <= MESSAGE_LIMIT
     assert blocks_problem(message.blocks) == ""
     assert message.text
-    for short in (render_plain(transition), render_reply(transition)):
+    for short in (render_plain(transition), render_reply(transition), render_reply(transition, unsilenced=True)):
         assert 0 < len(short.text) <= 4000
 
 
