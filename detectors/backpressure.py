@@ -20,7 +20,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.incidents.incident import Evidence, Finding, Reading, Series
 from detectors.loads import Hot, Task, measured, place, skew
@@ -98,7 +98,13 @@ class Backpressure(Detector):
     class Config(DetectorConfig):
         """Thresholds of backpressure."""
 
-        busy: float = Field(900, gt=0, le=1000, description="ms/s from which a subtask is busy all the time.")
+        busy: float = Field(
+            900,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            le=1000,
+            description="ms/s from which a subtask is busy all the time.",
+        )
         calm: float = Field(750, gt=0, le=1000, description="ms/s below which it no longer is: a gap to `busy`.")
         waiting: float = Field(
             100,
@@ -113,7 +119,11 @@ class Backpressure(Detector):
             description="Buffers queued from which an input is full: more than a channel's own two and Flink's "
             "eight floating ones share out in a job that keeps up.",
         )
-        lasting: Duration = Field(10_000, description="Busy for this long, over two scrapes: one may be a burst.")
+        lasting: Duration = Field(
+            10_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Busy for this long, over two scrapes: one may be a burst.",
+        )
         stale: Duration = Field(180_000, description="A sample older than this says nothing any more.")
         drag: float = Field(
             5.0, ge=2, description="A checkpoint is dragged above this multiple of the job's usual duration (median)."
@@ -122,7 +132,12 @@ class Backpressure(Detector):
             3_000, description="Never dragged below this duration: short checkpoints vary by large factors."
         )
         min_history: int = Field(5, ge=2, le=16, description="Checkpoints before the job's usual duration is known.")
-        min_dragged: int = Field(3, ge=1, description="Dragged checkpoints in a row that make it a warning.")
+        min_dragged: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=1,
+            description="Dragged checkpoints in a row that make it a warning.",
+        )
         healthy_checkpoints: int = Field(2, ge=1, description="Usual checkpoints in a row that end the warning.")
         catch_up: Duration = Field(
             300_000, description="After a restart checkpoints may be slow for this long: the job reads what it missed."

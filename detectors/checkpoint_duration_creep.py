@@ -22,7 +22,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.durations import Durations, flink_duration
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incidents.incident import Evidence, Finding, Forecast, Reading, Series
@@ -95,10 +95,15 @@ class CheckpointDurationCreep(Detector):
         )
         p: float = Field(0.01, gt=0, le=0.05, description="Greatest chance that the rank test takes noise for a rise.")
         growth: float = Field(
-            0.5, ge=0.1, description="Share by which durations must have grown: below it is what load and storage do."
+            0.5,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=0.1,
+            description="Share by which durations must have grown: below it is what load and storage do.",
         )
         at_least: Duration = Field(
-            500, description="Growth below this never matters: short checkpoints vary by large factors."
+            500,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Growth below this never matters: short checkpoints vary by large factors.",
         )
         horizon: Duration = Field(
             86_400_000, description="A limit must be reached within this time: farther ahead no trend is to be trusted."

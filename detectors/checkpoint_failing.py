@@ -22,7 +22,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.incidents.incident import Evidence, Finding, Reading
 from detectors.throwables import FAILURE
@@ -112,7 +112,13 @@ class CheckpointFailing(Detector):
     class Config(DetectorConfig):
         """Thresholds of checkpoint_failing."""
 
-        in_a_row: int = Field(3, ge=2, le=16, description="Failures without a completed checkpoint between: one heals.")
+        in_a_row: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            le=16,
+            description="Failures without a completed checkpoint between: one heals.",
+        )
         confirm: Duration = Field(
             2_000,
             description="Wait this long for the reason of a failure and its root cause, which the next records bring.",

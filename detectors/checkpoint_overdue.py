@@ -20,7 +20,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incidents.incident import Evidence, Finding, Forecast, Reading
 from detectors.series import quantile
@@ -111,10 +111,15 @@ class CheckpointOverdue(Detector):
         """Thresholds of checkpoint_overdue."""
 
         factor: float = Field(
-            3.0, ge=1.5, description="Overdue at this multiple of the job's usual high: above normal variation."
+            3.0,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=1.5,
+            description="Overdue at this multiple of the job's usual high: above normal variation.",
         )
         at_least: Duration = Field(
-            30_000, description="Never overdue below this age: short checkpoints vary by large factors."
+            30_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Never overdue below this age: short checkpoints vary by large factors.",
         )
         min_history: int = Field(
             5, ge=2, le=64, description="Completed checkpoints before the job's own history is used."

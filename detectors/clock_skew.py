@@ -16,7 +16,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incidents.incident import Evidence, Finding, Reading
 from detectors.topology import Topology
@@ -54,7 +54,11 @@ class ClockSkew(Detector):
     class Config(DetectorConfig):
         """Thresholds of clock_skew."""
 
-        ahead: Duration = Field(30_000, description="A lead below this does no harm: scrapes are 10 s to 30 s apart.")
+        ahead: Duration = Field(
+            30_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="A lead below this does no harm: scrapes are 10 s to 30 s apart.",
+        )
         min_lines: int = Field(5, ge=2, description="Lines in a row: one may have been written by hand or replayed.")
         lasting: Duration = Field(60_000, description="The lead lasts at least this long: NTP may be correcting it.")
 

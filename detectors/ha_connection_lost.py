@@ -20,7 +20,7 @@ from pydantic import Field
 
 from detectors import timeouts
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.incidents.incident import Evidence, Finding, Forecast
 from detectors.timeouts import Timeouts
@@ -81,6 +81,7 @@ class HaConnectionLost(Detector):
 
         suspended_for: Duration = Field(
             5_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Suspended this long it is an incident: a client that only changes servers is faster.",
         )
         confirm: Duration = Field(

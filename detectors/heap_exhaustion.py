@@ -22,7 +22,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import numbered, put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
 from detectors.faults import only_job
@@ -113,10 +113,15 @@ class HeapExhaustion(Detector):
 
         over: Duration = Field(60_000, description="Collections are judged over this time: a single long one is none.")
         gc_share: float = Field(
-            0.3, gt=0, lt=1, description="Share of time in collections from which work suffers: usual are 1 to 5 %."
+            0.3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="Share of time in collections from which work suffers: usual are 1 to 5 %.",
         )
         full_share: float = Field(
             0.9,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0.5,
             lt=1,
             description="Of Heap.Max still in use after two collections: the next state will not fit.",
@@ -130,7 +135,9 @@ class HeapExhaustion(Detector):
             1.5, gt=1, description="Growth of the last checkpoints that makes a TaskManager that falls silent suspect."
         )
         silent_for: Duration = Field(
-            30_000, description="And its scrapes missing so long, or four of their intervals, while others come."
+            30_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="And its scrapes missing so long, or four of their intervals, while others come.",
         )
         recovered_after: Duration = Field(
             60_000, description="A checkpoint that completes this long after the last sign ends it."

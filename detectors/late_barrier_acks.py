@@ -19,7 +19,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.incidents.incident import Confidence, Evidence, Finding, Severity
 from detectors.topology import Topology
@@ -99,10 +99,14 @@ class LateBarrierAcks(Detector):
         """Thresholds of late_barrier_acks."""
 
         min_acks: int = Field(
-            3, ge=1, description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint."
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=1,
+            description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint.",
         )
         repeats: int = Field(
             2,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.",
         )

@@ -19,7 +19,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put, whole
-from detectors.detector import Now
+from detectors.detector import LESS_SENSITIVE_HIGHER, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
 from detectors.faults import only_job
@@ -102,13 +102,26 @@ class MetaspaceExhaustion(OutOfMemory):
     class Config(OutOfMemoryConfig):
         """Thresholds of metaspace_exhaustion."""
 
-        near: float = Field(0.8, gt=0, lt=1, description="No warning below this share of the limit: there is room.")
+        near: float = Field(
+            0.8,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="No warning below this share of the limit: there is room.",
+        )
         grown: float = Field(
             1.5,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=1,
             description="No warning before it has grown by this factor: by then the JVM has tried to unload classes.",
         )
-        steps: int = Field(3, ge=2, le=_MAX_MARKS, description="Deployments each of which left more behind.")
+        steps: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            le=_MAX_MARKS,
+            description="Deployments each of which left more behind.",
+        )
 
     class State(OutOfMemoryState):
         """Processes out of Metaspace, and the staircases of the others by id as metrics write it."""

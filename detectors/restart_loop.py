@@ -24,7 +24,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, LESS_SENSITIVE_LOWER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.faults import CONSEQUENCES, Fault, Faults, job_of, same
 from detectors.incidents.incident import Evidence, Finding
@@ -96,8 +96,18 @@ class RestartLoop(Detector):
     class Config(DetectorConfig):
         """Thresholds of restart_loop."""
 
-        count: int = Field(3, ge=2, le=_MAX_RESTARTS, description="Restarts with the same first fault: two may chance.")
-        window: Duration = Field(600_000, description="In which they count together: one restart takes seconds.")
+        count: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            le=_MAX_RESTARTS,
+            description="Restarts with the same first fault: two may chance.",
+        )
+        window: Duration = Field(
+            600_000,
+            json_schema_extra=LESS_SENSITIVE_LOWER,
+            description="In which they count together: one restart takes seconds.",
+        )
         steady: float = Field(
             1.25,
             ge=1.0,

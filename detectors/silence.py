@@ -24,7 +24,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.metrics import filtered
 from detectors.incidents.incident import Evidence, Finding, Reading, Severity
@@ -95,9 +95,16 @@ class Silence(Detector):
     class Config(DetectorConfig):
         """Thresholds of silence."""
 
-        factor: float = Field(5.0, ge=2, description="Silent after this multiple of the usual longest gap.")
+        factor: float = Field(
+            5.0,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            description="Silent after this multiple of the usual longest gap.",
+        )
         at_least: Duration = Field(
-            60_000, description="Never silent before: Flink itself waits 50 s for a heartbeat, shippers flush in 30 s."
+            60_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Never silent before: Flink itself waits 50 s for a heartbeat, shippers flush in 30 s.",
         )
         cluster_at_least: Duration = Field(
             300_000,

@@ -21,7 +21,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import put
-from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.faults import job_of, role_of
 from detectors.incidents.incident import Evidence, Finding
@@ -93,7 +93,9 @@ class SlotsUnavailable(Detector):
         """Thresholds of slots_unavailable."""
 
         confirm: Duration = Field(
-            10_000, description="Wait this long after a WARN alone: a TaskManager may be about to register."
+            10_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Wait this long after a WARN alone: a TaskManager may be about to register.",
         )
         planned_for: Duration = Field(
             60_000,
@@ -101,6 +103,7 @@ class SlotsUnavailable(Detector):
         )
         no_taskmanager_for: Duration = Field(
             180_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="A job without any TaskManager for this long: starting pods or containers, even with a new "
             "node, takes less; Flink itself says so after 5 min.",
         )

@@ -25,7 +25,7 @@ import msgspec
 from pydantic import Field
 
 from detectors.bounded import numbered, put, whole
-from detectors.detector import Detector, DetectorConfig, Now
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.events.metrics import filtered
 from detectors.heap_floor import Floor, Rise, collects_old, task_manager, task_managers
@@ -116,6 +116,7 @@ class ZeroInputLeak(Detector):
 
         min_checkpoints: int = Field(
             10,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Completed checkpoints without a commit: one may be skipped while another is under way.",
         )
@@ -129,7 +130,11 @@ class ZeroInputLeak(Detector):
         min_cycles: int = Field(6, ge=6, description="Points of the floor: fewer cannot be significant.")
         significance: float = Field(0.01, gt=0, lt=0.1, description="Of the rank test for a rising floor.")
         min_rise: float = Field(
-            0.05, gt=0, lt=1, description="Share of Heap.Max by which the floor must have risen: above its own noise."
+            0.05,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="Share of Heap.Max by which the floor must have risen: above its own noise.",
         )
         bytes_per_record: int = Field(
             65_536, ge=1, description="Growth for each record read from which the input does not explain it."
