@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from streaming import trust
@@ -27,9 +28,15 @@ PYTHON = VENV / "bin" / "python"
 WORK = ROOT / ".flinkwatch"
 JARS = WORK / "jars"
 LOCK = ROOT / "requirements.lock"
+RUNTIME_LOCK = ROOT / "requirements-runtime.lock"
 JAVA_LOCK = ROOT / "requirements-java.lock"
 IVY = ROOT / "conf" / "jars" / "ivy.xml"
 CHECKSUMS = ROOT / "conf" / "jars" / "jars.sha256"
+
+USAGE = """\
+usage: bin/setup               everything, with the tools of bin/test
+       bin/setup runtime       what flinkwatch needs to run and nothing else, as in the container image
+       bin/setup record-jars   after a change in conf/jars/ivy.xml"""
 
 JAVA_SHIM = """\
 #!/bin/sh
@@ -56,12 +63,12 @@ class Step:
     note: str = ""
 
 
-def packages_done() -> bool:
+def packages_done(lock: Path) -> bool:
     """Whether .venv holds what the lock names."""
-    return _stamped(VENV / "packages.stamp", LOCK) and PYTHON.exists()
+    return _stamped(VENV / "packages.stamp", lock) and PYTHON.exists()
 
 
-def make_packages(show: Progress) -> None:
+def make_packages(lock: Path, show: Progress) -> None:
     """Makes .venv and installs the locked packages."""
     stamp = VENV / "packages.stamp"
     if not (stamp.exists() and stamp.read_text().startswith(f"{VENV}\n") and _inside_venv()):
@@ -69,8 +76,8 @@ def make_packages(show: Progress) -> None:
         # Not by this process: it may run in the environment that goes.
         base = getattr(sys, "_base_executable", None) or sys.executable
         _run([base, "-m", "venv", "--clear", str(VENV)])
-    _pip(show, "install", "--require-hashes", "--requirement", str(LOCK))
-    _stamp(stamp, LOCK)
+    _pip(show, "install", "--require-hashes", "--requirement", str(lock))
+    _stamp(stamp, lock)
 
 
 def project_done() -> bool:
@@ -137,12 +144,13 @@ def record_jars(show: Progress) -> None:
         CHECKSUMS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(_hashes(folder).items())))
 
 
-PYTHON_STEPS = (
-    Step(
-        "Python packages", packages_done, make_packages, "800 MB to download where none is cached, most of it pyspark"
-    ),
-    Step("flinkwatch itself", project_done, make_project),
-)
+def python_steps(lock: Path) -> tuple[Step, ...]:
+    """What is installed with pip, from `lock`."""
+    note = "800 MB to download where none is cached, most of it pyspark"
+    packages = Step("Python packages", partial(packages_done, lock), partial(make_packages, lock), note)
+    return packages, Step("flinkwatch itself", project_done, make_project)
+
+
 OTHER_STEPS = (
     Step("Java 17 or newer", java_done, make_java),
     Step("jars of Spark's Kafka connector and of the Kafka broker", jars_done, make_jars),
@@ -151,19 +159,21 @@ OTHER_STEPS = (
 
 def main(arguments: list[str]) -> int:
     """Brings everything in place."""
-    if arguments not in ([], ["record-jars"]):
-        print('usage: bin/setup, or "bin/setup record-jars" after a change in conf/jars/ivy.xml', file=sys.stderr)
+    if arguments not in ([], ["runtime"], ["record-jars"]):
+        print(USAGE, file=sys.stderr)
         return 2
+    recording = arguments == ["record-jars"]
+    steps = python_steps(RUNTIME_LOCK if arguments == ["runtime"] else LOCK)
     try:
-        if not arguments and all(step.done() for step in PYTHON_STEPS + OTHER_STEPS):
+        if not recording and all(step.done() for step in steps + OTHER_STEPS):
             return 0
         with _alone():
-            _make(PYTHON_STEPS)
+            _make(steps)
         if not _inside_venv():
             # From here on with rich, which shows what is going on.
             os.execv(PYTHON, [str(PYTHON), "-m", "streaming.setup_environment", *arguments])
         with _alone():
-            if arguments:
+            if recording:
                 _make(OTHER_STEPS[:1])
                 with progress("recording checksums") as show:
                     record_jars(show)

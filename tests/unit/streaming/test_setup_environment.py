@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -234,11 +235,28 @@ def test_the_shim_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: 
 
 
 def test_the_locks_name_no_server_and_carry_a_hash_for_every_package() -> None:
-    for lock in (setup_environment.LOCK, setup_environment.JAVA_LOCK):
+    for lock in (setup_environment.LOCK, setup_environment.RUNTIME_LOCK, setup_environment.JAVA_LOCK):
         text = lock.read_text()
         assert "://" not in text
         for package in re.findall(r"^[a-z0-9].*(?:\n    .*)*", text, re.MULTILINE):
             assert "--hash=sha256:" in package, package
+
+
+def _pins(lock: Path) -> dict[str, set[str]]:
+    """Each package with version and marker, and its hashes."""
+    packages = re.findall(r"^([a-z0-9][^\\\n]*?) *\\((?:\n    --hash.*)+)", lock.read_text(), re.MULTILINE)
+    return {package: set(re.findall(r"sha256:[0-9a-f]{64}", hashes)) for package, hashes in packages}
+
+
+def test_the_image_gets_the_locked_packages_without_the_tools_of_development() -> None:
+    everything, runtime = _pins(setup_environment.LOCK), _pins(setup_environment.RUNTIME_LOCK)
+    assert runtime.items() <= everything.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    named = {re.split(r"[^a-zA-Z0-9-]", wanted)[0] for wanted in project["project"]["dependencies"]}
+    tools = {re.split(r"[^a-zA-Z0-9-]", wanted)[0] for wanted in project["dependency-groups"]["dev"]} - {"setuptools"}
+    locked = {package.split("==")[0] for package in runtime}
+    assert named <= locked
+    assert not tools & locked
 
 
 def test_the_private_java_lives_inside_the_checkout() -> None:

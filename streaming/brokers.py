@@ -1,0 +1,61 @@
+"""The brokers may come up after flinkwatch, and an address may be wrong: it waits for a while, and says what it sees.
+
+Without it a container would end and begin anew until they are there, and each start would hide the reason of the last.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+
+import structlog
+
+from streaming.errors import PreflightError
+from streaming.stop import Stop
+
+log = structlog.get_logger()
+
+_KNOCK_S = 3.0
+_EVERY_S = 1.0
+_SAY_EVERY_S = 15.0
+
+
+class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
+    """The process is to end while it waits."""
+
+
+def await_brokers(servers: str, within: float, stop: Stop, say: Callable[[str], None]) -> None:
+    """Return once one of `servers` (host:port, comma-separated) takes connections; `say` hears why none does yet.
+
+    Raises PreflightError after `within` seconds, Stopped on `stop`.
+    """
+    begun = time.monotonic()
+    said = begun - _SAY_EVERY_S
+    while problem := _problem(servers):
+        now = time.monotonic()
+        if now - begun >= within:
+            waited = f", waited {now - begun:.0f} s (streaming.wait_for_brokers)" if within else ""
+            raise PreflightError(f"{problem} (kafka.access.bootstrap_servers){waited}")
+        say(problem)
+        if now - said >= _SAY_EVERY_S:
+            said = now
+            log.warning("waiting for Kafka", reason=problem, for_s=round(begun + within - now))
+        if stop.wait(_EVERY_S):
+            raise Stopped
+
+
+def _problem(servers: str) -> str:
+    """Empty as soon as one of them takes a connection."""
+    problems = []
+    for server in servers.split(","):
+        host, port = server.rsplit(":", 1)
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+        except socket.gaierror:
+            problems.append(f"{server}: there is no host of this name")
+        except TimeoutError:
+            problems.append(f"{server}: no answer")
+        except (OSError, OverflowError) as error:
+            problems.append(f"{server}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return ""
+    return f"no Kafka broker answers: {'; '.join(problems)}"

@@ -1,0 +1,67 @@
+"""Waiting for brokers: a reason for each address, an end, and one line a quarter of a minute."""
+
+import socket
+import threading
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from streaming.brokers import Stopped, await_brokers
+from streaming.embedded.job_process import free_port
+from streaming.errors import PreflightError
+from streaming.stop import Stop
+
+
+def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        said: list[str] = []
+        port = server.getsockname()[1]
+        await_brokers(f"127.0.0.1:{free_port()},127.0.0.1:{port}", 0, Stop(), said.append)
+        assert said == []
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        ("no-such-host.invalid:9092", "no-such-host.invalid:9092: there is no host of this name"),
+        ("127.0.0.1:1", "127.0.0.1:1: Connection refused"),
+        ("[::1]:1", "[::1]:1: "),
+        ("127.0.0.1:99999", "127.0.0.1:99999: "),
+    ],
+)
+def test_every_address_has_its_reason(server: str, reason: str) -> None:
+    with pytest.raises(PreflightError) as raised:
+        await_brokers(f"{server},127.0.0.1:2", 0, Stop(), lambda _: None)
+    assert str(raised.value).startswith(f"no Kafka broker answers: {reason}")
+    assert str(raised.value).endswith("; 127.0.0.1:2: Connection refused (kafka.access.bootstrap_servers)")
+
+
+def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
+    port, said = free_port(), list[str]()
+
+    def come_up() -> None:
+        time.sleep(1.5)
+        with socket.create_server(("127.0.0.1", port)) as server:
+            server.accept()
+
+    thread = threading.Thread(target=come_up, daemon=True)
+    thread.start()
+    with capture_logs() as logged:
+        await_brokers(f"127.0.0.1:{port}", 30, Stop(), said.append)
+    thread.join(5)
+    assert len(said) >= 2
+    assert [line["event"] for line in logged] == ["waiting for Kafka"]
+    assert logged[0]["reason"] == said[0]
+
+
+def test_the_limit_ends_it_with_the_reason_and_the_setting() -> None:
+    with pytest.raises(PreflightError, match=r"refused .*waited 1 s \(streaming.wait_for_brokers\)"):
+        await_brokers(f"127.0.0.1:{free_port()}", 0.5, Stop(), lambda _: None)
+
+
+def test_a_stop_ends_it() -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Stopped):
+        await_brokers(f"127.0.0.1:{free_port()}", 60, stop, lambda _: None)
