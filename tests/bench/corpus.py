@@ -112,9 +112,14 @@ def expired(cluster: str, time: int) -> Line:
     return Line(time, cluster, _printed(time, _LOGGER["Checkpoint"], message))
 
 
-def _noise(line: Line, chance: random.Random) -> Line:
+def noise(chance: random.Random) -> tuple[str, str]:
+    """Logger and message of a line that says nothing of interest."""
     logger, template = chance.choice(_NOISE)
-    message = template.format(a=chance.randrange(10**7), b=chance.randrange(10**4), c=chance.randrange(60))
+    return logger, template.format(a=chance.randrange(10**7), b=chance.randrange(10**4), c=chance.randrange(60))
+
+
+def _noise(line: Line, chance: random.Random) -> Line:
+    logger, message = noise(chance)
     return Line(line.time, line.cluster, _printed(line.time, logger, message))
 
 

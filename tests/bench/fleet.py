@@ -195,7 +195,7 @@ class Cluster:
     def _page(self, host: str, lines: list[str]) -> Page:
         samples = read_prometheus("\n".join(lines))
         second = self._chance.randrange(SCRAPE_EVERY_S)
-        return Page(host, second, [(s, _value(s.name, self._chance)) for s in samples])
+        return Page(host, second, [(s, value_of(s.name, self._chance)) for s in samples])
 
 
 _CLUSTER_METRICS = ("numRegisteredTaskManagers", "taskSlotsTotal")
@@ -222,7 +222,7 @@ _WAVES = {
 }
 
 
-def _value(name: str, chance: random.Random) -> Value:
+def value_of(name: str, chance: random.Random) -> Value:
     """What a healthy process would show: counters that count, a heap that is collected, gauges that vary a little."""
     rate, phase = chance.uniform(50, 100), chance.uniform(0, 120)
     if name in _COUNTED:

@@ -1,0 +1,106 @@
+"""The made-up clusters of the benchmarks as their shippers and agents would write them to Kafka, in time.
+
+`python -m tests.bench.shipped BOOTSTRAP CLUSTERS TMS LINES_PER_S SECONDS` writes them: per TaskManager and JobManager a
+page of 300 series each 15 s as one record, and log lines as Filebeat writes them, most of which say nothing.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from kafka import KafkaProducer
+
+from detectors.events.event import Event
+from detectors.events.metrics import read_prometheus
+from tests.bench.corpus import noise
+from tests.bench.fleet import SCRAPE_EVERY_S, Cluster, Page, Value, value_of
+
+SERIES = 300
+_encode = msgspec.json.Encoder().encode
+
+Shipped = tuple[str, bytes, bytes]
+"""Topic, cluster and value of a record."""
+
+
+class ShippedCluster(Cluster):
+    """A cluster whose events are records, dated from `begin` (epoch ms)."""
+
+    def __init__(self, name: str, jobs: int, tms: int, begin: int) -> None:
+        self._texts: dict[tuple[str, int], list[tuple[str, Value]]] = {}
+        self._begins = begin
+        super().__init__(name, jobs, tms)
+
+    def records(self, second: int) -> list[Shipped]:
+        """The records of one second since the beginning."""
+        found: Any = self.second(second)
+        return found
+
+    def line(self, at: int, host: str, logger: str, message: str) -> Shipped:
+        """One log line, as Filebeat writes it; `at` ms since the beginning."""
+        time = datetime.fromtimestamp((self._begins + at) / 1000, UTC)
+        printed = f"{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d}"
+        body = {
+            "@timestamp": f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z",
+            "log": {"offset": at, "file": {"path": f"/opt/flink/log/{host}.log"}},
+            "message": f"{printed} INFO  {logger:<60} [] - {message}",
+            "fields": {"cluster": self.name},
+            "host": {"name": f"{host}.{self.name}"},
+        }
+        return "flink.logs", self.name.encode(), _encode(body)
+
+    def _line(self, at: int, host: str, logger: str, message: str) -> list[Event]:
+        shipped: Any = self.line(at, host, f"org.apache.flink.runtime.{logger}", message)
+        return [shipped]
+
+    def _page(self, host: str, lines: list[str]) -> Page:
+        second = self._chance.randrange(SCRAPE_EVERY_S)
+        unknown = [f'flink_taskmanager_Status_Flink_Memory_Managed_{n}{{host="{host}",}} 1' for n in range(SERIES)]
+        series: list[tuple[str, Value]] = []
+        for text in [*lines, *unknown][: max(SERIES, len(lines))]:
+            known = read_prometheus(text)
+            value = value_of(known[0].name if known else "", self._chance)
+            series.append((text.rpartition(" ")[0], value))
+        self._texts[host, second] = series
+        return Page(host, second, [])
+
+    def _scrape(self, page: Page, second: int) -> Any:
+        series = self._texts[page.host, page.second]
+        text = "\n".join(f"{name} {value(second)}" for name, value in series)
+        return "flink.metrics", self.name.encode(), text.encode()
+
+
+def seconds(clusters: int, tms: int, lines_per_s: int, begin: int) -> Iterator[list[Shipped]]:
+    """The records of each second of a fleet: `tms` TaskManagers and two jobs a cluster."""
+    fleet = [ShippedCluster(f"cluster-{n:03d}", 2, tms, begin) for n in range(clusters)]
+    chance = random.Random("lines")
+    second = 0
+    while True:
+        records = [record for cluster in fleet for record in cluster.records(second)]
+        for _ in range(lines_per_s - sum(topic == "flink.logs" for topic, _, _ in records)):
+            cluster = chance.choice(fleet)
+            records.append(cluster.line(second * 1000, f"tm-{chance.randrange(tms)}", *noise(chance)))
+        yield records
+        second += 1
+
+
+def write(bootstrap: str, clusters: int, tms: int, lines_per_s: int, duration: int) -> None:
+    """Write the fleet to Kafka as it happens, for `duration` seconds; says when it falls behind."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=50, batch_size=262_144, max_request_size=4_000_000)
+    begin = time.time()
+    behind = 0.0
+    for second, records in zip(range(duration), seconds(clusters, tms, lines_per_s, int(begin * 1000)), strict=False):
+        behind = max(behind, time.time() - begin - second - 1)
+        time.sleep(max(0.0, begin + second - time.time()))
+        for topic, key, value in records:
+            producer.send(topic, key=key, value=value)
+    producer.flush(30)
+    print(f"behind by at most {max(behind, 0):.1f} s")
+
+
+if __name__ == "__main__":
+    address, *numbers = sys.argv[1:]
+    write(address, *map(int, numbers))
