@@ -147,5 +147,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def do_POST(self) -> None:
+        """Refused, as every method that could change something: the page only tells."""
+        self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
+        self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Length", "0")
+        # What the client sends beside it is not read, and must not be taken for its next request.
+        self.send_header("Connection", "close")
+        self.end_headers()
+
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_POST
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Nothing: a scrape every few seconds is no news."""

@@ -35,7 +35,7 @@ class PageConfig(BaseModel):
 
     enabled: bool = Field(default=True, description="Serve the page.")
     address: str = Field(
-        default="0.0.0.0",  # noqa: S104 - Prometheus scrapes from another host, as with every exporter
+        default="0.0.0.0",  # noqa: S104  # nosec B104 - Prometheus scrapes from another host
         description="Address to listen on; 127.0.0.1 when only this host may read it.",
     )
     port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")

@@ -5,6 +5,7 @@ import sys
 from sinks.secret import SecretError
 from streaming.cli import cli
 from streaming.errors import UserError
+from streaming.terminal import echo
 
 
 def main() -> None:
@@ -12,7 +13,7 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except (UserError, SecretError) as error:
-        print(f"flinkwatch: {error}", file=sys.stderr)
+        echo(f"flinkwatch: {error}", error=True)
         sys.exit(1)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from streaming.terminal import printable_fields
+
 
 def configure_logs(log_format: str = "auto") -> None:
     """Set up structlog and the standard library's logging (kafka-python, py4j) to write to stderr in one form."""
@@ -18,11 +20,13 @@ def configure_logs(log_format: str = "auto") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    renderer: list[Any] = (
-        [structlog.dev.ConsoleRenderer()]
-        if text
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    )
+    renderer: list[Any] = [structlog.processors.format_exc_info]
+    if text:
+        # Its own tracebacks show local variables, among them passwords.
+        console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        renderer += [printable_fields, console]
+    else:
+        renderer.append(structlog.processors.JSONRenderer())
     structlog.configure(
         processors=[*shared, *renderer],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from detectors.incidents.incident import Transition
 from detectors.incidents.recurrence import spoken_recurrence
+from streaming.terminal import Console
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
 

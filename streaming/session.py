@@ -40,6 +40,8 @@ PROPERTIES: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # the classic leak of small-batch queries is the history kept for the UI
     "spark.ui.enabled": "false",
+    # for those who switch it on: whoever can read the page must not end the job
+    "spark.ui.killEnabled": "false",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",

@@ -1,11 +1,10 @@
 """`flinkwatch sinks test`: prints what the trial of every sink shows."""
 
-import click
-
 from sinks.lanes import make_lanes
 from sinks.trial import try_lanes
 from streaming.errors import ConfigError
 from streaming.settings import Settings
+from streaming.terminal import echo
 
 _MARKS = {True: "ok     ", None: "missing", False: "FAILED "}
 
@@ -20,6 +19,6 @@ def run_sinks_test(settings: Settings, only: str = "") -> int:
         raise ConfigError(f"sinks: no lane {only!r}; there are: {', '.join(lane.name for lane in lanes)}")
     failed = False
     for finding in try_lanes(chosen):
-        click.echo(f"{_MARKS[finding.ok]}  {finding.lane}: {finding.text}")
+        echo(f"{_MARKS[finding.ok]}  {finding.lane}: {finding.text}")
         failed = failed or finding.ok is False
     return 1 if failed else 0

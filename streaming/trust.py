@@ -10,7 +10,7 @@ import ssl
 import struct
 from pathlib import Path
 
-PASSWORD = "changeit"  # noqa: S105  a checksum's salt, not a secret: the store holds public certificates
+PASSWORD = "changeit"  # noqa: S105  # nosec B105 - a checksum's salt: the store holds public certificates
 VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",

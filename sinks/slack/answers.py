@@ -16,11 +16,11 @@ _SETUP = {
     "invalid_auth": "the token is not valid: set the bot token of the app (xoxb-...)",
     "not_authed": "no token was sent: set the bot token of the app (xoxb-...)",
     "account_inactive": "the token's user or workspace is gone: install the app again",
-    "token_revoked": "the token was revoked: install the app again and set the new token",
-    "token_expired": "the token has expired: set a new one",
+    "token_revoked": "the token was revoked: install the app again and set the new token",  # nosec B105 - a sentence
+    "token_expired": "the token has expired: set a new one",  # nosec B105 - a sentence
     "missing_scope": "the app lacks a permission: add the scope chat:write and install it again",
     "no_permission": "the token may not do this: give the app the scope chat:write",
-    "not_allowed_token_type": "use a bot token (xoxb-...)",
+    "not_allowed_token_type": "use a bot token (xoxb-...)",  # nosec B105 - a sentence
     "channel_not_found": "no such channel, or it is private: check its name or invite the app",
     "not_in_channel": "the app is not in the channel: /invite it",
     "is_archived": "the channel is archived: choose another one",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -21,6 +20,7 @@ from streaming.demo.stack import CHANNEL, Stack
 from streaming.errors import UserError
 from streaming.replay import load
 from streaming.stop import Stop
+from streaming.terminal import Console
 
 _SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 PREFIX = "flinkwatch"
@@ -193,7 +193,7 @@ def _describe(table: Table, told: list[Told], playback: Playback) -> None:
     sent = [playback.sent_at.get((e.topic, e.partition, e.offset)) for e in first.transition.evidence]
     confirmed = max((at for at in sent if at is not None), default=None)
     edits = sum(t.shown.call.method == "chat.update" for t in told)
-    table.add_row("incident", f"{last.incident}, {last.severity}, in {last.cluster}")
+    table.add_row("incident", f"{last.incident}, {last.severity}, in {escape(last.cluster)}")
     table.add_row("cause", f"{last.cause}: {escape(last.summary)}")
     table.add_row("messages", f"{len(told) - edits} posted, {edits} edits")
     if confirmed is not None:

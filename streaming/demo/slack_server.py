@@ -23,7 +23,7 @@ from streaming.demo.slack_page import fragment, page
 from streaming.demo.slack_rates import Rates
 from streaming.demo.slack_workspace import Workspace, error
 
-TOKEN = "xoxb-local-stand-in"  # noqa: S105 - the stand-in's own, worth nothing elsewhere
+TOKEN = "xoxb-local-stand-in"  # noqa: S105  # nosec B105 - the stand-in's own, worth nothing elsewhere
 
 __all__ = ["TOKEN", "Body", "Call", "Posted", "SlackServer", "Upload"]
 

@@ -137,9 +137,7 @@ class JobProcess:
     def _ready(self) -> bool:
         with (
             contextlib.suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(  # noqa: S310 - its own page
-                f"{self.page_url}/-/ready", timeout=2
-            ),
+            urllib.request.urlopen(f"{self.page_url}/-/ready", timeout=2),  # noqa: S310  # nosec B310 - its own page
         ):
             return True
         return False

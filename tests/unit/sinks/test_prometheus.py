@@ -1,9 +1,13 @@
 """What a scrape shows, and the page it comes from."""
 
 import http.client
+import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from detectors.incidents.incident import Reading
@@ -123,6 +127,22 @@ def test_readings_of_any_value_and_label_text_can_be_scraped(page: Page, board: 
     assert len([name for name in scrape(page) if name.startswith("flinkwatch_slope")]) == 4
 
 
+@given(st.dictionaries(st.sampled_from(["cluster", "job", "tm_id"]), st.text(), min_size=1))
+def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> None:
+    """Whatever a log says of a job's name: the page has the one sample, with that very label."""
+    board, registry = Board(), CollectorRegistry()
+    registry.register(board)
+    before = generate_latest(registry).decode().split("\n")
+    board.show_reading("k", Reading(name="slope", labels=labels, value=1.0, at=1))
+    added = [line for line in generate_latest(registry).decode().split("\n") if line not in before]
+    samples = [line for line in added if not line.startswith("#")]
+    assert len(samples) == 1
+    shown = re.fullmatch(r"flinkwatch_slope\{(.*)\} 1\.0", samples[0])
+    assert shown is not None
+    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)', shown[1])
+    assert {k: re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), v) for k, v in pairs} == labels
+
+
 def test_failures_start_at_zero_with_alertmanagers_reasons(page: Page, board: Board) -> None:
     board.integrate("slack")
     board.count_attempt("slack", None)
@@ -162,7 +182,12 @@ def test_other_paths_and_methods(page: Page) -> None:
     assert get(page, "/")[0] == 200
     assert get(page, "/metrics?debug=1")[0] == 200
     assert get(page, "/metrics", "HEAD") == (200, "")
-    assert get(page, "/metrics", "POST")[0] == 501
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/-/ready", "/-/healthy", "/-/reload", "/-/quit", "/silences"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_whatever_could_change_something_is_refused(page: Page, path: str, method: str) -> None:
+    assert get(page, path, method) == (405, "")
 
 
 def test_a_taken_port_is_named(page: Page) -> None:
