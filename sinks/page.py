@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
 
-    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_POST
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_POST  # noqa: N815 - the base class names them so
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Nothing: a scrape every few seconds is no news."""
