@@ -15,6 +15,7 @@ queues before the slow operator. Reference: Flink, "Monitoring Back Pressure" an
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from pydantic import Field
@@ -171,11 +172,11 @@ class Backpressure(Detector):
                     known.savepoints = [*known.savepoints, number][-4:]
             case "checkpoint_completed" if number > known.last_number and now.time >= known.reset:
                 known.by_log, known.last_number = True, number
-                self._took(known, int(event.fields["duration"]), evidence(event, now.time))
+                self._took(known, self.config_of(job), int(event.fields["duration"]), evidence(event, now.time))
                 yield from self._weigh(known, job, now, topology)
             case "checkpoint_expired" if number > known.last_number and now.time >= known.reset:
                 known.last_number = number
-                self._drag(known, evidence(event, now.time))
+                self._drag(known, self.config_of(job), evidence(event, now.time))
                 yield from self._weigh(known, job, now, topology)
             case "checkpoint_completed" | "checkpoint_expired":
                 return
@@ -202,69 +203,65 @@ class Backpressure(Detector):
 
     def _measure(self, state: State, event: MetricEvent) -> list[str]:
         """Take in the samples; the jobs they are about."""
-        jobs: dict[str, JobLoad] = {}
+        jobs: dict[str, tuple[JobLoad, Any]] = {}
         counters: list[tuple[JobLoad, Sample]] = []
         for sample in event.samples:
             job = sample.labels.get("job_id")
             if not job:
                 continue
-            known = jobs.get(job)
-            if known is None:
-                known = jobs[job] = self._job(state, job)
+            if job not in jobs:
+                jobs[job] = self._job(state, job), self.config_of(job)
+            known, config = jobs[job]
             if sample.name == "records_in":
                 counters.append((known, sample))
             elif sample.name == "last_checkpoint_duration":
-                self._gauge(known, sample, event)
+                self._gauge(known, config, sample, event)
             else:
-                self._load(known, sample, event.time)
+                self._load(known, config, sample, event.time)
         for known, sample in counters:
             task = known.tasks.get(sample.labels.get("task_id", ""))
             if task is not None and task.hot:
                 task.count(sample.labels.get("subtask_index", ""), sample.value, event.time)
         return list(jobs)
 
-    def _load(self, known: JobLoad, sample: Sample, time: int) -> None:
+    def _load(self, known: JobLoad, config: Config, sample: Sample, time: int) -> None:
         task_id, subtask = sample.labels.get("task_id", ""), sample.labels.get("subtask_index", "")
         task = known.tasks.get(task_id)
         if sample.name == "busy_time":
             known.has_busy = True
             self._peak(known, sample.value, time)
-        if sample.name in ("busy_time", "in_pool_usage") and self._busy(known, sample):
+        if sample.name in ("busy_time", "in_pool_usage") and self._busy(known, config, sample):
             task = task or self._task(known, task_id, sample)
             hot = task.hot.get(subtask)
             tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
-            if hot is None or hot.tm != tm or time - hot.last > self.config.stale:
+            if hot is None or hot.tm != tm or time - hot.last > config.stale:
                 put(task.hot, subtask, Hot(time, time, sample.value, tm, host), _MAX_SUBTASKS)
             elif time >= hot.last:
                 hot.last, hot.value = time, sample.value
-        elif task is not None and self._no_longer_busy(known, sample, task.hot.get(subtask), time):
+        elif task is not None and self._no_longer_busy(known, config, sample, task.hot.get(subtask), time):
             del task.hot[subtask]
         if sample.name == "busy_time":
             return
-        limit = {
-            "backpressured_time": self.config.waiting,
-            "is_backpressured": 1,
-            "input_queue_length": self.config.queue,
-        }
+        limit = {"backpressured_time": config.waiting, "is_backpressured": 1, "input_queue_length": config.queue}
         kind = "full" if sample.name in ("in_pool_usage", "input_queue_length") else "waits"
         key = f"{subtask}|{sample.name}"
-        if sample.value >= limit.get(sample.name, self.config.full):
+        if sample.value >= limit.get(sample.name, config.full):
             task = task or self._task(known, task_id, sample)
             put(getattr(task, kind), key, time, _MAX_SUBTASKS)
         elif task is not None and getattr(task, kind).get(key, time + 1) <= time:
             del getattr(task, kind)[key]
 
-    def _busy(self, known: JobLoad, sample: Sample) -> bool:
+    def _busy(self, known: JobLoad, config: Config, sample: Sample) -> bool:
         if sample.name == "busy_time":
-            return sample.value >= self.config.busy
-        return not known.has_busy and sample.value >= self.config.full
+            return sample.value >= config.busy
+        return not known.has_busy and sample.value >= config.full
 
-    def _no_longer_busy(self, known: JobLoad, sample: Sample, hot: Hot | None, time: int) -> bool:
+    def _no_longer_busy(self, known: JobLoad, config: Config, sample: Sample, hot: Hot | None, time: int) -> bool:
         if hot is None or time < hot.last:
             return False
         if sample.name == "busy_time":
-            return sample.value < self.config.calm
-        return sample.name == "in_pool_usage" and not known.has_busy and sample.value < self.config.full
+            return sample.value < config.calm
+        return sample.name == "in_pool_usage" and not known.has_busy and sample.value < config.full
 
     def _task(self, known: JobLoad, task_id: str, sample: Sample) -> Task:
         task = Task(sample.labels.get("task_name", task_id))
@@ -277,35 +274,36 @@ class Backpressure(Detector):
         else:
             known.peak[1] = max(known.peak[1], value)
 
-    def _gauge(self, known: JobLoad, sample: Sample, event: MetricEvent) -> None:
+    def _gauge(self, known: JobLoad, config: Config, sample: Sample, event: MetricEvent) -> None:
         """Durations where the JobManager's log is not read: the gauge changes with each checkpoint."""
         duration = int(min(sample.value, 1e15))
         if known.by_log or duration < 0 or (known.points and known.points[-1][1] == duration):
             return
         text = f"lastCheckpointDuration: {sample.value:.0f} ms"
-        self._took(known, duration, Evidence(event.topic, event.partition, event.offset, event.time, text))
+        self._took(known, config, duration, Evidence(event.topic, event.partition, event.offset, event.time, text))
 
-    def _took(self, known: JobLoad, duration: int, record: Evidence) -> None:
-        learned = len(known.usual) >= self.config.min_history
+    def _took(self, known: JobLoad, config: Config, duration: int, record: Evidence) -> None:
+        learned = len(known.usual) >= config.min_history
         known.points = [*known.points, (record.time // 1000, duration)][-_HISTORY:]
-        if learned and duration > self._limit(known):
-            self._drag(known, record)
+        if learned and duration > self._limit(known, config):
+            self._drag(known, config, record)
             return
         known.usual = [*known.usual, duration][-_HISTORY:]
         known.healthy += 1
         known.dragged = []
 
-    def _drag(self, known: JobLoad, record: Evidence) -> None:
+    def _drag(self, known: JobLoad, config: Config, record: Evidence) -> None:
         known.healthy = 0
-        if len(known.usual) >= self.config.min_history and record.time >= known.quiet_until:
+        if len(known.usual) >= config.min_history and record.time >= known.quiet_until:
             known.dragged = [*known.dragged, record][-16:]
 
-    def _limit(self, known: JobLoad) -> float:
-        return max(self.config.drag_at_least, self.config.drag * quantile(known.usual, 0.5))
+    def _limit(self, known: JobLoad, config: Config) -> float:
+        return max(config.drag_at_least, config.drag * quantile(known.usual, 0.5))
 
     def _judge(self, known: JobLoad, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """What the samples at hand say of the slowest operator."""
-        found = self._slowest(known, event.time)
+        config = self.config_of(job)
+        found = self._slowest(known, config, event.time)
         if found is not None and (known.open is None or known.open.task_id != found[0]):
             task_id, task = found
             record = Evidence(
@@ -316,9 +314,9 @@ class Backpressure(Detector):
             dragging = known.open is not None and known.open.dragging
             since = min(since, known.open.since) if known.open is not None else since
             known.open = Open(since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], dragging)
-            known.open.dragging = dragging or len(known.dragged) >= self.config.min_dragged
+            known.open.dragging = dragging or len(known.dragged) >= config.min_dragged
             yield self._finding(known, known.open, job, now.clock, topology)
-        elif known.open is not None and not known.open.dragging and self._calmed(known, known.open, event.time):
+        elif known.open is not None and not known.open.dragging and self._calmed(known, config, known.open, event.time):
             yield self._closing(
                 known, known.open, job, now, topology, f"{known.open.task} is no longer busy all the time"
             )
@@ -329,30 +327,31 @@ class Backpressure(Detector):
         """What a checkpoint that has just ended changes about an open finding."""
         if known.open is None:
             return
-        if known.open.dragging and known.healthy >= self.config.healthy_checkpoints:
+        config = self.config_of(job)
+        if known.open.dragging and known.healthy >= config.healthy_checkpoints:
             why = f"{known.healthy} checkpoints in a row were as fast as usual"
             yield self._closing(known, known.open, job, now, topology, why)
-        elif len(known.dragged) >= self.config.min_dragged and self._slowest(known, now.time) is not None:
+        elif len(known.dragged) >= config.min_dragged and self._slowest(known, config, now.time) is not None:
             known.open.dragging = True
             yield self._finding(known, known.open, job, now.clock, topology)
 
-    def _slowest(self, known: JobLoad, time: int) -> tuple[str, Task] | None:
+    def _slowest(self, known: JobLoad, config: Config, time: int) -> tuple[str, Task] | None:
         """The task that is busy and does not wait itself while others wait for it."""
-        fresh = time - self.config.stale
+        fresh = time - config.stale
         candidates = []
         for task_id, task in known.tasks.items():
-            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= self.config.lasting]
+            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= config.lasting]
             others = any(t >= fresh for i, other in known.tasks.items() if i != task_id for t in other.waits.values())
             if hot and (others or any(t >= fresh for t in task.full.values())):
                 own = sum(t >= fresh for t in task.waits.values())
                 candidates.append((own, -max(h.value for h in hot), task_id, task))
         return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
 
-    def _calmed(self, known: JobLoad, open_one: Open, time: int) -> bool:
+    def _calmed(self, known: JobLoad, config: Config, open_one: Open, time: int) -> bool:
         task = known.tasks.get(open_one.task_id)
         if task is None:
             return True
-        for subtask in [s for s, h in task.hot.items() if time - h.last > self.config.stale]:
+        for subtask in [s for s, h in task.hot.items() if time - h.last > config.stale]:
             del task.hot[subtask]
         if task.hot:
             return False
@@ -371,7 +370,7 @@ class Backpressure(Detector):
             known.reset, known.last_number = now.time, -1
         known.dragged = []
         if known.by_log and (new in _RESTARTING or not new):
-            known.quiet_until = max(known.quiet_until, now.time + self.config.catch_up)
+            known.quiet_until = max(known.quiet_until, now.time + self.config_of(job).catch_up)
 
     def _closing(self, known: JobLoad, open_one: Open, job: str, now: Now, topology: Topology, why: str) -> Finding:
         finding = self._finding(known, open_one, job, now.clock, topology)
@@ -390,7 +389,7 @@ class Backpressure(Detector):
                 f"their usual {spoken(usual)}{last}"
             )
         points = [(at * 1000, took / 1000) for at, took in known.points]
-        limit = self._limit(known) / 1000 if known.usual else None
+        limit = self._limit(known, self.config_of(job)) / 1000 if known.usual else None
         return Finding(
             kind=self.kind,
             subject=job,

@@ -5,20 +5,25 @@ was rejected); the states of the clusters are fetched one by one from a store, o
 """
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from detectors.bounded import put
 from detectors.configuration import Configuration
-from detectors.engine import ClusterState, decode_state, encode_state
+from detectors.engine import decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
+from detectors.incidents.silences import MAX_SILENCES
 from detectors.matching import Match
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
 # Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
 _FORGET_SILENCE_MS = 86_400_000
+# `flinkwatch tune` steps under two in turn.
+_MAX_CONFIGURATIONS = 4
 
 
 class Store(Protocol):
@@ -37,8 +42,8 @@ class Store(Protocol):
 class Index(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
-    `silences` are those made on the command line, by id; `matched` tells for each cluster how many of its jobs each
-    override is about.
+    `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
+    cluster how many of its jobs each override is about.
     """
 
     version: int = 1
@@ -50,17 +55,35 @@ class Index(msgspec.Struct):
     counted_at: int = 0
     silences: dict[str, PublishedSilence] = {}
     matched: dict[str, list[int]] = {}
+    silences_hash: str = ""
 
-    def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> None:
-        """Take over what was published, in order; if it is news, every cluster is stepped, due or not."""
-        before = (self.published, dict(self.silences))
+    def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
+        """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of
+        silences that are refused: there is no room for them.
+        """
+        before = self.config_hash(), self.silences_hash
         self.published = published or self.published
-        self.silences.update({s.silence["id"]: s for s in silences})
-        if before != (self.published, self.silences):
-            old = self.clock - _FORGET_SILENCE_MS
-            self.silences = {i: s for i, s in self.silences.items() if s.read().edges()[1] > old}
+        self._forget_silences(self.clock - _FORGET_SILENCE_MS)
+        refused = sum(not self._silence(s) for s in silences)
+        made = msgspec.json.encode([*self.silences.values()], order="sorted")
+        self.silences_hash = sha256(made).hexdigest()[:8] if self.silences else ""
+        if before != (self.config_hash(), self.silences_hash):
             self.dues = dict.fromkeys(self.dues, 0)
             self.matched = {}
+        return refused
+
+    def _silence(self, published: PublishedSilence) -> bool:
+        """Take over one silence, unless there is no room."""
+        name = published.silence["id"]
+        if name not in self.silences and len(self.silences) >= MAX_SILENCES:
+            self._forget_silences(self.clock)
+        if name not in self.silences and len(self.silences) >= MAX_SILENCES:
+            return False
+        self.silences[name] = published
+        return True
+
+    def _forget_silences(self, ended: int) -> None:
+        self.silences = {i: s for i, s in self.silences.items() if s.ends() > ended}
 
     def overrides(self) -> list[str]:
         """What each override in force is about, such as `cluster=prod-*, job=orders`."""
@@ -92,20 +115,20 @@ class Said(NamedTuple):
 encode_index = msgspec.msgpack.Encoder().encode
 decode_index = msgspec.msgpack.Decoder(Index).decode
 
-_configurations: dict[bytes, Configuration] = {}
+_configurations: dict[tuple[str, str, str], Configuration] = {}
 _NO_ISSUES = Issues()
 _DEFAULT = settings_hash(Live())
 
 
 def _configuration(index: Index, issues: Issues) -> Configuration:
     """The configuration in force; built once in a process."""
-    key = msgspec.json.encode([index.config_hash(), issues.hash, *index.silences.values()])
+    key = index.config_hash(), index.silences_hash, issues.hash
     found = _configurations.get(key)
     if found is None:
-        _configurations.clear()
         live = index.published.live() if index.published else Live()
         silences = tuple(s.read() for s in index.silences.values())
-        found = _configurations[key] = Configuration(live, index.config_hash(), silences, issues)
+        found = Configuration(live, index.config_hash(), silences, issues)
+        put(_configurations, key, found, _MAX_CONFIGURATIONS)
     return found
 
 
@@ -120,9 +143,9 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
     for cluster, own in by_cluster.items():
         engine = configuration.engine(cluster)
         data = store.get(cluster)
-        state = decode_state(data) if data is not None else ClusterState()
+        state = decode_state(data) if data is not None else engine.new_state()
         try:
-            result = engine.step(cluster, state, own, until)
+            result = engine.step(cluster, state, own, until, index.clock)
             encoded = encode_state(state)
         except Exception as error:  # noqa: BLE001
             # The outer edge: an error in a detector must not stop the stream, nor touch the state of this or any other

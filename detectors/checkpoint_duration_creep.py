@@ -39,6 +39,7 @@ _SYMPTOM = 0.25
 _WITH_STATE = 1.2
 _NEWS = 0.1
 _LOADED = 1.2
+_GOES_ON = 3
 _HOUR_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
@@ -173,12 +174,24 @@ class CheckpointDurationCreep(Detector):
                     yield from self._closed(known, now, f"the job is {new}")
                     del state.jobs[job]
 
+    def reconsider(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """A rise that goes on is judged at once, not only with the next checkpoint."""
+        for job, known in state.jobs.items():
+            points, records = known.durations.history.points(0), known.durations.records
+            if (
+                records
+                and points
+                and now - points[-1].time <= _GOES_ON * (points[-1].time - points[0].time) / len(points)
+            ):
+                record = Evidence(*records[-1])
+                yield from self._judged(state, known, job, record, Now(now, record.time), topology)
+
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """How fast durations grow, when the timeout is reached, and the last one where no other detector knows it."""
         for job, known in state.jobs.items():
             labels, durations = {"job": topology.job_name(job) or known.name or job}, known.durations
             points = durations.history.points(0)
-            if len(points) >= self.config.min_checkpoints:
+            if len(points) >= self.config_of(job).min_checkpoints:
                 if known.sloped != durations.seen:
                     known.slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
                     known.sloped = durations.seen
@@ -211,18 +224,19 @@ class CheckpointDurationCreep(Detector):
     def _judged(
         self, state: State, known: JobCreep, job: str, record: Evidence, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        if known.durations.seen < self.config.min_checkpoints:
+        config = self.config_of(job)
+        if known.durations.seen < config.min_checkpoints:
             return
-        limits = self._limits(state, known.durations)
-        found = rise(known.durations.history, self.config.growth, self.config.p, only_new=known.open is None)
+        limits = self._limits(state, config, known.durations)
+        found = rise(known.durations.history, config.growth, config.p, only_new=known.open is None)
         if found is None:
-            if known.open is not None and (why := self._over(known, known.open, limits)):
+            if known.open is not None and (why := self._over(known, config, known.open, limits)):
                 yield from self._closed(known, now, why)
             return
-        reached = {what: c for what, level in limits.items() if (c := self._reached(found, level))}
+        reached = {what: c for what, level in limits.items() if (c := self._reached(found, config, level))}
         if known.open is None and (
-            not any(self._believed(found, level) for level in limits.values())
-            or found.level - found.usual < self.config.at_least
+            not any(self._believed(found, config, level) for level in limits.values())
+            or found.level - found.usual < config.at_least
             or self._by_load(found, limits)
         ):
             return
@@ -240,22 +254,22 @@ class CheckpointDurationCreep(Detector):
         known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
         yield msgspec.structs.replace(finding)
 
-    def _limits(self, state: State, durations: Durations) -> dict[str, int]:
+    def _limits(self, state: State, config: Config, durations: Durations) -> dict[str, int]:
         """What the durations must not reach, in ms: the worst first."""
-        timeout, interval = durations.timeout or state.timeout or self.config.timeout, durations.interval()
+        timeout, interval = durations.timeout or state.timeout or config.timeout, durations.interval()
         return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
 
-    def _reached(self, found: Rise, level: float) -> Crossing | None:
+    def _reached(self, found: Rise, config: Config, level: float) -> Crossing | None:
         """When a limit that lies ahead is reached, within the horizon."""
         ahead = found.reaches(level) if found.level < level else None
-        return ahead if ahead is not None and ahead.at - found.now <= self.config.horizon else None
+        return ahead if ahead is not None and ahead.at - found.now <= config.horizon else None
 
-    def _believed(self, found: Rise, level: float) -> bool:
+    def _believed(self, found: Rise, config: Config, level: float) -> bool:
         """Whether the trend has been seen for long enough to reach this limit; after a start only its line counts."""
-        ahead = self._reached(found, level)
+        ahead = self._reached(found, config, level)
         if ahead is not None and not found.established:
             ahead = crossing(found.fit.line, level, found.now)
-        times = self.config.believe if found.established else self.config.believe_filling
+        times = config.believe if found.established else config.believe_filling
         return ahead is not None and ahead.at - found.now <= times * (found.now - found.points[0].time)
 
     def _by_load(self, found: Rise, limits: dict[str, int]) -> bool:
@@ -268,7 +282,7 @@ class CheckpointDurationCreep(Detector):
         longer = median(p.value for p in late) / median(p.value for p in early)
         return more >= _LOADED and longer <= _LOADED * more
 
-    def _over(self, known: JobCreep, creep: Creep, limits: dict[str, int]) -> str:
+    def _over(self, known: JobCreep, config: Config, creep: Creep, limits: dict[str, int]) -> str:
         """The proof that it is over, or nothing."""
         history = known.durations.history
         latest = median(p.value for p in history.points(0, _LATEST))
@@ -282,7 +296,7 @@ class CheckpointDurationCreep(Detector):
             line = theil_sen([p.time for p in points], values)
             fastest = line._replace(slope=line.high, intercept=line.at(points[-1].time) - line.high * points[-1].time)
             ahead = [crossing(fastest, level, points[-1].time) for level in limits.values() if level > latest]
-            if all(c is None or c.at - points[-1].time > self.config.horizon for c in ahead):
+            if all(c is None or c.at - points[-1].time > config.horizon for c in ahead):
                 span = spoken(points[-1].time - points[0].time)
                 return f"checkpoints have taken about {spoken(median(values))} for {span} and no longer grow"
         return ""
@@ -306,7 +320,7 @@ class CheckpointDurationCreep(Detector):
         job, name = names
         what, ahead = next(iter(reached.items()), ("", None))
         until = [f"{w} of {spoken(limits[w])} in about {spoken(c.at - found.now)}" for w, c in reached.items()]
-        soon = ahead is not None and ahead.at - found.now < self.config.critical_within and "timeout" in what
+        soon = ahead is not None and ahead.at - found.now < self.config_of(job).critical_within and "timeout" in what
         an_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
         pace = f"{spoken(an_hour)} more every hour" if an_hour > 0 else "faster and faster"
         return Finding(

@@ -155,7 +155,7 @@ class CheckpointFailing(Detector):
             case "checkpoint_completed":
                 yield from self._completed(known, number, now)
             case "checkpoint_expired" | "checkpoint_declined" | "checkpoint_failed":
-                self._failed(known, number, event, now)
+                self._failed(known, job, number, event, now)
                 yield from self._judged(known, job, now.clock, topology)
             case "failure":
                 self._explained(known, number, event, now, thrown >= 0)
@@ -179,7 +179,8 @@ class CheckpointFailing(Detector):
     def due(self, state: State) -> int | None:
         """When the failure that makes it `in_a_row` has had time to be explained."""
         return min(
-            (d for k in state.jobs.values() if k.open is None and (d := self._ripe(k)) is not None), default=None
+            (d for job, k in state.jobs.items() if k.open is None and (d := self._ripe(k, job)) is not None),
+            default=None,
         )
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
@@ -191,10 +192,11 @@ class CheckpointFailing(Detector):
     def _count(self, known: JobFailures) -> int:
         return known.before + len(_counting(known))
 
-    def _ripe(self, known: JobFailures) -> int | None:
+    def _ripe(self, known: JobFailures, job: str) -> int | None:
         """Clock time at which there are enough failures, or None."""
-        ready = sorted(f.at + (0 if f.why == _EXPIRED else self.config.confirm) for f in _counting(known).values())
-        missing = max(self.config.in_a_row - known.before, 1)
+        config = self.config_of(job)
+        ready = sorted(f.at + (0 if f.why == _EXPIRED else config.confirm) for f in _counting(known).values())
+        missing = max(config.in_a_row - known.before, 1)
         return ready[missing - 1] if len(ready) >= missing else None
 
     def _does_not_count(self, known: JobFailures, number: int) -> None:
@@ -202,7 +204,7 @@ class CheckpointFailing(Detector):
         if number not in known.harmless:
             known.harmless = [*known.harmless, number][-_MAX_HARMLESS:]
 
-    def _failed(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
+    def _failed(self, known: JobFailures, job: str, number: int, event: LogEvent, now: Now) -> None:
         if number in known.harmless or now.time <= known.completed:
             return
         why = _EXPIRED if event.meaning == "checkpoint_expired" else ""
@@ -212,7 +214,7 @@ class CheckpointFailing(Detector):
             known.failed[number].why = known.failed[number].why or why
         else:
             known.before += len(known.failed) >= _MAX_FAILED
-            doubtful = 0 <= now.time - known.restarted <= self.config.restart_for
+            doubtful = 0 <= now.time - known.restarted <= self.config_of(job).restart_for
             failed = Failed(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
             put(known.failed, number, failed, _MAX_FAILED)
 
@@ -245,7 +247,7 @@ class CheckpointFailing(Detector):
         failed.thrown, failed.why = True, _why(event)
 
     def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
-        ripe = self._ripe(known)
+        ripe = self._ripe(known, job)
         if known.limit is None and (ripe is None or now < ripe):
             return
         finding = self._finding(known, job, now, topology)
@@ -265,13 +267,14 @@ class CheckpointFailing(Detector):
         self, state: State, known: JobFailures, job: str, new: str, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         if new in _RUNNING_AGAIN:
+            confirm = self.config_of(job).confirm
             known.restarted = max(known.restarted, now.time)
             # What a restart takes with it may be written just before it, and its reason may be lost.
             for number, failed in list(known.failed.items()):
-                if not failed.why and 0 <= now.time - failed.time <= self.config.confirm and known.open is None:
+                if not failed.why and 0 <= now.time - failed.time <= confirm and known.open is None:
                     self._does_not_count(known, number)
                 elif failed.thrown:
-                    failed.at = min(failed.at, now.clock - self.config.confirm)  # its stack is complete
+                    failed.at = min(failed.at, now.clock - confirm)  # its stack is complete
             yield from self._judged(known, job, now.clock, topology)
         elif new in _OVER:
             yield from self._closed(known, now, f"the job is {new}")

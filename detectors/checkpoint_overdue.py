@@ -176,24 +176,26 @@ class CheckpointOverdue(Detector):
         """Checkpoints whose age has reached the limit."""
         for job, known in state.jobs.items():
             overdue = self._oldest(known)
-            if overdue is not None and known.late is None and now >= self._said_at(known, overdue[1]):
+            if overdue is not None and known.late is None and now >= self._said_at(known, job, overdue[1]):
                 number, flight = overdue
                 if known.gauge is not None and not known.gauge.hold and _deaf(known.gauge, flight, now):
-                    known.gauge.hold = self.config.deaf_for
+                    known.gauge.hold = self.config_of(job).deaf_for
                     continue
                 known.late = Late(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first of the oldest checkpoints in flight becomes overdue."""
-        waiting = [(k, o) for k in state.jobs.values() if k.late is None and (o := self._oldest(k)) is not None]
-        return min((self._said_at(known, flight) for known, (_, flight) in waiting), default=None)
+        jobs = state.jobs.items()
+        waiting = [(k, job, o[1]) for job, k in jobs if k.late is None and (o := self._oldest(k)) is not None]
+        return min((self._said_at(*one) for one in waiting), default=None)
 
-    def limit(self, known: JobCheckpoints) -> int:
+    def limit(self, known: JobCheckpoints, job: str) -> int:
         """Age in ms at which a checkpoint of this job is overdue."""
-        if len(known.durations) < self.config.min_history:
-            return self.config.learning_limit
-        return max(self.config.at_least, round(self.config.factor * known.high))
+        config: CheckpointOverdue.Config = self.config_of(job)
+        if len(known.durations) < config.min_history:
+            return config.learning_limit
+        return max(config.at_least, round(config.factor * known.high))
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
@@ -215,7 +217,7 @@ class CheckpointOverdue(Detector):
                 yield Reading(
                     name="checkpoint_overdue_limit_seconds",
                     labels={"job": job_label},
-                    value=self.limit(known) / 1000,
+                    value=self.limit(known, job) / 1000,
                     at=now,
                 )
             oldest = self._oldest(known)
@@ -225,8 +227,8 @@ class CheckpointOverdue(Detector):
                     name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
                 )
 
-    def _said_at(self, known: JobCheckpoints, flight: Flight) -> int:
-        return flight.at + max(self.limit(known) + known.lag, known.gauge.hold if known.gauge else 0)
+    def _said_at(self, known: JobCheckpoints, job: str, flight: Flight) -> int:
+        return flight.at + max(self.limit(known, job) + known.lag, known.gauge.hold if known.gauge else 0)
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -333,7 +335,7 @@ class CheckpointOverdue(Detector):
 
     def _finding(self, known: JobCheckpoints, late: Late, job: str, now: int, topology: Topology) -> Finding:
         name = topology.job_name(job)
-        learned = len(known.durations) >= self.config.min_history
+        learned = len(known.durations) >= self.config_of(job).min_history
         usual = (
             f"usually {spoken(quantile(known.durations, 0.5))}"
             if learned

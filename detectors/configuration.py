@@ -1,9 +1,10 @@
 """The configuration in force, as engines: one for all clusters to which the same overrides apply."""
 
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
-from detectors.engine import Engine
+from detectors.engine import ByJob, Engine
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.silences import Silence
 from detectors.overrides import resolve
@@ -19,7 +20,10 @@ class Configuration:
         self.overrides = live.overrides
         self._written = live.detectors.model_dump(mode="json")
         self._hash = config_hash
-        self._silences = (*live.silences, *silences)
+        # One of the command line takes the place of one of the file: both have the ids that people see.
+        self._silences = tuple({s.id: s for s in (*live.silences, *silences)}.values())
+        made = sha256(b"".join(s.model_dump_json().encode() for s in silences)).hexdigest()[:8]
+        self._mark = f"{config_hash} {made}"
         self._issues = issues
         self._engines: dict[tuple[int, ...], Engine] = {}
         self._settings: dict[tuple[int, ...], Any] = {(): live.detectors}
@@ -45,6 +49,10 @@ class Configuration:
 
     def _new_engine(self, fitting: tuple[int, ...]) -> Engine:
         for_all = tuple(i for i in fitting if not self.overrides[i].by_job)
+        switched: dict[str, bool] = {}
+        for number in set(fitting).difference(for_all):
+            for kind, block in self.overrides[number].detectors.items():
+                switched[kind] = switched.get(kind, False) or bool(block.get("enabled"))
 
         @lru_cache(maxsize=_MAX_NAMES)
         def by_job(job: str) -> Any:
@@ -53,8 +61,9 @@ class Configuration:
         return Engine(
             self._resolved(for_all),
             self._hash,
-            by_job=by_job if for_all != fitting else None,
+            by_job=ByJob(by_job, switched) if switched else None,
             silences=self._silences,
+            mark=self._mark,
             issues=self._issues,
         )
 

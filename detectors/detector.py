@@ -26,7 +26,9 @@ class DetectorConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = Field(True, description="Off: the detector sees no event; what it has open stays as it is.")
+    enabled: bool = Field(
+        True, description="Off: it sees no event and forgets what it knew; what it has open is closed."
+    )
 
 
 class Now(NamedTuple):
@@ -41,7 +43,8 @@ class Now(NamedTuple):
 class Detector:
     """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
 
-    `per_job`: it decides for each job by itself, and asks `config_of` for that job's thresholds.
+    `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
+    findings is the job's id.
     """
 
     kind: ClassVar[str]
@@ -55,7 +58,7 @@ class Detector:
         self._by_job = by_job
 
     def config_of(self, job: str) -> Any:
-        """The config for a job, by its id."""
+        """The config for a job, by its id; the empty id is that of no job."""
         return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:
@@ -68,6 +71,10 @@ class Detector:
 
     def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
         """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
+        return ()
+
+    def reconsider(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+        """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
         return ()
 
     def due(self, state: Any) -> int | None:

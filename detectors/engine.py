@@ -98,11 +98,21 @@ def decode_state(data: bytes) -> ClusterState:
 _decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
 
 
+class ByJob(NamedTuple):
+    """Settings that some jobs have of their own: `settings` gives `DetectorSettings` by the name of a job, `kinds` the
+    kinds that are different, and whether any job switches them on.
+    """
+
+    settings: Callable[[str], Any]
+    kinds: dict[str, bool]
+
+
 class Engine:
     """Folds events into the states of clusters under one configuration.
 
-    `settings` are `DetectorSettings`, `config` the name of the configuration they come from. With `by_job` (name of a
-    job → its `DetectorSettings`), detectors that decide for each job use that job's. `issues` are defects it knows of.
+    `settings` are `DetectorSettings`, `config` the name of the configuration they come from; `mark` is another one
+    whenever settings or silences are. Detectors that decide for each job use `by_job`. `issues` are defects it knows
+    of.
     """
 
     def __init__(
@@ -110,47 +120,47 @@ class Engine:
         settings: Any,
         config: str = "",
         *,
-        by_job: Callable[[str], Any] | None = None,
+        by_job: ByJob | None = None,
         silences: tuple[Silence, ...] = (),
+        mark: str = "",
         issues: Issues = Issues(),  # noqa: B008 - it cannot change
     ) -> None:
         self.life = settings.incidents
         self.config = config
-        # Another one than at a cluster's last step: something may be due or silenced now that was not.
-        self.mark = " ".join([config, *sorted(f"{s.id}@{s.edges()}" for s in silences)])
-        self.by_job = by_job
+        self.mark = mark or config
         self.silences = silences
         self.issues = issues
-        self.on = [d for d in DETECTORS if getattr(settings, d.kind).enabled or (by_job and d.per_job)]
-        self.off = frozenset(d.kind for d in DETECTORS).difference(d.kind for d in self.on)
-        self._per_job = frozenset(d.kind for d in self.on if d.per_job) if by_job else frozenset()
-        self._settings = settings
-        self._shared = None if by_job else Detectors([d(getattr(settings, d.kind)) for d in self.on])
+        self.by_job = by_job or ByJob(lambda _: settings, {})
+        on = [d for d in DETECTORS if getattr(settings, d.kind).enabled or self.by_job.kinds.get(d.kind)]
+        self.kinds = frozenset(d.kind for d in on)
+        self._shared = Detectors([d(getattr(settings, d.kind)) for d in on])
+
+    def new_state(self) -> ClusterState:
+        """The state of a cluster that was not known."""
+        return ClusterState(mark=self.mark)
 
     def detectors(self, topology: Topology) -> "Detectors":
         """The detectors for a cluster, which tells them the names of its jobs."""
-        if self._shared is not None:
+        if not self.by_job.kinds:
             return self._shared
-        return Detectors([d(getattr(self._settings, d.kind), self._configs(d.kind, topology)) for d in self.on])
+        return Detectors([self._for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
 
-    def is_off(self, finding: Finding, topology: Topology) -> bool:
-        """Whether the detector is switched off, for all or for the job that the finding is about."""
-        if finding.kind in self.off:
-            return True
-        if self.by_job is None or finding.kind not in self._per_job:
-            return False
-        job = topology.job_name(finding.entity.get("job_id", "")) or finding.entity.get("job_name", "")
-        return not getattr(self.by_job(job), finding.kind).enabled
+    def _for_jobs(self, detector: Detector, topology: Topology) -> Detector:
+        kind, settings = detector.kind, self.by_job.settings
+        return type(detector)(detector.config, lambda job: getattr(settings(topology.job_name(job)), kind))
 
-    def _configs(self, kind: str, topology: Topology) -> Callable[[str], Any]:
-        by_job: Any = self.by_job
-        return lambda job: getattr(by_job(topology.job_name(job)), kind)
+    def is_off(self, kind: str, subject: str, topology: Topology) -> bool:
+        """Whether the detector of a finding is switched off, for all or for the job that is its subject."""
+        if kind not in self.by_job.kinds:
+            return kind not in self.kinds
+        return not getattr(self.by_job.settings(topology.job_name(subject)), kind).enabled
 
-    def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int) -> Step:
-        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes
-        `state`.
+    def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0) -> Step:
+        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes `state`.
+
+        The clock had come to `since`: that is when another configuration than that of the last step takes force.
         """
-        return _Fold(self, cluster, state).run(events, until)
+        return _Fold(self, cluster, state).run(events, until, since)
 
     def due(self, state: ClusterState) -> int:
         """The clock time at which the next step is needed although no event may have come."""
@@ -169,7 +179,7 @@ class Engine:
 
     def deadline(self, state: ClusterState) -> int | None:
         """The next whole second of the clock at which a detector or an incident has something to say."""
-        times = [due for kind, due in state.dues.items() if kind not in self.off]
+        times = [*state.dues.values()]
         if state.incidents and (waiting := life.due(state.incidents, state.last_event, self.life)) is not None:
             times.append(waiting)
         if not times:
@@ -213,15 +223,16 @@ class _Fold:
         self._state = state
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
+        self._gone: list[str] = []
         # Detectors that have taken something in since they were last asked for their deadline.
         self._unasked: dict[str, Detector] = {}
 
-    def run(self, events: Iterable[Event], until: int) -> Step:
+    def run(self, events: Iterable[Event], until: int, since: int) -> Step:
         state = self._state
         # A record that arrives behind the clock is late, and the clock never runs back.
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
-            self._configured()
+            self._configured(since)
         for event in sorted(events, key=_arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
             now = min(clock, until)
@@ -235,21 +246,37 @@ class _Fold:
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
-        return Step(self._said, readings, gone)
+        return Step(self._said, readings, sorted({*self._gone, *gone}))
 
-    def _configured(self) -> None:
-        """Another configuration than at the last step: what is waited for may be due at another time, or no more."""
+    def _configured(self, since: int) -> None:
+        """Another configuration than at the last step takes force."""
         state, engine = self._state, self._engine
-        first, state.mark = not state.mark, engine.mark
-        if first:
-            return
-        for detector in self._detectors.all:
-            if detector.kind in state.detectors:
-                self._touch(detector)
+        # At the same time in every cluster, however long ago each was stepped.
+        state.mark, state.clock = engine.mark, max(state.clock, since)
+        for kind in [k for k in (*state.detectors, *state.readings) if k not in engine.kinds]:
+            # What it misses from now on would make it wrong once it is on again.
+            state.detectors.pop(kind, None)
+            state.dues.pop(kind, None)
+            self._gone += _unpacked(state.readings.pop(kind, None))
+        self._reconsider(self._detectors.all)
+        self._said += life.silences_changed(state.incidents, state.clock, self._scene())
+
+    def _reconsider(self, detectors: Iterable[Detector]) -> None:
+        """These have other settings now: what they wait for may be due at another time, what they told may be over."""
+        state = self._state
+        self._said += life.switched_off(state.incidents, self._is_off, state.clock, self._scene())
+        for detector in detectors:
+            if detector.kind in state.detectors or detector.kind in self._open:
+                own = self._touch(detector)
+                for finding in detector.reconsider(own, state.clock, state.topology):
+                    self._report(finding)
                 self._unasked[detector.kind] = detector
         self._ask()
-        off = [f for i in state.incidents for f in i.findings if f.closed_at is None and self._is_off(f)]
-        self._said += life.configured(state.incidents, off, state.clock, self._scene())
+
+    def _named(self) -> None:
+        """A job has another name: other settings may be its."""
+        if self._engine.by_job.kinds:
+            self._reconsider([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds])
 
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
@@ -257,7 +284,8 @@ class _Fold:
             return
         state = self._state
         time = state.zones.event_time(event)
-        state.topology.update(event, time)
+        if state.topology.update(event, time):
+            self._named()
         now = Now(clock, time)
         for detector in self._detectors.by_want.get(event.meaning, ()):
             self._offer(detector, event, now)
@@ -277,7 +305,8 @@ class _Fold:
                 by_name[sample.name] = [sample]
             else:
                 own.append(sample)
-        self._state.topology.measure(by_name, event.time)
+        if self._state.topology.measure(by_name, event.time):
+            self._named()
         wanted: dict[str, tuple[Detector, list[Sample]]] = {}
         for name, samples in by_name.items():
             for detector in self._detectors.by_want.get(name, ()):
@@ -322,11 +351,11 @@ class _Fold:
                 self._state.dues[kind] = due
         self._unasked.clear()
 
-    def _is_off(self, finding: Finding) -> bool:
-        return self._engine.is_off(finding, self._state.topology)
+    def _is_off(self, kind: str, subject: str) -> bool:
+        return self._engine.is_off(kind, subject, self._state.topology)
 
     def _report(self, finding: Finding) -> None:
-        if finding.closed_at is None and self._is_off(finding):
+        if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
         self._said += life.report(self._state.incidents, finding, self._scene())
 

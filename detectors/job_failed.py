@@ -94,23 +94,25 @@ class JobFailed(Detector):
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failures whose explanation has had its time, and jobs that run again without checkpoints."""
         for job, failed in list(state.jobs.items()):
-            if not failed.said and failed.ended and now >= self._due(failed):
+            if not failed.said and failed.ended and now >= self._due(failed, job):
                 failed.said = True
                 yield self._finding(failed, job, now, topology)
-            elif failed.back and now >= failed.back + self.config.running_for:
+            elif failed.back and now >= failed.back + self.config_of(job).running_for:
                 why = f"it has been RUNNING for {spoken(now - failed.back)}"
                 yield self._closing(state, job, failed, now, topology, why)
 
     def due(self, state: State) -> int | None:
         """When the first of them is due."""
-        times = [self._due(f) for f in state.jobs.values() if not f.said and f.ended]
-        times += [f.back + self.config.running_for for f in state.jobs.values() if f.said and f.back]
+        jobs = state.jobs.items()
+        times = [self._due(f, job) for job, f in jobs if not f.said and f.ended]
+        times += [f.back + self.config_of(job).running_for for job, f in jobs if f.said and f.back]
         return min(times, default=None)
 
-    def _due(self, failed: Failed) -> int:
+    def _due(self, failed: Failed, job: str) -> int:
+        config: JobFailed.Config = self.config_of(job)
         if failed.fault is not None and failed.fault.role == "planned":
-            return failed.at + self.config.planned_wait
-        return failed.at + (0 if failed.fault is not None else self.config.explain)
+            return failed.at + config.planned_wait
+        return failed.at + (0 if failed.fault is not None else config.explain)
 
     def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         job, new = event.fields["job"], event.fields["state"]
@@ -137,7 +139,7 @@ class JobFailed(Detector):
         since = fault.time if fault is not None else now.time
         failed = Failed(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
         put(state.jobs, job, failed, _MAX_JOBS)
-        if now.clock >= self._due(failed):
+        if now.clock >= self._due(failed, job):
             failed.said = True
             yield self._finding(failed, job, now.clock, topology)
 

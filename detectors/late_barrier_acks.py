@@ -209,7 +209,7 @@ class LateBarrierAcks(Detector):
         self, known: JobAcks, job: str, number: int, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         checkpoint = known.expired.get(number)
-        if checkpoint is None or now.clock - checkpoint.at > self.config.remember:
+        if checkpoint is None or now.clock - checkpoint.at > self.config_of(job).remember:
             return
         attempt = event.fields["attempt"]
         task, tm, host = topology.place_of(attempt)
@@ -224,7 +224,7 @@ class LateBarrierAcks(Detector):
         expired = [
             (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
         ]
-        recent = [(at, j) for at, j in expired if now.clock - at <= self.config.remember]
+        recent = [(at, j) for at, j in expired if now.clock - at <= self.config_of(j).remember]
         if not recent:
             state.notices = [*state.notices, Notice(number, now.clock, ack, record)][-_MAX_NOTICES:]
             return
@@ -247,7 +247,8 @@ class LateBarrierAcks(Detector):
         checkpoint = known.expired[number]
         if not checkpoint.said:
             others = sum(1 for c in known.expired.values() if c.acks)
-            if not checkpoint.notices and len(checkpoint.acks) < self.config.min_acks and others < self.config.repeats:
+            config = self.config_of(job)
+            if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
                 return
             checkpoint.said = True
             known.repeated += 1
@@ -260,7 +261,7 @@ class LateBarrierAcks(Detector):
             return
         known.last_completed = number
         known.healthy += 1
-        if known.open < 0 or known.healthy < self.config.healthy_checkpoints:
+        if known.open < 0 or known.healthy < self.config_of(job).healthy_checkpoints:
             return
         if number > known.open or known.expired[known.open].time < known.reset:
             yield self._closing(
@@ -275,9 +276,10 @@ class LateBarrierAcks(Detector):
 
     def _finding(self, known: JobAcks, job: str, now: Now, topology: Topology) -> Finding:
         checkpoint = known.expired[known.open]
-        tm, host, share = self._place(checkpoint)
+        config = self.config_of(job)
+        tm, host, share = self._place(checkpoint, config)
         first = min(c.time for c in known.expired.values() if c.said)
-        severity: Severity = "critical" if known.repeated >= self.config.repeats else "warning"
+        severity: Severity = "critical" if known.repeated >= config.repeats else "warning"
         confidence: Confidence = "sure" if tm or host else "fair"
         return Finding(
             kind=self.kind,
@@ -296,10 +298,10 @@ class LateBarrierAcks(Detector):
             confidence=confidence,
             summary=self._summary(known, checkpoint, tm, host, share, topology, job),
             evidence=list(checkpoint.records),
-            advice=self._advice(checkpoint, tm, host),
+            advice=self._advice(checkpoint, config, tm, host),
         )
 
-    def _place(self, checkpoint: Expired) -> tuple[str, str, float]:
+    def _place(self, checkpoint: Expired, config: Config) -> tuple[str, str, float]:
         """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of
         them.
         """
@@ -309,11 +311,11 @@ class LateBarrierAcks(Detector):
         (tm, host), share = max(
             ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
         )
-        return (tm, host, share) if share >= self.config.skew_share else ("", "", share)
+        return (tm, host, share) if share >= config.skew_share else ("", "", share)
 
-    def _burst(self, checkpoint: Expired) -> bool:
+    def _burst(self, checkpoint: Expired, config: Config) -> bool:
         times = [a.time for a in checkpoint.acks.values()]
-        return checkpoint.notices or max(times) - min(times) <= self.config.burst
+        return checkpoint.notices or max(times) - min(times) <= config.burst
 
     def _summary(
         self, known: JobAcks, checkpoint: Expired, tm: str, host: str, share: float, topology: Topology, job: str
@@ -328,13 +330,16 @@ class LateBarrierAcks(Detector):
         input_share = topology.input_share(job, tm) if tm else None
         if input_share is not None and input_share[0] > 1.2 * input_share[1]:
             said += f", which reads {input_share[0]:.0%} of the job's input (even would be {input_share[1]:.0%})"
-        if known.repeated >= self.config.repeats:
+        config = self.config_of(job)
+        if known.repeated >= config.repeats:
             said += f"; {known.repeated} checkpoints so far"
-        return said + (": barriers wait behind data" if self._burst(checkpoint) else ": state is uploaded slowly")
+        return said + (
+            ": barriers wait behind data" if self._burst(checkpoint, config) else ": state is uploaded slowly"
+        )
 
-    def _advice(self, checkpoint: Expired, tm: str, host: str) -> str:
+    def _advice(self, checkpoint: Expired, config: Config, tm: str, host: str) -> str:
         place = tm or host or "the slow subtasks"
-        if self._burst(checkpoint):
+        if self._burst(checkpoint, config):
             return (
                 f"Barriers could not overtake the data queued before {place}: look for key skew or one slow operator "
                 "there (busyTimeMsPerSecond, inputQueueLength, records in per subtask) and for other load on the host. "

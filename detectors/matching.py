@@ -14,7 +14,7 @@ _REGEX = "~"
 _WILD = {"*": ".*", "?": "."}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors, options.dot_nl = False, True
@@ -29,6 +29,8 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def _compiles(pattern: str) -> str:
+    if pattern == _REGEX:
+        raise ValueError("'~' wants an RE2 expression behind it, such as ~orders-(eu|us)")
     try:
         _compiled(pattern)
     except re2.error as error:

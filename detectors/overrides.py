@@ -28,7 +28,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-_BLOCKS: dict[str, Any] = {kind: (model | None, None) for kind, model in _MODELS.items()}
+_BLOCKS: dict[str, Any] = {kind: (model, None) for kind, model in _MODELS.items()}
 OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_Section, **_BLOCKS)
 """What the blocks of an override must be like."""
 
@@ -44,13 +44,15 @@ class Override(Match):
     @classmethod
     def _valid(cls, blocks: dict[str, dict[str, Any]], others: ValidationInfo) -> dict[str, dict[str, Any]]:
         # Its errors keep their places: the kind and the key.
-        OverriddenDetectors.model_validate(blocks)
+        valid = OverriddenDetectors.model_validate(blocks)
         wrong = [kind for kind in blocks if kind not in _PER_JOB]
         if others.data.get("job", "*") != "*" and wrong:
             raise ValidationError.from_exception_data(
                 cls.__name__, [{"type": _NOT_PER_JOB, "loc": (kind,), "input": None} for kind in wrong]
             )
-        return blocks
+        # As the section `detectors` is written, whatever forms a value may have.
+        written: dict[str, dict[str, Any]] = valid.model_dump(mode="json", exclude_unset=True)
+        return written
 
 
 class Value(NamedTuple):

@@ -155,24 +155,25 @@ class RestartLoop(Detector):
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failovers no job has claimed: the one that was last named, or the only one. Jobs that run again."""
         for source, failover in list(state.failovers.items()):
-            if now >= failover.at + self.config.claim:
+            if now >= failover.at + self.config_of(failover.job).claim:
                 del state.failovers[source]
                 if not failover.cancels and source not in state.tellers:
                     yield from self._restarted(state, failover.job, failover, Now(now, failover.time), topology)
         for job, loop in state.jobs.items():
-            if loop.open and loop.running and now >= self._calm(loop):
+            if loop.open and loop.running and now >= self._calm(loop, job):
                 why = f"it has been RUNNING for {spoken(now - loop.running)}"
                 yield self._closing(state, job, loop, now, topology, why)
 
     def due(self, state: State) -> int | None:
         """When the first failover is given to a job all the same, or a job has been RUNNING long enough."""
-        times = [f.at + self.config.claim for f in state.failovers.values()]
-        times += [self._calm(loop) for loop in state.jobs.values() if loop.open and loop.running]
+        times = [f.at + self.config_of(f.job).claim for f in state.failovers.values()]
+        times += [self._calm(loop, job) for job, loop in state.jobs.items() if loop.open and loop.running]
         return min(times, default=None)
 
-    def _calm(self, loop: Loop) -> int:
+    def _calm(self, loop: Loop, job: str) -> int:
+        config: RestartLoop.Config = self.config_of(job)
         longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
-        return loop.running + max(self.config.running_for, round(self.config.calm_periods * longest))
+        return loop.running + max(config.running_for, round(config.calm_periods * longest))
 
     def _failed(self, state: State, event: LogEvent, now: Now) -> None:
         fault = state.faults.take(event, now.time)
@@ -232,18 +233,19 @@ class RestartLoop(Detector):
         if loop.open is not None:
             loop.count += 1
             yield self._finding(loop, job, now.clock, topology)
-        elif times := self._looping(loop, key, failover.time):
+        elif times := self._looping(loop, job, key, failover.time):
             loop.open, loop.since, loop.count = key, times[0], len(times)
             yield self._finding(loop, job, now.clock, topology)
 
-    def _looping(self, loop: Loop, key: tuple[str, str, str], time: int) -> list[int]:
+    def _looping(self, loop: Loop, job: str, key: tuple[str, str, str], time: int) -> list[int]:
         """Times of the restarts that make a loop, or none."""
+        config = self.config_of(job)
         times = [r.time for r in loop.restarts if same(r.key, key)]
-        recent = [t for t in times if time - t <= self.config.window]
-        if len(recent) >= self.config.count:
+        recent = [t for t in times if time - t <= config.window]
+        if len(recent) >= config.count:
             return recent
         gaps = _gaps(times[-4:])
-        return times[-4:] if len(gaps) == 3 and max(gaps) <= self.config.steady * min(gaps) else []
+        return times[-4:] if len(gaps) == 3 and max(gaps) <= config.steady * min(gaps) else []
 
     def _loops(self, state: State, job: str, now: Now, topology: Topology) -> list[tuple[str, Loop]]:
         """Loops of this job, or of a failed one of its name that it is the return of."""
@@ -258,7 +260,8 @@ class RestartLoop(Detector):
         for looping, loop in self._loops(state, job, now, topology):
             calm = now.time - loop.last
             longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
-            enough = max(self.config.calm_at_least, self.config.calm_periods * longest)
+            config = self.config_of(looping)
+            enough = max(config.calm_at_least, config.calm_periods * longest)
             if looping != job or loop.failed or calm >= enough:
                 why = f"checkpoints complete and it has not restarted for {spoken(calm)}"
                 yield self._closing(state, looping, loop, now.clock, topology, why)
@@ -293,7 +296,7 @@ class RestartLoop(Detector):
             entity={"job_id": job, "job_name": name},
             since=loop.since,
             at=now,
-            severity="critical" if not gaps or max(gaps[-2:]) <= self.config.window else "warning",
+            severity="critical" if not gaps or max(gaps[-2:]) <= self.config_of(job).window else "warning",
             summary=f"job {name or job} has restarted {loop.count} times in {spoken(took)}{pace}, "
             f"each time after the same fault: {loop.fault}",
             confidence="sure",

@@ -139,7 +139,7 @@ class RestoreFailed(Detector):
         entered = self._source(state, event.source)
         entered.nothing, entered.record = now.time, evidence(event, now.time)
         # A restart in place: RESTARTING to RUNNING comes first, and the job is the same.
-        if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config.adjacent:
+        if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config_of(entered.job).adjacent:
             yield from self._empty(state, entered.job, entered.record, now, topology)
 
     def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -149,7 +149,7 @@ class RestoreFailed(Detector):
             entered.job, entered.before, entered.time = job, before, now.time
             # A new JobManager takes the job over: what was found is told before the job runs.
             taken_over = before == "CREATED" and job != _NO_HA
-            if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config.adjacent:
+            if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config_of(job).adjacent:
                 yield from self._empty(state, job, entered.record, now, topology)
         elif new in ("CANCELED", "FINISHED", "FAILED"):
             yield from self._ended(state, job, new, now, topology)

@@ -6,15 +6,17 @@ is whole or not there. Silences made on the command line are records of their ow
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
 from detectors.incidents.life import Life
-from detectors.incidents.silences import Silence
+from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.overrides import Override
 
 
@@ -32,18 +34,32 @@ DetectorSettings: Any = create_model("DetectorSettings", __base__=_Section, **_B
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
+def _once(silences: tuple[Silence, ...]) -> tuple[Silence, ...]:
+    twice = [i for i, n in Counter(s.id for s in silences).items() if n > 1]
+    if twice:
+        raise ValueError(f"the silence {twice[0]} is there twice; give each another id, or leave the ids out")
+    return silences
+
+
+Overrides = Annotated[tuple[Override, ...], Field(max_length=100)]
+"""The section `overrides`; a reading is kept of each in each bucket."""
+
+Silences = Annotated[tuple[Silence, ...], Field(max_length=MAX_SILENCES), AfterValidator(_once)]
+"""The section `silences`."""
+
+
 class Live(BaseModel):
     """The sections that reload without a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds; these reload live.")
-    overrides: tuple[Override, ...] = Field(
+    overrides: Overrides = Field(
         (),
         description='Other thresholds for some clusters or jobs, such as [{cluster: "prod-*", detectors: '
         "{restart_loop: {count: 5}}}]. Each setting has the value of the first override that fits and names it.",
     )
-    silences: tuple[Silence, ...] = Field(
+    silences: Silences = Field(
         (),
         description='Incidents that are followed but told to nobody until a time, such as [{job: "backfill-*", until: '
         "2026-12-01T06:00:00Z, author: ann, comment: yearly backfill}].",
@@ -82,7 +98,9 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class PublishedSilence(msgspec.Struct, frozen=True):
-    """The value of a silence record; one with the same id that was published later takes its place."""
+    """The value of a silence record, when it was published (epoch ms) and by whom. One with the same id that was
+    published later takes its place.
+    """
 
     silence: dict[str, Any]
     at: int
@@ -92,11 +110,20 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         """The silence. Raises pydantic.ValidationError when it is another version's."""
         return Silence.model_validate(self.silence)
 
+    def ends(self) -> int:
+        """When it ends, epoch ms."""
+        return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
+
 
 def publish(live: Live, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None) -> Published:
     """The settings as a record; the hash depends on the settings alone."""
-    body = live.model_dump(mode="json", exclude_unset=False)
+    body = live.model_dump(mode="json")
     return Published(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
+
+
+def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
+    """The silence as a record."""
+    return PublishedSilence(silence.model_dump(mode="json"), at, by)
 
 
 def settings_hash(live: Live) -> str:
@@ -118,7 +145,15 @@ def read_published(value: bytes) -> Published:
 
 
 def read_silence(value: bytes) -> PublishedSilence:
-    """The silence record's value; raises ValueError when it is none or not valid."""
+    """The silence record's value, written out in full; raises ValueError when it is none or not valid."""
     published = _decode_silence(value)
-    published.read()
-    return published
+    return publish_silence(published.read(), published.at, published.by)
+
+
+def read_change(key: bytes | None, value: bytes | None) -> Published | PublishedSilence | None:
+    """What a record of the topic changes; None for one that is neither. Raises ValueError when it is not valid."""
+    if key is None or value is None:
+        return None
+    if key == CONFIG_KEY:
+        return read_published(value)
+    return read_silence(value) if key.startswith(SILENCE_KEY) else None

@@ -59,6 +59,7 @@ class Topology(msgspec.Struct, array_like=True):
 
     `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake` is by
     job and a number for the TaskManager: its name, once for each job, was most of the state of a large session cluster.
+    `names` are those of jobs as metrics write them, for jobs that no log has named.
     """
 
     version: str = ""
@@ -69,10 +70,12 @@ class Topology(msgspec.Struct, array_like=True):
     attempts: dict[str, Subtask] = {}
     placements: dict[str, tuple[str, str]] = {}
     intake: dict[str, dict[int, Intake]] = {}
+    names: dict[str, str] = {}
 
-    def update(self, event: LogEvent, time: int) -> None:
-        """Take in one line whose event time is `time`."""
+    def update(self, event: LogEvent, time: int) -> bool:
+        """Take in one line whose event time is `time`; whether a job has another name now."""
         job = event.fields.get("job")
+        name = self.job_name(job) if job is not None else ""
         if job is not None and self.job_of_source.get(event.source) != job:
             put(self.job_of_source, event.source, job, _MAX_SOURCES)
         match event.meaning:
@@ -91,9 +94,11 @@ class Topology(msgspec.Struct, array_like=True):
                 self._tm_started(event)
             case "process_version":
                 self._started(event)
+        return job is not None and self.job_name(job) != name
 
-    def measure(self, samples: dict[str, list[Sample]], time: int) -> None:
-        """Take in the samples of one record, by name, taken at `time`."""
+    def measure(self, samples: dict[str, list[Sample]], time: int) -> bool:
+        """Take in the samples of one record, by name, taken at `time`; whether a job has another name now."""
+        named = [self._named(s) for name in ("completed_checkpoints", "records_in") for s in samples.get(name, ())]
         sums: dict[tuple[str, int], float] = {}
         for sample in samples.get("records_in", ()):
             tm = sample.labels.get("tm_id")
@@ -102,6 +107,7 @@ class Topology(msgspec.Struct, array_like=True):
                 sums[key] = sums.get(key, 0.0) + sample.value
         for (job, number), total in sums.items():
             self._measured(job, number, int(max(-_MAX_COUNT, min(total, _MAX_COUNT))), time)
+        return any(named)
 
     def job_of(self, event: LogEvent) -> str:
         """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
@@ -110,7 +116,7 @@ class Topology(msgspec.Struct, array_like=True):
     def job_name(self, job: str) -> str:
         """Name of the job, or the empty string."""
         known = self.jobs.get(job)
-        return known.name if known else ""
+        return (known.name if known else "") or self.names.get(job, "")
 
     def tm_of(self, event: LogEvent) -> tuple[str, str]:
         """(TaskManager id, host) of the process that wrote the line; the host is known even when the id is not."""
@@ -145,6 +151,13 @@ class Topology(msgspec.Struct, array_like=True):
         total = sum(rates.values())
         mine = rates.get(_number(tm))
         return (mine / total, 1 / len(rates)) if mine is not None and total > 0 and len(rates) > 1 else None
+
+    def _named(self, sample: Sample) -> bool:
+        job, name = sample.labels.get("job_id", ""), sample.labels.get("job_name", "")
+        if not job or not name or job in self.names:
+            return False
+        put(self.names, job, name, _MAX_JOBS)
+        return self.job_name(job) == name
 
     def _measured(self, job: str, tm: int, total: int, time: int) -> None:
         tms = self.intake.get(job)

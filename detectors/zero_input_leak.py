@@ -93,6 +93,7 @@ class ZeroInputLeak(Detector):
     """See the module."""
 
     kind = "zero_input_leak"
+    per_job = True
     wants = frozenset(
         [
             "heap_used",
@@ -218,13 +219,15 @@ class ZeroInputLeak(Detector):
         elif not heap.busy:
             labels = sample.labels
             key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
-            heap.count(key, whole(sample.value), floor.limit // self.config.bytes_per_record)
+            # Jobs share a TaskManager: which of them has read the records is not known here.
+            heap.count(key, whole(sample.value), floor.limit // self.config_of("").bytes_per_record)
         return None
 
     def _judge(self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """By meaning."""
         said, known = state.open.get(job), state.commits.jobs[job]
-        leaking = state.commits.leaking(job, self.config.min_checkpoints, self.config.min_flat)
+        config = self.config_of(job)
+        leaking = state.commits.leaking(job, config.min_checkpoints, config.min_flat)
         if said is not None:
             cure = state.commits.cured(job)
             if cure and not leaking:
@@ -242,13 +245,13 @@ class ZeroInputLeak(Detector):
             for tm in known.on(leaking) & state.heaps.keys():
                 rise = self._rise(state.heaps[tm], job)
                 if rise is not None:
-                    self._grow(leak, tm, rise, event.time)
+                    self._grow(leak, config, tm, rise, event.time)
             put(state.open, job, leak, _MAX_OPEN)
             yield self._finding(state, job, leak, now, topology)
 
     def _rise(self, heap: Heap, job: str) -> Rise | None:
         """The rise of a floor that nothing read explains; where the meaning does not tell, one that is proven."""
-        config = self.config
+        config = self.config_of(job)
         if not heap.counters:
             return None
         rise = heap.floor.rise(config.warm_up, config.min_cycles, config.significance, config.min_rise)
@@ -277,14 +280,14 @@ class ZeroInputLeak(Detector):
             put(state.open, subject, said, _MAX_OPEN)
         before, moved = said.severity, abs(rise.full.at - said.full) > (said.full - event.time) / 3
         told = said.tm == tm and not moved
-        self._grow(said, tm, rise, event.time, both=bool(job))
+        self._grow(said, self.config_of(job), tm, rise, event.time, both=bool(job))
         if said.severity != before or not told:
             yield self._finding(state, subject, said, now, topology)
 
-    def _grow(self, leak: Leak, tm: str, rise: Rise, time: int, both: bool = True) -> None:
+    def _grow(self, leak: Leak, config: Config, tm: str, rise: Rise, time: int, both: bool = True) -> None:
         """Severity never falls while it is open: what it has explained stays explained."""
         leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
-        if both or rise.full.at - time <= self.config.critical_within:
+        if both or rise.full.at - time <= config.critical_within:
             leak.severity = "critical"
 
     def _closed(self, state: State, subject: str, why: str, now: Now, topology: Topology) -> Finding:

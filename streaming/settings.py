@@ -15,9 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from detectors.events.identity import Identity
-from detectors.incidents.silences import Silence
-from detectors.overrides import Override
-from detectors.settings import DetectorSettings, Live
+from detectors.settings import DetectorSettings, Live, Overrides, Silences
 from detectors.units import Duration
 from sinks.kafka_access import KafkaAccess
 from sinks.settings import Sinks
@@ -99,6 +97,11 @@ class Streaming(_Section):
         description="TCP port of the job's own page with `run --no-deliver`; otherwise the page of sinks.prometheus "
         "has everything. 0 takes a free one.",
     )
+    wait_for_brokers: Duration = Field(
+        300_000,
+        description="How long a start waits for a broker that takes connections, not ready but alive, before it ends with "
+        "the reason. 0s: not at all.",
+    )
     driver_memory: str = Field(
         "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."
     )
@@ -114,8 +117,8 @@ class Settings(_Section):
     streaming: Streaming = Field(default_factory=Streaming, description="The Spark job.")
     identity: Identity = Field(default_factory=Identity, description="Which cluster a record belongs to.")
     detectors: DetectorSettings = Field(default_factory=DetectorSettings, description=_LIVE["detectors"].description)
-    overrides: tuple[Override, ...] = Field((), description=_LIVE["overrides"].description)
-    silences: tuple[Silence, ...] = Field((), description=_LIVE["silences"].description)
+    overrides: Overrides = Field((), description=_LIVE["overrides"].description)
+    silences: Silences = Field((), description=_LIVE["silences"].description)
     sinks: Sinks = Field(default_factory=Sinks, description="Slack and Prometheus.")
 
     @property

@@ -54,7 +54,7 @@ class BucketProcessor(StatefulProcessor):
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
         before = bucket.encode_index(index)
-        _configure(index, packed)
+        _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
         letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
@@ -93,13 +93,16 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.Index, packed: list[Packed]) -> None:
+def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> None:
     """A configuration takes force at the start of a batch, before any event of it."""
     # The topic has one partition, so one task has read what there is of it, in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
     if published is not None or silences:
-        index.configure(published, silences)
+        refused = index.configure(published, silences)
+        if refused and number == 0:
+            # Every bucket has refused the same.
+            index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
 
 
 def _clock(index: bucket.Index, packed: list[Packed]) -> int:

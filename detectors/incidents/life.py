@@ -10,7 +10,7 @@ back within `reopen_within`. Silence never resolves it: after `stale_after` with
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -102,7 +102,7 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
             times.append(last_event)
         if incident.changed and incident.closed_at is None:
             times.append(_next_update(incident, life))
-        if incident.silence_turns and incident.resolved_at is None:
+        if incident.silence_turns and incident.closed_at is None:
             times.append(incident.silence_turns)
     return min(times, default=None)
 
@@ -136,30 +136,39 @@ def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene
     return said
 
 
-def configured(incidents: list[Incident], off: Iterable[Finding], now: int, scene: Scene) -> list[Transition]:
-    """What another configuration changes at once: findings of detectors that are switched `off` are closed, silences
-    begin or end.
-    """
+def switched_off(
+    incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, scene: Scene
+) -> list[Transition]:
+    """Close what detectors have open that are off (by kind and subject of the finding): they prove nothing more."""
     said = []
-    for finding in off:
-        why = f"{finding.kind} is switched off"
-        closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
-        said += report(incidents, closed, scene)
-    for incident in incidents:
-        if incident.seq:
-            said += _silence_turned(incident, now, scene)
+    for incident in list(incidents):
+        incident.more = [key for key in incident.more if not is_off(*key)]
+        for finding in [f for f in incident.findings if f.closed_at is None and is_off(*identity(f))]:
+            why = f"{finding.kind} is switched off"
+            closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
+            said += _closed(incidents, incident, closed, scene)
+        if incident.seq and incident.closed_at is None and _over(incident):
+            incident.closed_at, incident.changed = now, ""
     return said
 
 
+def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
+    """Silences that begin, end or are changed at once."""
+    return [t for incident in incidents if incident.seq for t in _silence_turned(incident, now, scene)]
+
+
 def _silence_turned(incident: Incident, now: int, scene: Scene) -> list[Transition]:
-    """A silence of an open incident may have begun or ended."""
+    """A silence may have begun or ended. Of what is about to be resolved only that is said."""
     incident.silence_turns = scene.silence_turns(incident, now)
     silence = scene.silence(incident, now)
-    if incident.resolved_at is not None or (silence.id if silence else "") == incident.silence:
+    if incident.closed_at is not None or silence == (incident.silenced if incident.silent else None):
         return []
+    reason = "its silence is over, and it is still open"
     if silence is not None:
-        return [say(incident, "updated", now, f"silenced by {silence.author}: {silence.comment}", scene)]
-    return [say(incident, "updated", now, "its silence is over, and it is still open", scene)]
+        reason = f"silenced by {silence.author}: {silence.comment}"
+    elif incident.stale:
+        reason = "its silence is over, and whether it is still open nobody knows"
+    return [say(incident, "stale" if incident.stale else "updated", now, reason, scene)]
 
 
 def _next_update(incident: Incident, life: Life) -> int:

@@ -7,19 +7,18 @@ stream's clock, and a replay decides the same.
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
 
-from pydantic import AwareDatetime, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from detectors.incidents.incident import Silenced
 from detectors.matching import Match, Pattern, fits
 
+MAX_SILENCES = 500
+"""Of the configuration, and of the command line: every bucket of clusters keeps them all."""
+
 
 class Silence(Match):
     """Incidents that fit every pattern are told to nobody from `begins` until `until`."""
-
-    # Silences of the command line travel as JSON of this model; a later version may know more of them.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     id: str = Field("", max_length=64, description="Its name; without one it is made from the rest.")
     kinds: tuple[Pattern, ...] = Field(("*",), min_length=1, description="Patterns of the kind of the cause.")
@@ -28,20 +27,22 @@ class Silence(Match):
     )
     until: AwareDatetime = Field(description="When it ends, such as 2026-11-22T06:00:00+01:00.")
     author: str = Field(min_length=1, max_length=200, description="Who wants it.")
-    comment: str = Field(min_length=1, max_length=2000, description="Why.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named(cls, data: Any) -> Any:
-        if isinstance(data, dict) and not data.get("id"):
-            text = repr(sorted((k, str(v)) for k, v in data.items() if k != "id"))
-            return {**data, "id": sha256(text.encode()).hexdigest()[:8]}
-        return data
+    comment: str = Field(min_length=1, max_length=500, description="Why.")
 
     @model_validator(mode="after")
     def _lasts(self) -> "Silence":
         if self.begins is not None and self.begins >= self.until:
             raise ValueError(f"ends before it begins: {self.until.isoformat()} is not after {self.begins.isoformat()}")
+        return self
+
+    @model_validator(mode="after")
+    def _named(self) -> "Silence":
+        if not self.id:
+            # Frozen for all others: the name is made from what was read, however it was written.
+            begins, until = self.edges()
+            rest = self.model_dump(mode="json", exclude={"id", "begins", "until"})
+            text = repr((sorted(rest.items()), begins, until))
+            object.__setattr__(self, "id", sha256(text.encode()).hexdigest()[:8])
         return self
 
     def fits(self, cluster: str, job: str, cause: str) -> bool:

@@ -27,8 +27,8 @@ class Incident(msgspec.Struct):
 
     `seq` is 0 while nothing was said of it. `led` are the causes before the present one; `more` are open findings that
     are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like;
-    `repeats` counts the updates in a row that brought new numbers alone; `silence` is the id of the one it is under,
-    and at `silence_turns` that may change (0: never); `silenced` is the last one it was under.
+    `repeats` counts the updates in a row that brought new numbers alone; `silenced` is the silence it was said to be
+    under last, and still is if `silent`; at `silence_turns` that may change (0: never).
     """
 
     id: str
@@ -47,7 +47,7 @@ class Incident(msgspec.Struct):
     merged: list[str] = []
     issue: str = ""
     repeats: int = 0
-    silence: str = ""
+    silent: bool = False
     silence_turns: int = 0
     silenced: Silenced | None = None
 
@@ -125,7 +125,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     issue = known_issues.find(scene.issues, incident.findings, scene.version, scene.throwables, incident.issue)
     incident.issue = issue.id if issue is not None else ""
     silence = scene.silence(incident, now)
-    incident.silence, incident.silence_turns = silence.id if silence else "", scene.silence_turns(incident, now)
+    incident.silent, incident.silence_turns = silence is not None, scene.silence_turns(incident, now)
     incident.silenced = silence or incident.silenced
     if change == "opened" and again is not None:
         reason = recurrence.spoken_recurrence(again)

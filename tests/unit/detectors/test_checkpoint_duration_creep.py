@@ -201,12 +201,18 @@ def test_the_timeout_is_learned_from_the_configuration_and_better_from_an_expiry
     watched.take(log("checkpoint_timeout_set", 0, value="30 s"))
     watched.checkpoint(100)
     assert (
-        watched.detector._limits(watched.state, watched.state.jobs[JOB].durations)["the checkpoint timeout"] == 30_000
+        watched.detector._limits(watched.state, watched.detector.config, watched.state.jobs[JOB].durations)[
+            "the checkpoint timeout"
+        ]
+        == 30_000
     )
     watched.take(log("checkpoint_triggered", watched.at, checkpoint="2", job=JOB))
     watched.take(log("checkpoint_expired", watched.at + 20_000, checkpoint="2", job=JOB))
     assert (
-        watched.detector._limits(watched.state, watched.state.jobs[JOB].durations)["the checkpoint timeout"] == 20_000
+        watched.detector._limits(watched.state, watched.detector.config, watched.state.jobs[JOB].durations)[
+            "the checkpoint timeout"
+        ]
+        == 20_000
     )
 
 

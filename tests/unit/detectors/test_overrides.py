@@ -1,0 +1,256 @@
+"""Overrides: other thresholds for some clusters or jobs, and for those alone."""
+
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from detectors import DETECTORS
+from detectors.configuration import Configuration
+from detectors.detector import Detector
+from detectors.engine import ByJob, ClusterState, Engine
+from detectors.events.event import Event
+from detectors.incidents.known_issues import Issues
+from detectors.overrides import Override, resolve
+from detectors.settings import Live
+from detectors.topology import Topology
+from tests.recorded import events
+from tests.unit.detectors.changes import TWIN, Played, findings, live, told, twin
+from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, run
+
+PER_JOB = [d for d in DETECTORS if d.per_job]
+EVERY_JOB = "~(?s).*"
+FOUND_IN = {
+    "backpressure": "backpressure-slow-sink",
+    "checkpoint_duration_creep": "checkpoint-creep-linear",
+    "checkpoint_failing": "checkpoint-declined",
+    "checkpoint_overdue": "checkpoint-hung-then-done",
+    "job_failed": "job-failed",
+    "late_barrier_acks": "late-barrier-acks-1.9.3",
+    "restart_loop": "restart-loop",
+    "restore_failed": "savepoint-missing-2.3.0",
+    "zero_input_leak": "zero-input-leak",
+}
+HIGH: dict[str, dict[str, Any]] = {
+    "backpressure": {"busy": 1000, "full": 1, "lasting": "300d"},
+    "checkpoint_duration_creep": {"growth": 1000.0},
+    "checkpoint_failing": {"in_a_row": 16, "confirm": "300d"},
+    "checkpoint_overdue": {"at_least": "300d", "learning_limit": "300d"},
+    "late_barrier_acks": {"min_acks": 100, "repeats": 100},
+    "restart_loop": {"count": 12, "steady": 1.0},
+    "zero_input_leak": {"min_checkpoints": 100_000, "min_rise": 0.99},
+}
+"""Thresholds that nothing recorded reaches."""
+OTHER: dict[str, dict[str, Any]] = {
+    "backpressure": {
+        "busy": 40,
+        "lasting": "1s",
+        "min_history": 2,
+        "min_dragged": 1,
+        "drag": 2,
+        "drag_at_least": "1ms",
+    },
+    "checkpoint_duration_creep": {"min_checkpoints": 12, "growth": 0.1, "at_least": "1ms", "timeout": "2m"},
+    "checkpoint_failing": {"in_a_row": 2, "confirm": "7s", "restart_for": "1ms"},
+    "checkpoint_overdue": {"at_least": "3s", "learning_limit": "11s", "min_history": 2, "deaf_for": "1m"},
+    "job_failed": {"explain": "9s", "planned_wait": "5s", "running_for": "20s"},
+    "late_barrier_acks": {"min_acks": 1, "remember": "1h", "healthy_checkpoints": 1, "burst": "1ms"},
+    "restart_loop": {"count": 2, "window": "1h", "running_for": "10s", "claim": "2s", "calm_periods": 1.0},
+    "restore_failed": {"adjacent": "10m"},
+    "zero_input_leak": {"min_checkpoints": 2, "min_flat": "1s", "critical_within": "300d"},
+}
+
+laws = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+each_kind = pytest.mark.parametrize("kind", [d.kind for d in PER_JOB])
+
+
+def by_job(job: str, kind: str, **block: Any) -> dict[str, Any]:
+    return {"job": job, "detectors": {kind: block}}
+
+
+def jobs_found(kind: str, stream: list[Event], **sections: Any) -> set[str]:
+    """Ids of the jobs of which a kind is said."""
+    said = run(stream, (), stream[-1].timestamp + 3_600_000, live(**sections))
+    return {f.subject for f in findings(said, kind)}
+
+
+@each_kind
+def test_an_override_by_job_changes_that_job_alone(kind: str) -> None:
+    own = in_order(events(FOUND_IN[kind]))
+    both = in_order([*own, *map(twin, own)])
+    (job,) = jobs_found(kind, own)
+    assert jobs_found(kind, both) == {job, job[::-1]}
+    for block in ({"enabled": False}, HIGH.get(kind, {"enabled": False})):
+        assert jobs_found(kind, both, overrides=[by_job(TWIN, kind, **block)]) == {job}
+        others = by_job("~.*[^n]", kind, **block)
+        assert jobs_found(kind, both, overrides=[others]) == {job[::-1]}
+
+
+@each_kind
+@laws
+@given(data=st.data())
+def test_settings_of_every_job_are_as_those_for_all(kind: str, data: st.DataObject) -> None:
+    """Nothing that is decided for a job is decided by the general settings."""
+    (detector,) = (d for d in PER_JOB if d.kind == kind)
+    stream = data.draw(made_up(detector.wants))
+    end = stream[-1].timestamp + 2_000_000
+    for_all = run(stream, (), end, live({kind: OTHER[kind]}))
+    for_each = run(stream, (), end, live(overrides=[by_job(EVERY_JOB, kind, **OTHER[kind])]))
+    assert told(for_each) == told(for_all)
+
+
+class _Untouchable:
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} is read from the general settings")
+
+
+@each_kind
+@pytest.mark.parametrize("scenario", [*FOUND_IN.values()])
+def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
+    kind: str, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    general = Live().detectors
+    engine = Engine(general, by_job=ByJob(lambda _: general, {kind: True}))
+    for detector in engine.detectors(Topology()).all:
+        if detector.kind == kind:
+            detector.config = _Untouchable()
+            monkeypatch.setattr(engine, "_for_jobs", _swapped(detector.config, engine))
+    stream = in_order(events(scenario))
+    state = ClusterState()
+    for start in range(0, len(stream), 200):
+        batch = stream[start : start + 200]
+        engine.step("c", state, batch, max(e.timestamp for e in batch))
+        engine.due(state)
+
+
+def _swapped(config: Any, engine: Engine) -> Any:
+    original = engine._for_jobs
+
+    def made(detector: Detector, topology: Topology) -> Detector:
+        found = original(detector, topology)
+        found.config = config
+        return found
+
+    return made
+
+
+@pytest.mark.parametrize("detector", PER_JOB, ids=lambda d: d.kind)
+def test_the_source_of_a_detector_that_decides_for_jobs_does_not_name_the_general_settings(
+    detector: type[Detector],
+) -> None:
+    """What no stream of the tests reaches."""
+    assert "self.config." not in inspect.getsource(inspect.getmodule(detector) or detector)
+
+
+def test_the_first_override_that_names_a_setting_wins_and_each_setting_is_looked_for_alone() -> None:
+    overrides = [
+        Override.model_validate({"cluster": "prod-*", "detectors": {"restart_loop": {"count": 5}}}),
+        Override.model_validate({"job": "orders-*", "detectors": {"restart_loop": {"count": 7, "window": "1h"}}}),
+        Override.model_validate({"detectors": {"restart_loop": {"window": "2h", "running_for": "3h"}}}),
+    ]
+    found = resolve(Live().detectors.model_dump(mode="json"), overrides, [2, 0, 1])["restart_loop"]
+    assert found["count"] == (5, 0)
+    assert found["window"] == ("1h", 1)
+    assert found["running_for"] == ("3h", 2)
+    assert found["claim"] == ("30s", None)
+    configuration = Configuration(Live(overrides=tuple(overrides)), "h", (), Issues())
+    counts = {
+        (cluster, job): configuration.engine(cluster).by_job.settings(job).restart_loop.count
+        for cluster in ("prod-1", "test")
+        for job in ("orders-eu", "payments")
+    }
+    assert counts == {
+        ("prod-1", "orders-eu"): 5,
+        ("prod-1", "payments"): 5,
+        ("test", "orders-eu"): 7,
+        ("test", "payments"): 3,
+    }
+
+
+def test_clusters_to_which_the_same_overrides_apply_share_an_engine() -> None:
+    overrides = (Override.model_validate({"cluster": "prod-*", "detectors": {"silence": {"factor": 5}}}),)
+    configuration = Configuration(Live(overrides=overrides), "h", (), Issues())
+    assert configuration.engine("prod-1") is configuration.engine("prod-2") is not configuration.engine("test")
+    assert configuration.matched("prod-1", ["a"]) == [1]
+    assert configuration.matched("test", ["a"]) == [0]
+
+
+def test_a_job_is_matched_by_the_name_it_has_now_and_judged_anew_when_it_gets_another() -> None:
+    """The limit of 300 s while nobody knows the name is one of 10 s for this job: it is overdue at once."""
+    played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
+    job = {"job": "a" * 32}
+    assert played.take(log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), **job), until=20_000) == []
+    assert played.index.matched == {"c": [0]}
+    said = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
+    assert [(t.cause, t.at - START) for t in said] == [("checkpoint_overdue", 21_000)]
+    assert played.index.matched == {"c": [1]}
+
+
+def test_what_is_open_of_a_job_is_closed_when_its_name_shows_that_nobody_wants_it() -> None:
+    played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", enabled=False)]))
+    job = {"job": "a" * 32}
+    said = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **job))
+    said += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
+    assert [(t.transition, t.reason) for t in said] == [
+        ("opened", ""),
+        ("resolved", "checkpoint_overdue is switched off"),
+    ]
+
+
+def test_a_job_that_metrics_alone_name_is_matched_by_that_name() -> None:
+    own = in_order(events("checkpoint-creep-gauges-only"))
+    (job,) = jobs_found("checkpoint_duration_creep", own)
+    (name,) = {s.labels["job_name"] for e in own for s in getattr(e, "samples", ()) if s.labels.get("job_id") == job}
+    off = by_job(name, "checkpoint_duration_creep", enabled=False)
+    assert jobs_found("checkpoint_duration_creep", own, overrides=[off]) == set()
+
+
+@laws
+@given(stream=made_up(), cuts=st.lists(st.integers(0, 100), max_size=10))
+def test_overrides_by_names_that_come_late_and_change_do_not_depend_on_the_cuts(
+    stream: list[Event], cuts: list[int]
+) -> None:
+    overrides = [{"job": "orders", "detectors": OTHER}, {"job": "pay*", "detectors": HIGH}]
+    published = live(overrides=overrides)
+    end = stream[-1].timestamp + 2_000_000
+    assert encoded(run(stream, cuts, end, published)) == encoded(run(stream, (), end, published))
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "text"),
+    [
+        (
+            {"job": "x", "detectors": {"taskmanager_lost": {"confirm": "3s"}}},
+            "taskmanager_lost",
+            "not decided for a job",
+        ),
+        ({"detectors": {"restart_lop": {"count": 4}}}, "restart_lop", "Extra inputs"),
+        ({"detectors": {"restart_loop": {"cont": 4}}}, "cont", "Extra inputs"),
+        ({"detectors": {"restart_loop": {"window": 5}}}, "window", "5m"),
+        ({"detectors": {"restart_loop": {"count": 1}}}, "count", "greater than or equal to 2"),
+        ({"detectors": {"restart_loop": None}}, "restart_loop", "dictionary"),
+        ({"job": "~(", "detectors": {"restart_loop": {"count": 4}}}, "job", "does not compile"),
+        ({"detectors": {}}, "detectors", "at least 1"),
+    ],
+)
+def test_what_is_wrong_with_an_override_is_told_with_its_place(override: Any, place: str, text: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Live.model_validate({"overrides": [override]})
+    (error,) = caught.value.errors()
+    assert place in error["loc"]
+    assert text in error["msg"]
+
+
+def test_a_value_means_the_same_however_it_is_written() -> None:
+    one = live(overrides=[by_job("x", "restart_loop", window="5m", enabled="no")])
+    other = live(overrides=[by_job("x", "restart_loop", window="300s", enabled=False)])
+    assert one.hash == other.hash
+
+
+def test_each_per_job_kind_has_its_scenario_and_its_thresholds_here() -> None:
+    kinds = {d.kind for d in PER_JOB}
+    assert kinds == FOUND_IN.keys() == OTHER.keys()
+    assert kinds - HIGH.keys() == {"job_failed", "restore_failed"}  # no threshold decides whether they are said
