@@ -26,7 +26,7 @@ import yaml
 
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.incidents.incident import Transition
-from tests import recorded
+from tests import prometheus_server, recorded
 from tests.bench import neutral, prometheus_rules
 from tests.bench.prometheus_rules import Alert
 
@@ -96,7 +96,7 @@ def recordings(folder: Path, envelopes: list[str]) -> Iterator[Case]:
     """The recordings of a directory in each envelope."""
     found = [neutral.load(p.parent) for p in sorted(folder.glob("*/truth.yaml"))]
     alerts: dict[str, list[Alert]] = {}
-    if prometheus_rules.available():
+    if prometheus_server.available():
         with tempfile.TemporaryDirectory(prefix="flinkwatch-rules-") as work:
             alerts = prometheus_rules.alerts(found, Path(work))
     else:

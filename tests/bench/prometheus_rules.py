@@ -6,18 +6,8 @@ gone, so a sample counts for two and a half scrapes instead of Prometheus' five 
 `prometheus` (Debian: package prometheus).
 """
 
-import contextlib
-import json
-import os
 import re
-import shutil
-import socket
 import statistics
-import subprocess
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +17,7 @@ import yaml
 
 from detectors.units import parse_duration
 from tests.bench.neutral import Recording, samples
+from tests.prometheus_server import Prometheus, import_samples
 
 EVERY_S = 15
 RULES = Path(__file__).with_name("flink_rules.yaml")
@@ -45,11 +36,6 @@ class Alert(NamedTuple):
     lasting: bool
 
 
-def available() -> bool:
-    """Whether Prometheus is installed."""
-    return bool(shutil.which("prometheus") and shutil.which("promtool"))
-
-
 def alerts(recordings: Iterable[Recording], folder: Path) -> dict[str, list[Alert]]:
     """The alerts on each recording that has metrics, in order; works in `folder`."""
     rules = [r for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for r in group["rules"]]
@@ -61,15 +47,10 @@ def alerts(recordings: Iterable[Recording], folder: Path) -> dict[str, list[Aler
             by_interval.setdefault(every_s, []).append(recording)
     said = {}
     for every_s, own in by_interval.items():
-        port = _free_port()
-        with _server(folder, port, every_s) as process:
-            try:
-                _await_ready(port, process)
-                for recording in own:
-                    found = [a for rule in rules for a in _fired(rule, recording, port)]
-                    said[recording.name] = sorted(found, key=lambda a: a.at)
-            finally:
-                process.terminate()
+        with Prometheus(folder, lookback=f"{2500 * every_s}ms") as server:
+            for recording in own:
+                found = [a for rule in rules for a in _fired(rule, recording, server)]
+                said[recording.name] = sorted(found, key=lambda a: a.at)
     return said
 
 
@@ -91,64 +72,18 @@ def _import(recording: Recording, names: set[str], folder: Path) -> int:
     gaps = [b - a for own in times.values() for a, b in pairwise(own)]
     if not gaps:
         return 0
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    import_samples(text, folder)
     return max(1, round(statistics.median(gaps) / 1000))
 
 
-def _server(folder: Path, port: int, every_s: int) -> subprocess.Popen[bytes]:
-    config = folder / "prometheus.yml"
-    config.write_text("{}", encoding="utf-8")
-    (folder / "data").mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [
-            "prometheus",
-            f"--config.file={config}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            "--storage.tsdb.retention.time=100y",
-            f"--query.lookback-delta={2500 * every_s}ms",
-            f"--web.listen-address=127.0.0.1:{port}",
-            "--log.level=error",
-        ],
-        env={**os.environ, "GOMAXPROCS": "2"},
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=5).close()
-            return
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise SystemExit("Prometheus does not start")
-
-
-def _fired(rule: dict[str, Any], recording: Recording, port: int) -> list[Alert]:
+def _fired(rule: dict[str, Any], recording: Recording, server: Prometheus) -> list[Alert]:
     begin, end = recording.entries[0].t // 1000, recording.entries[-1].t // 1000
-    steps = (end - begin) // EVERY_S
+    end = begin + (end - begin) // EVERY_S * EVERY_S
     hold = parse_duration(rule["for"]) // 1000
     fired: list[tuple[int, int, bool]] = []
-    question = urllib.parse.urlencode(
-        {
-            "query": rule["expr"],
-            "start": begin,
-            "end": begin + steps * EVERY_S,
-            "step": EVERY_S,
-        }
-    )
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query_range?{question}", timeout=60) as answer:
-        result = json.load(answer)["data"]["result"]
-    for series in result:
+    for series in server.over(rule["expr"], begin, end, EVERY_S):
         if series["metric"].get("recording") == recording.name:
-            fired += _held([int(t) for t, _ in series["values"]], hold, begin + steps * EVERY_S)
+            fired += _held([int(t) for t, _ in series["values"]], hold, end)
     return [Alert(rule["alert"], 1000 * since, 1000 * t, lasting) for since, t, lasting in sorted(set(fired))]
 
 

@@ -1,0 +1,186 @@
+"""One cluster: the readings behind each detector with their limits, and its incidents as annotations."""
+
+from collections.abc import Iterator
+
+from grafana_foundation_sdk.builders import dashboard
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.dashboard import AnnotationQuery
+
+from dashboards.frame import board, choice, fill
+from dashboards.panels import DATASOURCE, SEVERITIES, Column, Panel, Query, graph, listing
+from detectors.backpressure import Backpressure
+from detectors.checkpoint_failing import CheckpointFailing
+from detectors.clock_skew import ClockSkew
+from detectors.heap_exhaustion import HeapExhaustion
+from detectors.silence import Silence
+from detectors.zero_input_leak import ZeroInputLeak
+
+_SERIES = "max by (kind, severity, cluster, job)"
+_HERE = 'cluster="$cluster"'
+_JOB, _TM = f'{_HERE}, job=~"$job"', f'{_HERE}, tm=~"$tm"'
+_DEFAULT = " The line is the default; overrides and your own settings may differ."
+
+
+def _job(metric: str) -> str:
+    return f"max by (job) (flinkwatch_{metric}{{{_JOB}}})"
+
+
+def _tm(metric: str) -> str:
+    return f"max by (tm) (flinkwatch_{metric}{{{_TM}}})"
+
+
+def _labels(metrics: str, label: str) -> str:
+    where = "" if label == "cluster" else f", {_HERE}"
+    return f'label_values({{__name__=~"flinkwatch_{metrics}"{where}}}, {label})'
+
+
+def cluster() -> dashboard.Dashboard:
+    """The dashboard Cluster."""
+    made = board(
+        "flinkwatch-cluster", "Flink cluster", "The numbers flinkwatch works with, and what it said.", "now-6h"
+    )
+    heard = "last_(sample|log_line)_timestamp_seconds"
+    made.with_variable(choice("cluster", "Cluster", _labels(f"({heard}|incident_active)", "cluster"), several=False))
+    made.with_variable(choice("job", "Job", _labels("(checkpoint.*|busiest.*|last_log_line.*)", "job")))
+    made.with_variable(choice("tm", "TaskManager", _labels("(gc_time_ratio|heap_.*)", "tm")))
+    for severity in ("critical", "warning"):
+        made.annotation(_Incidents(severity))
+    rows = {"": _incidents(), "Checkpoints": _checkpoints(), "Load": _load(), "Memory": _memory()}
+    return fill(made, {**rows, "Is everything heard of": _hearing()})
+
+
+class _Incidents(AnnotationQuery, Builder[AnnotationQuery]):
+    """Open incidents of a severity, from their beginning to their end, on every panel."""
+
+    def __init__(self, severity: str) -> None:
+        super().__init__(
+            name=f"{severity} incidents",
+            datasource=DATASOURCE,
+            icon_color=SEVERITIES[severity],
+            expr=f'{_SERIES} (flinkwatch_incident_active{{{_HERE}, severity="{severity}"}}) > 0',
+        )
+
+    def build(self) -> AnnotationQuery:
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        """With what Grafana's Prometheus data source reads beside the common fields."""
+        own = {"step": "15s", "titleFormat": "{{kind}}", "textFormat": "{{job}}", "tagKeys": "severity,kind"}
+        return super().to_json() | own
+
+
+def _incidents() -> Iterator[Panel]:
+    here = f"flinkwatch_incident_active{{{_HERE}}}"
+    yield listing(
+        "Open incidents",
+        "What is not resolved in this cluster; the message of each has its evidence and advice.",
+        Column(f"{_SERIES} ({here})", "incidents"),
+        Column(f"time() - {_SERIES} (flinkwatch_incident_since_timestamp_seconds{{{_HERE}}})", "open for", "s"),
+        Column(f"{_SERIES} (flinkwatch_incident_forecast_timestamp_seconds{{{_HERE}}}) - time()", "worse in", "s"),
+        hidden=("cluster",),
+    )
+
+
+def _checkpoints() -> Iterator[Panel]:
+    yield graph(
+        "Checkpoint duration",
+        "`checkpoint_duration_creep` looks for a trend in the last one, `checkpoint_overdue` for one above the limit.",
+        Query(_job("checkpoint_duration_last_seconds"), "{{job}}, last"),
+        Query(_job("checkpoint_duration_usual_seconds"), "{{job}}, usual"),
+        Query(_job("checkpoint_overdue_limit_seconds"), "{{job}}, overdue above", limit=True),
+        unit="s",
+    )
+    yield graph(
+        "Age of the checkpoint in flight",
+        "`checkpoint_overdue`: the oldest that is neither completed nor given up.",
+        Query(f"time() - {_job('checkpoint_in_flight_since_timestamp_seconds')}", "{{job}}"),
+        Query(_job("checkpoint_overdue_limit_seconds"), "{{job}}, overdue above", limit=True),
+        unit="s",
+    )
+    yield graph(
+        "Growth of checkpoint durations",
+        "`checkpoint_duration_creep`: seconds of duration added in an hour.",
+        Query(f"3600 * {_job('checkpoint_duration_slope_ratio')}", "{{job}}"),
+        unit="s",
+    )
+    yield graph(
+        "Checkpoints reach their limit in",
+        "`checkpoint_duration_creep`: time until the durations reach the checkpoint timeout or interval, as forecast.",
+        Query(f"{_job('checkpoint_limit_reached_timestamp_seconds')} - time()", "{{job}}"),
+        unit="s",
+    )
+    yield graph(
+        "Failed checkpoints in a row",
+        "`checkpoint_failing`, `late_barrier_acks`: since the last completed one." + _DEFAULT,
+        Query(_job("checkpoints_failed_in_a_row"), "{{job}}"),
+        limit=CheckpointFailing.Config().in_a_row,
+    )
+    yield graph(
+        "Checkpoints since the last commit of offsets",
+        "`zero_input_leak`: a source that commits for none of them keeps their offsets in memory." + _DEFAULT,
+        Query(_job("checkpoints_since_commit"), "{{job}}"),
+        limit=ZeroInputLeak.Config().min_checkpoints,
+    )
+
+
+def _load() -> Iterator[Panel]:
+    yield graph(
+        "Busiest subtask",
+        "`backpressure`: the share of its time for which the job's busiest subtask is busy." + _DEFAULT,
+        Query(_job("busiest_subtask_ratio"), "{{job}}"),
+        unit="percentunit",
+        limit=Backpressure.Config().busy / 1000,
+    )
+    yield graph(
+        "Skew of the input",
+        "`backpressure`: input of the busiest subtask of a busy task, divided by the median of its subtasks.",
+        Query(_job("input_skew_ratio"), "{{job}}"),
+    )
+
+
+def _memory() -> Iterator[Panel]:
+    yield graph(
+        "Time in garbage collection",
+        "`heap_exhaustion`: the share of a TaskManager's time." + _DEFAULT,
+        Query(_tm("gc_time_ratio"), "{{tm}}"),
+        unit="percentunit",
+        limit=HeapExhaustion.Config().gc_share,
+    )
+    yield graph(
+        "Floor of the heap",
+        "`zero_input_leak`, `heap_exhaustion`: heap still in use after garbage collections.",
+        Query(_tm("heap_floor_bytes"), "{{tm}}"),
+        unit="bytes",
+    )
+    yield graph(
+        "Heap is full in",
+        "`zero_input_leak`: time until the leak has filled the heap, as forecast.",
+        Query(f"{_tm('heap_full_timestamp_seconds')} - time()", "{{tm}}"),
+        unit="s",
+    )
+
+
+def _hearing() -> Iterator[Panel]:
+    yield graph(
+        "Clocks ahead",
+        "`clock_skew`: how far the clock of a source of records is ahead of Kafka's." + _DEFAULT,
+        Query(f"max by (source) (flinkwatch_source_clock_ahead_seconds{{{_HERE}}})", "{{source}}"),
+        unit="s",
+        limit=ClockSkew.Config().ahead / 1000,
+    )
+    yield graph(
+        "Since the last sample",
+        "`silence`: time since a process of Flink was heard of in the metrics; its limit follows from its own rhythm, "
+        "and is at least the line." + _DEFAULT,
+        Query(f"time() - max by (process) (flinkwatch_last_sample_timestamp_seconds{{{_HERE}}})", "{{process}}"),
+        unit="s",
+        limit=Silence.Config().at_least / 1000,
+    )
+    yield graph(
+        "Since the last line of the log",
+        "`silence`: time since the log told of a job's checkpoints; its limit follows from its own rhythm, and is at "
+        "least the line." + _DEFAULT,
+        Query(f"time() - {_job('last_log_line_timestamp_seconds')}", "{{job}}"),
+        unit="s",
+        limit=Silence.Config().at_least / 1000,
+    )

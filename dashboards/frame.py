@@ -1,0 +1,63 @@
+"""What is around the panels: the head of a dashboard and its menus."""
+
+from collections.abc import Iterable
+
+from grafana_foundation_sdk.builders import dashboard
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
+    VariableRefresh,
+    VariableSort,
+)
+
+from dashboards.panels import DATASOURCE, Panel
+
+
+def choice(name: str, label: str, query: str, *, several: bool = True) -> dashboard.QueryVariable:
+    """A menu at the top of a dashboard, filled by a query; with `several`, all at first."""
+    menu = (
+        dashboard.QueryVariable(name)
+        .label(label)
+        .datasource(DATASOURCE)
+        .query(query)
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+    )
+    # `.*` also fits series without the label.
+    return menu.multi(True).include_all(True).all_value(".*") if several else menu
+
+
+def board(uid: str, title: str, about: str, since: str, *tags: str) -> dashboard.Dashboard:
+    """An empty dashboard with the menu of data sources and links to the others."""
+    others = (
+        dashboard.DashboardLink("flinkwatch")
+        .type(DashboardLinkType.DASHBOARDS)
+        .tags(["flinkwatch"])
+        .keep_time(True)
+        .as_dropdown(False)
+    )
+    return (
+        dashboard.Dashboard(title)
+        .uid(uid)
+        .description(about)
+        .tags(["flinkwatch", *tags])
+        .refresh("30s")
+        .time(since, "now")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .readonly()
+        .link(others)
+        .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+    )
+
+
+def fill(made: dashboard.Dashboard, rows: dict[str, Iterable[Panel]]) -> dashboard.Dashboard:
+    """Add panels under the headings of their rows; those under "" come without one. Numbers follow from the order."""
+    number = 0
+    for heading, panels in rows.items():
+        if heading:
+            number += 1
+            made.with_row(dashboard.Row(heading).id(number))
+        for panel in panels:
+            number += 1
+            made.with_panel(panel.id(number))
+    return made

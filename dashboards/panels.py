@@ -1,0 +1,184 @@
+"""How panels look and how they ask, the same on every dashboard."""
+
+from collections.abc import Sequence
+from string import ascii_uppercase
+from typing import NamedTuple, TypeVar
+
+from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    BigValueGraphMode,
+    BigValueTextMode,
+    GraphTresholdsStyleMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    LineInterpolation,
+    StackingMode,
+    TooltipDisplayMode,
+    VisibilityMode,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DataSourceRef,
+    DataTransformerConfig,
+    DynamicConfigValue,
+    FieldColorModeId,
+    Threshold,
+    ThresholdsMode,
+    ValueMap,
+    ValueMappingResult,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+HEIGHT = 8
+GREEN, ORANGE, RED = "green", "orange", "red"
+SEVERITIES = {"critical": RED, "warning": ORANGE, "info": "blue"}
+
+Panel = timeseries.Panel | stat.Panel | table.Panel | statetimeline.Panel
+_Panel = TypeVar("_Panel", timeseries.Panel, stat.Panel, table.Panel, statetimeline.Panel)
+
+
+class Query(NamedTuple):
+    """What a panel asks; `limit` draws the answer as the line that must not be crossed."""
+
+    expr: str
+    legend: str = ""
+    limit: bool = False
+
+
+class Column(NamedTuple):
+    """A number of a table: the query that gives it, its heading and its unit."""
+
+    expr: str
+    name: str
+    unit: str = "short"
+
+
+def graph(
+    title: str,
+    about: str,
+    *queries: Query,
+    unit: str = "short",
+    limit: float | None = None,
+    stacked: bool = False,
+    width: int = 12,
+) -> timeseries.Panel:
+    """Lines over time; `limit` is a fixed one, in the panel's unit."""
+    panel = (
+        _asking(timeseries.Panel(), title, about, width, HEIGHT, queries)
+        .unit(unit)
+        .axis_soft_min(0)
+        .line_width(1)
+        .fill_opacity(25 if stacked else 5)
+        .line_interpolation(LineInterpolation.STEP_AFTER if stacked else LineInterpolation.LINEAR)
+        .show_points(VisibilityMode.NEVER)
+        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(LegendDisplayMode.LIST)
+            .placement(LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+    )
+    if stacked:
+        panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL)).decimals(0)
+    if limit is not None:
+        panel.thresholds(_levels((None, GREEN), (limit, RED)))
+        panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphTresholdsStyleMode.DASHED))
+    for letter, query in zip(ascii_uppercase, queries, strict=False):
+        if query.limit:
+            dashed = {"fill": "dash", "dash": [10, 10]}
+            panel.override_by_query(
+                letter,
+                [
+                    DynamicConfigValue("color", {"mode": "fixed", "fixedColor": RED}),
+                    DynamicConfigValue("custom.lineStyle", dashed),
+                    DynamicConfigValue("custom.fillOpacity", 0),
+                ],
+            )
+    return panel
+
+
+def number(
+    title: str, about: str, expr: str, *levels: tuple[float, str], unit: str = "short", width: int = 4
+) -> stat.Panel:
+    """One number as it stands; from each of `levels` on it has that colour, below the first it is green."""
+    return (
+        _asking(stat.Panel(), title, about, width, 4, [Query(expr)], instant=True)
+        .unit(unit)
+        .no_value("none")
+        .thresholds(_levels((None, GREEN), *levels))
+        .color_mode(BigValueColorMode.BACKGROUND if levels else BigValueColorMode.NONE)
+        .graph_mode(BigValueGraphMode.NONE)
+    )
+
+
+def word(title: str, about: str, expr: str, label: str, width: int = 4) -> stat.Panel:
+    """The value of a label, where the series itself is always 1."""
+    return (
+        _asking(stat.Panel(), title, about, width, 4, [Query(expr, f"{{{{{label}}}}}")], instant=True)
+        .no_value("none")
+        .text_mode(BigValueTextMode.NAME)
+        .color_mode(BigValueColorMode.NONE)
+        .graph_mode(BigValueGraphMode.NONE)
+    )
+
+
+def listing(title: str, about: str, *columns: Column, hidden: tuple[str, ...] = (), width: int = 24) -> table.Panel:
+    """A table of the series as they stand: their labels, then a column for each query."""
+    queries = [Query(column.expr) for column in columns]
+    panel = _asking(table.Panel(), title, about, width, HEIGHT, queries, instant=True, shape=PromQueryFormat.TABLE)
+    # Grafana names the only query's number otherwise than those of several.
+    values = [f"Value #{letter}" for letter, _ in zip(ascii_uppercase, columns, strict=False)]
+    names = dict(zip(values if len(columns) > 1 else ["Value"], (c.name for c in columns), strict=True))
+    panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
+    organize = {"excludeByName": dict.fromkeys(("Time", *hidden), True), "renameByName": names}
+    panel.with_transformation(DataTransformerConfig(id_val="organize", options=organize))
+    for column in columns:
+        panel.override_by_name(column.name, [DynamicConfigValue("unit", column.unit)])
+    colours = {s: {"color": c, "text": s} for s, c in SEVERITIES.items()}
+    coloured = [
+        DynamicConfigValue("mappings", [{"type": "value", "options": colours}]),
+        DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
+    ]
+    return panel.override_by_name("severity", coloured)
+
+
+def states(
+    title: str, about: str, query: Query, names: dict[int, tuple[str, str]], width: int = 24
+) -> statetimeline.Panel:
+    """Coloured bars over time; `names` gives text and colour of each value."""
+    options = {str(value): ValueMappingResult(text=text, color=colour) for value, (text, colour) in names.items()}
+    return (
+        _asking(statetimeline.Panel(), title, about, width, HEIGHT, [query])
+        .mappings([ValueMap(options=options)])
+        .color_scheme(dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS))
+        .show_value(VisibilityMode.NEVER)
+        .merge_values(True)
+    )
+
+
+def _levels(*levels: tuple[float | None, str]) -> dashboard.ThresholdsConfig:
+    return (
+        dashboard.ThresholdsConfig()
+        .mode(ThresholdsMode.ABSOLUTE)
+        .steps([Threshold(value=value, color=colour) for value, colour in levels])
+    )
+
+
+def _asking(
+    panel: _Panel,
+    title: str,
+    about: str,
+    width: int,
+    height: int,
+    queries: Sequence[Query],
+    *,
+    instant: bool = False,
+    shape: PromQueryFormat = PromQueryFormat.TIME_SERIES,
+) -> _Panel:
+    panel.title(title).description(about).datasource(DATASOURCE).span(width).height(height)
+    for letter, query in zip(ascii_uppercase, queries, strict=False):
+        target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(letter).format(shape)
+        panel.with_target((target.instant() if instant else target.range()).datasource(DATASOURCE))
+    return panel

@@ -1,0 +1,68 @@
+"""What /metrics would have shown of incidents and readings while a scenario was happening, as Prometheus' samples."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client.core import Metric
+
+from detectors import bucket
+from detectors.events.event import Record, Rejected
+from sinks.prometheus import Board
+from streaming.replay import MemoryStore
+from tests.recorded import PUBLISHED, READER
+
+SCRAPE_S = 15
+
+
+class Played(NamedTuple):
+    """A recording, and the cluster it is of; they end at the same time, whenever they happened."""
+
+    cluster: str
+    records: tuple[Record, ...]
+
+
+def write_samples(played: Iterable[Played], end: int, file: Path) -> int:
+    """All of them ending at `end` (epoch s), scraped every `SCRAPE_S`; the time of the first sample, epoch s."""
+    first = end
+    with file.open("w", encoding="utf-8") as out:
+        for one in played:
+            shift = end - one.records[-1].timestamp // 1000
+            for at, metrics in _scrapes(one.records):
+                first = min(first, at + shift)
+                out.writelines(_lines(metrics, one.cluster, at + shift, shift))
+        out.write("# EOF\n")
+    return first
+
+
+def _scrapes(records: Iterable[Record]) -> Iterator[tuple[int, list[Metric]]]:
+    """The board every `SCRAPE_S` of the stream's clock, which is one second a step as in a replay."""
+    index, store, board = bucket.Index(published=PUBLISHED), MemoryStore(), Board()
+    clock, stepped, scraped, events = 0, 0, 0, []
+    for record in records:
+        read = READER.read(record)
+        events += [] if isinstance(read, Rejected) else read
+        clock = max(clock, record.timestamp)
+        if clock < stepped + 1_000:
+            continue
+        said = bucket.step(index, store, events, clock)
+        stepped, events = clock, []
+        for transition in said.transitions:
+            board.show_incident(transition.incident, transition)
+            if transition.transition == "opened":
+                board.count_opened(transition)
+        for reading in said.readings:
+            board.show_reading(reading.key(), reading)
+        for key in said.gone:
+            board.show_reading(key, None)
+        if clock >= scraped + 1_000 * SCRAPE_S:
+            scraped = clock
+            yield clock // 1_000, list(board.collect())
+
+
+def _lines(metrics: Iterable[Metric], instance: str, at: int, shift: int) -> Iterator[str]:
+    for metric in metrics:
+        for sample in metric.samples:
+            value = sample.value + shift if sample.name.endswith("_timestamp_seconds") else sample.value
+            labels = ",".join(f'{name}="{text}"' for name, text in {"instance": instance, **sample.labels}.items())
+            yield f"{sample.name}{{{labels}}} {value} {at}\n"
