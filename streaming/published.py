@@ -18,8 +18,8 @@ from detectors.settings import (
     Published,
     PublishedSilence,
     encode_published,
-    read_published,
-    read_silence,
+    publish_silence,
+    read_change,
 )
 from sinks.kafka_access import KafkaAccess, client_options
 from streaming.errors import PublishedError
@@ -47,16 +47,14 @@ class History(msgspec.Struct):
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
-        if key is None or value is None:
-            return
         try:
-            if key == CONFIG_KEY:
-                self.configurations.append(read_published(value))
-            elif key.startswith(SILENCE_KEY):
-                silence = read_silence(value)
-                self.silences[silence.read().id] = silence
+            change = read_change(key, value)
         except ValueError:
             return
+        if isinstance(change, Published):
+            self.configurations.append(change)
+        elif change is not None:
+            self.silences[change.read().id] = change
 
 
 class ConfigTopic:
@@ -89,7 +87,7 @@ class ConfigTopic:
 
     def publish_silence(self, silence: Silence, by: str) -> None:
         """Add a silence, or put it in the place of that with its id."""
-        record = PublishedSilence(silence.model_dump(mode="json"), int(time.time() * 1000), by)
+        record = publish_silence(silence, int(time.time() * 1000), by)
         self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
 
     def consumer(self) -> KafkaConsumer:

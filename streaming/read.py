@@ -17,7 +17,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
 from detectors.events.words import inputs
-from detectors.settings import CONFIG_KEY, SILENCE_KEY, read_published, read_silence
+from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
 from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
@@ -114,19 +114,16 @@ class _Task:
         """The newest configuration and silences go to every bucket; what is none is rejected, the last good stays."""
         for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
-            if record.key is None or record.value is None:
-                continue
             try:
-                if record.key == CONFIG_KEY:
-                    published = read_published(record.value)
-                    for number in range(self._buckets):
-                        self._bucket(number).published = published
-                elif record.key.startswith(SILENCE_KEY):
-                    silence = read_silence(record.value)
-                    for number in range(self._buckets):
-                        self._bucket(number).silences.append(silence)
+                change = read_change(record.key, record.value)
             except ValueError as error:
                 self._take(record, Rejected("bad_config", str(error), record))
+                continue
+            for packed in map(self._bucket, range(self._buckets)):
+                if isinstance(change, Published):
+                    packed.published = change
+                elif isinstance(change, PublishedSilence):
+                    packed.silences.append(change)
 
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""

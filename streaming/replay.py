@@ -13,7 +13,7 @@ from detectors.clock import believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
-from detectors.settings import Published
+from detectors.settings import Published, read_change
 from streaming.errors import RecordingError
 from streaming.known_issues import shipped
 from streaming.recording import records_of
@@ -30,25 +30,64 @@ def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Rec
 
 
 def replay(
-    records: list[Record], reader: Reader, published: Published, rejected: Counter[str] | None = None
+    records: list[Record],
+    reader: Reader,
+    published: Published,
+    rejected: Counter[str] | None = None,
+    config_topic: str = "",
 ) -> Iterator[Transition]:
-    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read."""
+    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read.
+
+    A record of `config_topic` takes force where it stands, as in the job: before what comes after it.
+    """
     index, store = bucket.Index(published=published), MemoryStore()
+    records, changes = _without_changes(records, config_topic)
     read = [reader.read(r) for r in records]
     if rejected is not None:
         rejected.update(found.reason for found in read if isinstance(found, Rejected))
     clocks = believed([(source_of(r, e), r.timestamp) for r, e in zip(records, read, strict=True)])
     events: list[Event] = []
-    limit = clocks[0] + TRIGGER_MS if clocks else 0
+    limit = -1
     for i, clock in enumerate(clocks):
-        if clock >= limit:
-            yield from step(index, store, events, clocks[i - 1])
+        if clock >= limit or i in changes:
+            if i:
+                yield from step(index, store, events, clocks[i - 1])
+            _configure(index, changes.pop(i, ()), rejected)
             events, limit = [], clock + TRIGGER_MS
         found = read[i]
         if not isinstance(found, Rejected):
             events += found
     if clocks:
         yield from step(index, store, events, clocks[-1])
+    for last in changes.values():
+        _configure(index, last, rejected)
+        yield from step(index, store, [], index.clock)
+
+
+def _without_changes(records: list[Record], config_topic: str) -> tuple[list[Record], dict[int, list[Record]]]:
+    """The other records, and changes of the configuration by the number of those that came before."""
+    others: list[Record] = []
+    changes: dict[int, list[Record]] = {}
+    for record in records:
+        if record.topic == config_topic:
+            changes.setdefault(len(others), []).append(record)
+        else:
+            others.append(record)
+    return others, changes
+
+
+def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter[str] | None) -> None:
+    for record in records:
+        try:
+            change = read_change(record.key, record.value)
+        except ValueError:
+            if rejected is not None:
+                rejected["bad_config"] += 1
+            continue
+        if isinstance(change, Published):
+            index.configure(change, ())
+        elif change is not None:
+            index.configure(None, [change])
 
 
 def step(index: bucket.Index, store: bucket.Store, events: list[Event], until: int) -> list[Transition]:

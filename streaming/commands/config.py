@@ -1,10 +1,23 @@
 """`flinkwatch config`: check, publish and look at the configuration."""
 
+import time
 from pathlib import Path
 
 import click
+import msgspec
 
-from streaming.settings import load
+from detectors.settings import Live, Published, publish
+from streaming.commands import printed
+from streaming.commands.options import config_option, json_option, settings_of, user
+from streaming.difference import changes
+from streaming.document import read_document
+from streaming.errors import ConfigError, PublishedError
+from streaming.fixed import fixed_values, refuse_other_hashes
+from streaming.published import ConfigTopic
+from streaming.settings import SECTIONS, Settings, load, validate
+from streaming.terminal import echo, echo_json
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group()
@@ -13,14 +26,14 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=_FILE)
 def check(file: Path) -> None:
     """Validate FILE and the known issues; every error names file, line, key and what is allowed."""
     from streaming.known_issues import shipped
 
     load(file, {})
     shipped()
-    click.echo(f"{file}: ok")
+    echo(f"{file}: ok")
 
 
 @config.command()
@@ -28,4 +41,149 @@ def defaults() -> None:
     """Print the configuration file with every setting, its default and its reason."""
     from streaming.reference import configuration_file
 
-    click.echo(configuration_file(), nl=False)
+    echo(configuration_file(), newline=False)
+
+
+@config.command()
+@click.argument("file", type=_FILE)
+@config_option
+@click.option("--dry-run", is_flag=True, help="Show the difference and publish nothing.")
+@click.option(
+    "--check-against",
+    "recordings",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="RECORDING",
+    help="Refuse when FILE changes too much of what is found in this recording; may be given several times.",
+)
+@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may add.")
+@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may lose.")
+def apply(
+    file: Path, config_file: Path | None, dry_run: bool, recordings: tuple[Path, ...], max_new: int, max_lost: int
+) -> None:
+    """Publish the detectors, overrides and silences of FILE, whole; a running job takes them over at its next batch.
+
+    Where the job itself watches a file, the newest change wins.
+    """
+    settings = settings_of(config_file)
+    document = read_document(file, SECTIONS)
+    new = validate(document, {}).live
+    topic = _topic(settings)
+    in_force = topic.history().in_force
+    fixed = in_force.fixed if in_force is not None else {}
+    refuse_other_hashes(document, fixed_values(document, {}), fixed)
+    old = in_force.live() if in_force is not None else Live()
+    printed.difference(changes(old, new))
+    if recordings:
+        _check_against(recordings, old, new, settings, max_new, max_lost)
+    published = publish(new, _now(), user(), "apply", fixed)
+    if in_force is not None and in_force.hash == published.hash:
+        echo(f"{published.hash} is in force already.")
+    elif dry_run:
+        echo(f"{published.hash} would be published.")
+    else:
+        topic.publish(published)
+        echo(f"{published.hash} is published.")
+
+
+@config.command()
+@config_option
+@click.option("--for", "subject", metavar="CLUSTER/JOB", help="What counts for a job; for a cluster end with a slash.")
+@json_option
+def show(config_file: Path | None, subject: str | None, as_json: bool) -> None:
+    """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
+    from streaming.matched import matched_by
+    from streaming.subject import settings_for
+
+    settings = settings_of(config_file)
+    history = _topic(settings).history()
+    in_force = history.in_force
+    if in_force is None:
+        raise PublishedError(
+            f"{settings.kafka.topics.config}: nothing was published yet; `flinkwatch run` does at start"
+        )
+    if subject is not None:
+        cluster, _, job = subject.rpartition("/") if "/" in subject else (subject, "", "")
+        printed.settings_for(settings_for(in_force.live(), cluster, job), cluster, job, in_force, as_json)
+        return
+    matched = matched_by(settings.kafka.access, settings.kafka.topics.readings, in_force)
+    if as_json:
+        echo_json(
+            msgspec.json.encode(
+                {
+                    **msgspec.to_builtins(in_force),
+                    "matched": matched,
+                    "silences_by_command": [msgspec.to_builtins(s) for s in history.silences.values()],
+                }
+            )
+        )
+    else:
+        printed.in_force(history, in_force, matched, _now())
+
+
+@config.command("history")
+@config_option
+@json_option
+def history_(config_file: Path | None, as_json: bool) -> None:
+    """Print every configuration that was published, oldest first, with what it changed."""
+    found = _once(_topic(settings_of(config_file)).history().configurations)
+    if as_json:
+        for published in found:
+            echo_json(msgspec.json.encode(published))
+    else:
+        printed.history(found)
+
+
+@config.command()
+@click.argument("hash", required=False, metavar="[HASH]")
+@config_option
+def rollback(hash: str | None, config_file: Path | None) -> None:  # noqa: A002 - click names it so
+    """Publish the configuration HASH of the history again; without it the one before that in force."""
+    topic = _topic(settings_of(config_file))
+    found = _once(topic.history().configurations)
+    if not found:
+        raise PublishedError(f"{topic.name}: nothing was published yet")
+    in_force = found[-1]
+    chosen = [p for p in found if (p.hash == hash if hash else p.hash != in_force.hash)]
+    if not chosen:
+        hashes = ", ".join(dict.fromkeys(p.hash for p in found))
+        raise ConfigError(f"{hash or 'the one before'}: there is none in the history, which has {hashes}")
+    old, new = in_force.live(), chosen[-1].live()
+    printed.difference(changes(old, new))
+    published = publish(new, _now(), user(), "rollback", in_force.fixed)
+    if published.hash == in_force.hash:
+        echo(f"{published.hash} is in force already.")
+        return
+    topic.publish(published)
+    echo(f"{published.hash} is published again.")
+
+
+def _check_against(
+    recordings: tuple[Path, ...], old: Live, new: Live, settings: Settings, max_new: int, max_lost: int
+) -> None:
+    from streaming.tune import compare
+
+    found = compare(recordings, old, new, settings)
+    for sign, incidents in (("+", found.added), ("-", found.removed)):
+        for one in incidents:
+            echo(f"{sign} {one.cause} {one.cluster} {one.job}: {one.summary}")
+    echo(f"On the recordings: {len(found.added)} new, {len(found.removed)} lost.")
+    if len(found.added) > max_new or len(found.removed) > max_lost:
+        raise ConfigError(
+            f"refused: {len(found.added)} new and {len(found.removed)} lost incidents; "
+            f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost). Nothing is published"
+        )
+
+
+def _once(configurations: list[Published]) -> list[Published]:
+    """Without those that were published again only because of other sections."""
+    pairs = zip([None, *configurations], configurations, strict=False)
+    return [p for before, p in pairs if before is None or (before.hash, before.at) != (p.hash, p.at)]
+
+
+def _topic(settings: Settings) -> ConfigTopic:
+    return ConfigTopic(settings.kafka.access, settings.kafka.topics.config)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -39,7 +39,7 @@ COUNTED = (
 )
 RATES = ("_records_per_second",)
 # 1 or 0.
-TRUTHS = ("ready",)
+TRUTHS = ("ready", "config_last_reload_successful")
 
 
 def names_said(module: object) -> set[str]:

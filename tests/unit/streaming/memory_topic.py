@@ -3,7 +3,7 @@
 import time
 
 from detectors.incidents.silences import Silence
-from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, PublishedSilence, encode_published
+from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, encode_published, publish_silence
 from streaming.errors import PublishedError
 from streaming.published import History, encode_silence
 
@@ -30,7 +30,7 @@ class MemoryTopic:
 
     def publish_silence(self, silence: Silence, by: str) -> None:
         self._answer()
-        record = PublishedSilence(silence.model_dump(mode="json"), int(time.time() * 1000), by)
+        record = publish_silence(silence, int(time.time() * 1000), by)
         self.records.append((SILENCE_KEY + silence.id.encode(), encode_silence(record)))
 
     def _answer(self) -> None:

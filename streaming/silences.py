@@ -1,0 +1,88 @@
+"""Silences as they stand in the configuration and as they were made on the command line."""
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from detectors.incidents.silences import Silence, at
+from detectors.settings import PublishedSilence
+from streaming.errors import ConfigError
+from streaming.published import History
+
+State = Literal["active", "pending", "ended"]
+
+
+class Listed(NamedTuple):
+    """A silence with its state; `origin` is `configuration`, or `command line`."""
+
+    id: str
+    state: State
+    match: str
+    begins: str
+    until: str
+    author: str
+    comment: str
+    origin: str
+
+
+def listed(history: History, now: int) -> list[Listed]:
+    """All there are at `now` (epoch ms): those in force first, by their end."""
+    published = history.in_force
+    found = [(s, "configuration") for s in (published.live().silences if published is not None else ())]
+    found += [(s.read(), "command line") for s in history.silences.values()]
+    order = ("active", "pending", "ended")
+    rows = [_listed(silence, origin, now) for silence, origin in sorted(found, key=lambda f: f[0].until)]
+    return sorted(rows, key=lambda row: order.index(row.state))
+
+
+def expired(history: History, wanted: str, now: int) -> Silence:
+    """The silence of the command line whose id begins with `wanted`, ended now. Raises ConfigError."""
+    published = history.in_force
+    for silence in published.live().silences if published is not None else ():
+        if published is not None and silence.id == wanted:
+            raise ConfigError(
+                f"silence {wanted} stands in the configuration ({published.hash}, published by {published.by}, origin: "
+                f"{published.origin}), under `silences`: take it out there"
+            )
+    found = [s for i, s in history.silences.items() if wanted and i.startswith(wanted)]
+    if len(found) != 1:
+        there = ", ".join(row.id for row in listed(history, now) if row.state != "ended") or "none"
+        raise ConfigError(
+            f"silence {wanted}: {'several begin so' if found else 'there is none'}; not ended are: {there}"
+        )
+    return _ended(found[0], now)
+
+
+def _ended(published: PublishedSilence, now: int) -> Silence:
+    silence = published.read()
+    begins, until = silence.edges()
+    if until <= now:
+        raise ConfigError(f"silence {silence.id} has ended already: {silence.until.isoformat()}")
+    # One that has not begun loses its beginning: it cannot end before it.
+    return silence.model_copy(update={"until": at(now), "begins": silence.begins if begins < now else None})
+
+
+def about(silence: Silence) -> str:
+    """Its patterns, such as `cluster=prod-*, kind=restart_loop`."""
+    patterns = {"cluster": silence.cluster, "namespace": silence.namespace, "job": silence.job}
+    said = [f"{key}={pattern}" for key, pattern in patterns.items() if pattern != "*"]
+    said += [f"kind={kind}" for kind in silence.kinds if kind != "*"]
+    return ", ".join(said) or "everything"
+
+
+def _listed(silence: Silence, origin: str, now: int) -> Listed:
+    begins, until = silence.edges()
+    state: State = "ended" if until <= now else "active" if begins <= now else "pending"
+    return Listed(
+        silence.id,
+        state,
+        about(silence),
+        _iso(silence.begins) if silence.begins is not None else "",
+        _iso(silence.until),
+        silence.author,
+        silence.comment,
+        origin,
+    )
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
