@@ -1,6 +1,5 @@
 """The command line. Each command imports what it needs: replay starts in a blink and never loads Spark."""
 
-import getpass
 import sys
 from collections import Counter
 from pathlib import Path
@@ -9,8 +8,10 @@ import click
 import msgspec
 
 from streaming.commands.config import config
-from streaming.commands.options import config_option, settings_of
+from streaming.commands.options import config_option, config_path, settings_of, user
+from streaming.commands.silence import silence
 from streaming.logs import configure_logs
+from streaming.terminal import echo, echo_json
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,6 +28,7 @@ def cli(log_format: str) -> None:
 
 
 cli.add_command(config)
+cli.add_command(silence)
 
 
 @cli.command()
@@ -40,7 +42,7 @@ def run(config_file: Path | None, no_deliver: bool) -> None:
     settings = settings_of(config_file)
     stop = Stop()
     stop.install()
-    run_job(settings, deliver=not no_deliver, by=f"{getpass.getuser()} (run)", stop=stop)
+    run_job(settings, deliver=not no_deliver, by=user(), stop=stop, file=config_path(config_file))
 
 
 @cli.command()
@@ -74,10 +76,12 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
         files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
     )
     rejected: Counter[str] = Counter()
-    transitions = replay_records(records, reader, publish(settings.live, at=0, by="replay"), rejected)
+    transitions = replay_records(
+        records, reader, publish(settings.live, at=0, by="replay"), rejected, settings.kafka.topics.config
+    )
     if as_json:
         for transition in transitions:
-            sys.stdout.buffer.write(msgspec.json.encode(transition) + b"\n")
+            echo_json(msgspec.json.encode(transition))
     else:
         report.print_transitions(list(transitions), len(records), rejected)
 
@@ -87,7 +91,7 @@ def metrics() -> None:
     """Print docs/metrics.md: every metric with its labels and what it tells."""
     from streaming.metrics_page import metrics_page
 
-    click.echo(metrics_page(), nl=False)
+    echo(metrics_page(), newline=False)
 
 
 @cli.group()
