@@ -9,7 +9,9 @@ import msgspec
 
 from streaming.commands.config import config
 from streaming.commands.options import config_option, config_path, settings_of, user
+from streaming.commands.reference import docs, schema
 from streaming.commands.silence import silence
+from streaming.commands.tune import tune
 from streaming.logs import configure_logs
 from streaming.terminal import echo, echo_json
 
@@ -28,7 +30,10 @@ def cli(log_format: str) -> None:
 
 
 cli.add_command(config)
+config.add_command(schema)
+config.add_command(docs)
 cli.add_command(silence)
+cli.add_command(tune)
 
 
 @cli.command()

@@ -14,6 +14,7 @@ from streaming.settings import Settings
 
 _WIDTH = 118
 _HEAD = """\
+# yaml-language-server: $schema=flinkwatch.schema.json
 # flinkwatch: every setting with its default. A line that is left out keeps the default.
 # Durations are written with a unit: 500ms, 30s, 5m, 24h, 7d. Check a file with `flinkwatch config check FILE`.
 # Environment variables win over this file: FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS=kafka-1:9092,kafka-2:9092
