@@ -35,7 +35,7 @@ class Moved(msgspec.Struct):
 
 
 class Comparison(msgspec.Struct):
-    """What changes from the old configuration to the new. An incident may stand in several of the lists but the first two.
+    """What changes from the old configuration to the new; an incident may stand in several lists but the first two.
 
     `silenced` and `told`: a silence hides it from now on, or no longer. `span` is the time recorded, ms.
     """

@@ -1,16 +1,18 @@
 """The events of recordings, cut into seconds of the stream's clock as a replay cuts them.
 
-A recording is decoded once, whatever is done with its events, and never held: a large one is decoded by a process of its
-own while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
+A recording is decoded once, whatever is done with its events, and never held: a large one is decoded by a process of
+its own while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
 """
 
 import multiprocessing
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import SpooledTemporaryFile
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -23,6 +25,7 @@ from streaming.replay import TRIGGER_MS, load, source_of
 from streaming.settings import Settings
 
 _OWN_PROCESS_BYTES = 4_000_000
+_IN_MEMORY_BYTES = 64_000_000
 _MANY = 120
 
 
@@ -61,16 +64,26 @@ def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
             yield found
 
 
-def packed(batches: Batches) -> bytes:
-    """Batches as bytes."""
-    return _encode(batches)
+class Kept:
+    """The batches of some streams, decoded once and kept on disk (in memory as long as they are small)."""
 
+    def __init__(self, files: Iterable[Path], settings: Settings) -> None:
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        self._streams: list[list[tuple[int, int]]] = []
+        for stream in streams(files):
+            self._streams.append([self._keep(batches) for batches in pieces(stream, settings)])
 
-def unpacked(data: bytes) -> Batches:
-    """Batches from bytes."""
-    found = _decode(data)
-    assert not isinstance(found, str)
-    return found
+    def _keep(self, batches: Batches) -> tuple[int, int]:
+        return self._file.tell(), self._file.write(zlib.compress(_encode(batches), 1))
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def pieces(self, stream: int) -> Iterator[Batches]:
+        """The batches of a stream, by its number, as `pieces` gives them."""
+        for place, size in self._streams[stream]:
+            self._file.seek(place)
+            yield cast("Batches", _decode(zlib.decompress(self._file.read(size))))
 
 
 @contextmanager

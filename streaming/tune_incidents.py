@@ -1,10 +1,10 @@
 """Incidents as a replay tells them, and which of two replays are the same.
 
 Under another threshold the first finding may be another one, and with it the id of the incident. So two incidents are
-the same when they are of one cluster, their times overlap (from the first symptom to the end), and they share a finding
-of the same kind and subject whose times overlap, or their causes name the same job or TaskManager. Those that share most
-findings are paired first, then those that opened closest together; each is paired once. An incident that ended as part
-of another counts as that one.
+the same when they are of one cluster, their times overlap (from the first symptom to the end), and they share a
+finding of the same kind and subject whose times overlap, or their causes name the same job or TaskManager. Those that
+share most findings are paired first, then those that opened closest together; each is paired once. An incident that
+ended as part of another counts as that one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +22,14 @@ Span = tuple[int, int]
 class Told(msgspec.Struct, kw_only=True):
     """An incident from its first transition to its last; times are epoch ms.
 
-    `began` is its first symptom, `opened_at` when it was told, `ended_at` None while it goes on; `severity` is the worst
-    it had, `cause` and `summary` its last. `silenced`: nobody was told of it.
+    `began` is its first symptom, `opened_at` when it was told, `ended_at` None while it goes on; `severity` is the
+    worst it had, `cause` and `summary` its last. `silenced`: nobody was told of it.
     """
 
     incident: str
     cluster: str
-    job: str
+    job_id: str
+    job_name: str
     cause: str
     severity: Severity
     began: int
@@ -38,6 +39,11 @@ class Told(msgspec.Struct, kw_only=True):
     summary: str
     findings: dict[tuple[str, str], Span]
     places: set[str]
+
+    @property
+    def job(self) -> str:
+        """The job's name, or its id where the name is not known; empty without a job."""
+        return self.job_name or self.job_id
 
     def shared(self, other: "Told") -> int:
         """How many findings both have at the same time."""
@@ -71,7 +77,8 @@ class Tale:
                 told = self._told[t.incident] = Told(
                     incident=t.incident,
                     cluster=t.cluster,
-                    job=t.job_name or t.job_id,
+                    job_id=t.job_id,
+                    job_name=t.job_name,
                     cause=t.cause,
                     severity=t.severity,
                     began=t.opened_at,
@@ -88,8 +95,8 @@ class Tale:
 
     def incidents(self) -> list[Told]:
         """All incidents in order of opening; those that became part of others are counted with these."""
-        for incident, whole in self._part_of.items():
-            part = self._told[incident]
+        for incident in self._part_of:
+            part, whole = self._told[incident], incident
             while whole in self._part_of:
                 whole = self._part_of[whole]
             if (told := self._told.get(whole)) is not None:
@@ -118,7 +125,7 @@ def paired(old: list[Told], new: list[Told]) -> Iterator[tuple[Told, Told]]:
 
 def _update(told: Told, t: Transition) -> None:
     told.cause, told.summary = t.cause, t.summary
-    told.job = t.job_name or t.job_id or told.job
+    told.job_id, told.job_name = t.job_id or told.job_id, t.job_name or told.job_name
     told.severity = max(told.severity, t.severity, key=SEVERITIES.index)
     told.ended_at = t.at if t.transition == "resolved" else None
     told.silenced = told.silenced and t.silence is not None

@@ -1,0 +1,110 @@
+"""`flinkwatch tune`: what another configuration would have said, and which thresholds would do."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from streaming.commands.options import config_option, json_option, settings_of
+from streaming.errors import UserError
+from streaming.settings import Settings, load
+from streaming.terminal import echo, echo_json
+
+_CHANGED = 1
+_BAD_INPUT = 2
+_file = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=_file)
+@click.option("--with", "new_file", type=_file, help="The configuration to try.")
+@click.option("--suggest", is_flag=True, help="Look for thresholds instead: healthy silent, incidents found.")
+@click.option(
+    "--healthy", multiple=True, type=_file, help="With --suggest: a recording that must be silent; repeatable."
+)
+@click.option("--kind", "kinds", multiple=True, help="With --suggest: this kind alone; repeatable.")
+@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="New incidents allowed.")
+@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Lost incidents allowed.")
+@config_option
+@json_option
+def tune(
+    files: tuple[Path, ...],
+    new_file: Path | None,
+    suggest: bool,
+    healthy: tuple[Path, ...],
+    kinds: tuple[str, ...],
+    max_new: int,
+    max_lost: int,
+    config_file: Path | None,
+    as_json: bool,
+) -> None:
+    """What the configuration of --with would have said of recorded FILES, beside that of --config.
+
+    FILES are recordings (`flinkwatch capture`), log files or metric pages. Configuration records in them do not count.
+    Exit status: 0 no more incidents are new or lost than allowed, 1 there are, 2 bad input.
+    """
+    if suggest == (new_file is not None):
+        raise click.UsageError("give either --with NEW.yaml or --suggest")
+    if not suggest and (healthy or kinds):
+        raise click.UsageError("--healthy and --kind belong to --suggest")
+    try:
+        settings = settings_of(config_file)
+        if new_file is None:
+            _suggest(files, healthy, kinds, settings, as_json)
+        elif _compare(files, new_file, settings, as_json).exceeds(max_new, max_lost):
+            sys.exit(_CHANGED)
+    except UserError as error:
+        echo(f"flinkwatch: {error}", error=True)
+        sys.exit(_BAD_INPUT)
+
+
+def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_json: bool) -> Any:
+    from streaming.tune import compare
+    from streaming.tune_report import clock, print_comparison
+
+    new = load(new_file).live
+    with _status("replaying") as say:
+        found = compare(files, settings.live, new, settings, progress=lambda t: say(clock(t)))
+    if as_json:
+        lists: dict[str, Any] = {"added": found.added, "removed": found.removed, **found.moved()}
+        rows = {name: [entry.row() for entry in entries] for name, entries in lists.items()}
+        echo_json(msgspec.json.encode({**rows, "same": found.same, "span_seconds": found.span / 1000}))
+    else:
+        print_comparison(found)
+    return found
+
+
+def _suggest(
+    files: tuple[Path, ...], healthy: tuple[Path, ...], kinds: tuple[str, ...], settings: Settings, as_json: bool
+) -> None:
+    from streaming.tune_report import print_suggestions
+    from streaming.tune_suggest import suggest
+    from streaming.tune_threshold import TUNABLE
+
+    for kind in kinds:
+        if kind not in TUNABLE:
+            raise UserError(f"--kind {kind}: has no threshold to tune; allowed: {', '.join(TUNABLE)}")
+    with _status("replaying") as say:
+        made = suggest(files, healthy, settings, kinds or TUNABLE, progress=say)
+    if as_json:
+        rows = {
+            "suggestions": made.suggestions,
+            "overrides": [o.model_dump(exclude_unset=True) for o in made.overrides],
+        }
+        proof = {"alarms": made.alarms, "found": made.found, "incidents": made.incidents}
+        echo_json(msgspec.json.encode({**rows, "replayed": proof}))
+    else:
+        print_suggestions(made)
+
+
+@contextmanager
+def _status(title: str) -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal how far it is."""
+    from streaming.terminal import Console
+
+    with Console(stderr=True).status(title) as status:
+        yield lambda detail: status.update(f"{title} {detail}")
