@@ -29,19 +29,20 @@ def questions(dashboard: dict[str, Any], cluster: str = ".*") -> Iterator[Questi
     """Everything it asks when all is chosen, and one cluster."""
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
-            yield Question(f"{panel['title']} {target['refId']}", _filled(target["expr"], cluster))
+            yield Question(f"{panel['title']} {target['refId']}", filled(target["expr"], cluster))
     for annotation in dashboard["annotations"].get("list", []):
         if "expr" in annotation:
-            yield Question(annotation["name"], _filled(annotation["expr"], cluster))
+            yield Question(annotation["name"], filled(annotation["expr"], cluster))
     for menu in dashboard["templating"]["list"]:
         if menu["type"] == "query":
             found = _MENU.fullmatch(menu["query"])
             assert found is not None, menu["query"]
-            yield Question(f"${menu['name']}", _filled(found["selector"], cluster), found["label"])
+            yield Question(f"${menu['name']}", filled(found["selector"], cluster), found["label"])
 
 
-def _filled(expr: str, cluster: str) -> str:
-    filled = expr.replace("$__rate_interval", "1m").replace("$cluster", cluster)
-    filled = re.sub(r"\$(job|tm|instance)\b", ".*", filled)
-    assert "$" not in filled, filled
-    return filled
+def filled(expr: str, cluster: str) -> str:
+    """An expression with everything chosen, and one cluster."""
+    text = expr.replace("$__rate_interval", "1m").replace("$cluster", cluster)
+    text = re.sub(r"\$(job|tm|instance)\b", ".*", text)
+    assert "$" not in text, text
+    return text

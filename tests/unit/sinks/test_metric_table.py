@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -98,8 +99,15 @@ def test_the_page_of_metrics_is_current() -> None:
     assert (PROJECT / "docs" / "metrics.md").read_text() == metrics_page()
 
 
-@pytest.fixture
-def everything() -> CollectorRegistry:
+class Shown(NamedTuple):
+    """A page of every metric, and what of flinkwatch is behind it."""
+
+    registry: CollectorRegistry
+    board: Board
+    telemetry: Telemetry
+
+
+def every_metric() -> Shown:
     """Every metric of the table, with at least one series."""
     registry, board, telemetry = CollectorRegistry(), Board(wall=lambda: 2_000.0), Telemetry("abc", 1_000)
     registry.register(board)
@@ -120,7 +128,13 @@ def everything() -> CollectorRegistry:
         kind = "counter" if one.type == "counter" else "gauge"
         reading = Reading(name=one.name, labels=dict.fromkeys(one.labels, "x"), value=1.0, at=0, type=kind)
         board.show_reading(reading.key(), reading)
-    return registry
+    return Shown(registry, board, telemetry)
+
+
+@pytest.fixture
+def everything() -> CollectorRegistry:
+    """The page of every metric."""
+    return every_metric().registry
 
 
 def page(registry: CollectorRegistry, accept: str) -> str:
