@@ -313,6 +313,33 @@ def test_alertmanager_is_not_sent_what_is_silenced(slack: SlackServer) -> None:
         assert receiver.received[-1].json()[0]["labels"]["incident"] == NAME
 
 
+def test_pagerduty_is_not_triggered_under_a_silence_and_resolved_for_what_was_told(
+    slack: SlackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "key")
+    with Receiver() as receiver:
+        pagerduty = {"enabled": True, "url": receiver.url, "min_severity": "warning"}
+        world = lanes(slack, slack={"enabled": False}, pagerduty=pagerduty)
+        for one in (under(1, incident="other", transition="opened"), OPENED, under(2, incident="other")):
+            world.say(one)
+            world.settle()
+        world.say(under(2, transition="resolved", ended_at=OPENED_AT + 1))
+        world.settle()
+        world.say(under(3, incident="other", transition="resolved", ended_at=OPENED_AT + 1))
+        world.settle()
+        sent = [(one.json()["dedup_key"], one.json()["event_action"]) for one in receiver.received]
+        assert sent == [(NAME, "trigger"), (NAME, "resolve")]
+
+
+def test_the_end_of_a_silence_in_quiet_hours_waits_for_their_end(slack: SlackServer) -> None:
+    world = lanes(slack, routing={"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}]})
+    world.say(under(1, transition="opened"), after(2))
+    world.settle()
+    assert slack.calls == []
+    world.settle(3600)
+    assert len(slack.parents()) == 1
+
+
 def test_pagerduty_reads_the_silence_among_the_details() -> None:
     details = event(under(2), "key")["payload"]["custom_details"]
     assert details["silence"].startswith("Silenced until")
