@@ -6,6 +6,7 @@ was rejected); the states of the clusters are fetched one by one from a store, o
 
 from collections.abc import Iterable
 from hashlib import sha256
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -63,8 +64,7 @@ class Index(msgspec.Struct):
         """
         before = self.config_hash(), self.silences_hash
         self.published = published or self.published
-        self._forget_silences(self.clock - _FORGET_SILENCE_MS)
-        refused = sum(not self._silence(s) for s in silences)
+        refused = self._silence({s.silence["id"]: s for s in silences})
         made = msgspec.json.encode([*self.silences.values()], order="sorted")
         self.silences_hash = sha256(made).hexdigest()[:8] if self.silences else ""
         if before != (self.config_hash(), self.silences_hash):
@@ -72,18 +72,14 @@ class Index(msgspec.Struct):
             self.matched = {}
         return refused
 
-    def _silence(self, published: PublishedSilence) -> bool:
-        """Take over one silence, unless there is no room."""
-        name = published.silence["id"]
-        if name not in self.silences and len(self.silences) >= MAX_SILENCES:
-            self._forget_silences(self.clock)
-        if name not in self.silences and len(self.silences) >= MAX_SILENCES:
-            return False
-        self.silences[name] = published
-        return True
-
-    def _forget_silences(self, ended: int) -> None:
-        self.silences = {i: s for i, s in self.silences.items() if s.ends() > ended}
+    def _silence(self, published: dict[str, PublishedSilence]) -> int:
+        """Take over silences as far as there is room; the number of those that are refused."""
+        known = {**self.silences, **published}
+        known = {i: s for i, s in known.items() if s.ends() > self.clock - _FORGET_SILENCE_MS}
+        if len(known) > MAX_SILENCES:
+            known = {i: s for i, s in known.items() if s.ends() > self.clock or i in published}
+        self.silences = dict(islice(known.items(), MAX_SILENCES))
+        return len(known) - len(self.silences)
 
     def overrides(self) -> list[str]:
         """What each override in force is about, such as `cluster=prod-*, job=orders`."""

@@ -51,7 +51,7 @@ class Played:
         # What is kept is kept as bytes between any two batches.
         self.index = bucket.decode_index(bucket.encode_index(self.index))
         said = bucket.step(self.index, self.store, events, clock)
-        assert [d.error for d in said.defects] == []
+        assert not said.defects, said.defects
         self.gone += said.gone
         self.read |= {r.key(): r.value for r in said.readings}
         return said.transitions
