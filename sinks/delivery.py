@@ -29,6 +29,7 @@ from sinks.board_reader import BoardReader
 from sinks.courier import deliver_incidents
 from sinks.kafka_access import KafkaAccess
 from sinks.kafka_clients import Clients, KafkaClients
+from sinks.kafka_reach import explain
 from sinks.lanes import make_lanes
 from sinks.page import Page
 from sinks.prometheus import Board
@@ -59,6 +60,7 @@ class Delivery:
         clients: Clients | None = None,
     ) -> None:
         clients = KafkaClients(access, topics) if clients is None else clients
+        self._access = access
         self.page = Page(sinks.prometheus)
         self.board = Board()
         self.page.registry.register(self.board)
@@ -74,10 +76,15 @@ class Delivery:
             *(self._thread(lane.name, partial(work, lane)) for lane in self._lanes),
         ]
 
-    def start(self) -> None:
-        """Listens and begins. Raises OSError when the page cannot listen, SecretError without a sink's secret."""
+    def check(self) -> None:
+        """Raises SecretError without a sink's secret."""
         for lane in self._lanes:
             lane.sink.check()
+
+    def start(self) -> None:
+        """Listens, unless it does, and begins. Raises OSError when the page cannot, SecretError without a secret."""
+        self.check()
+        for lane in self._lanes:
             self.board.integrate(lane.name)
         if self._page_enabled:
             self.page.start()
@@ -112,7 +119,8 @@ class Delivery:
             try:
                 work()
             except (KafkaError, SecretError) as error:
-                log.warning("delivery interrupted, starting again", part=name, error=str(error), retry_in_s=delay)
+                reason = explain(self._access, error) if isinstance(error, KafkaError) else str(error)
+                log.warning("delivery interrupted, starting again", part=name, error=reason, retry_in_s=delay)
             except Exception:
                 log.exception("delivery failed, starting again", part=name, retry_in_s=delay)
             if time.monotonic() - began > _HEALTHY_AFTER_S:

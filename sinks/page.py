@@ -75,7 +75,9 @@ class Page:
         return int(self._server.server_address[1]) if self._server is not None else 0
 
     def start(self) -> None:
-        """Listens. Raises OSError, naming address and port, when it cannot."""
+        """Listens, unless it does. Raises OSError, naming address and port, when it cannot."""
+        if self._server is not None:
+            return
         address = (self._config.address, self._config.port)
         handler = type("Handler", (_Handler,), {"page": self})
         try:

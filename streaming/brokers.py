@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 import structlog
 
+from sinks.kafka_access import client_options
+from sinks.kafka_reach import lasting_obstacle
 from streaming.errors import PreflightError
+from streaming.settings import Settings
 from streaming.stop import Stop
 
 log = structlog.get_logger()
@@ -23,11 +26,14 @@ class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
     """The process is to end while it waits."""
 
 
-def await_brokers(servers: str, within: float, stop: Stop, say: Callable[[str], None]) -> None:
-    """Return once one of `servers` (host:port, comma-separated) takes connections; `say` hears why none does yet.
+def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) -> None:
+    """Return once one of the brokers takes connections; `say` hears why none does yet.
 
-    Raises PreflightError after `within` seconds, Stopped on `stop`.
+    Raises PreflightError after streaming.wait_for_brokers, Stopped on `stop`, SecretError without a secret of Kafka.
     """
+    # What no waiting mends comes first.
+    client_options(settings.kafka.access)
+    servers, within = settings.kafka.access.bootstrap_servers, settings.streaming.wait_for_brokers / 1000
     begun = time.monotonic()
     said = begun - _SAY_EVERY_S
     while problem := _problem(servers):
@@ -41,6 +47,8 @@ def await_brokers(servers: str, within: float, stop: Stop, say: Callable[[str], 
             log.warning("waiting for Kafka", reason=problem, for_s=round(begun + within - now))
         if stop.wait(_EVERY_S):
             raise Stopped
+    if lasting := lasting_obstacle(settings.kafka.access):
+        raise PreflightError(f"kafka.access: {lasting}")
 
 
 def _problem(servers: str) -> str:

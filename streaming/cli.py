@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from streaming.commands.capture import capture
 from streaming.commands.config import config
 from streaming.commands.options import config_option, config_path, settings_of, user
+from streaming.commands.play import play
 from streaming.commands.reference import docs, schema
 from streaming.commands.silence import silence
 from streaming.commands.tune import tune
@@ -29,9 +31,11 @@ def cli(log_format: str) -> None:
     configure_logs(log_format)
 
 
+cli.add_command(capture)
 cli.add_command(config)
 config.add_command(schema)
 config.add_command(docs)
+cli.add_command(play)
 cli.add_command(silence)
 cli.add_command(tune)
 

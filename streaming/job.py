@@ -18,11 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from detectors.settings import Published
-from sinks.delivery import Delivery
-from sinks.page import Page
 from streaming.app import start_query
-from streaming.deliver import new_delivery
-from streaming.errors import JobError, PreflightError
+from streaming.brokers import Stopped, await_brokers
+from streaming.errors import JobError
 from streaming.gaps import Gaps
 from streaming.in_force import InForce
 from streaming.known_issues import shipped
@@ -31,10 +29,11 @@ from streaming.preflight import check_topics, starting_offsets
 from streaming.published import ConfigTopic
 from streaming.pulse import Pulse
 from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.serving import Health, listen
 from streaming.session import start_session
 from streaming.settings import Settings
 from streaming.stop import Stop
-from streaming.telemetry import Build, Telemetry
+from streaming.telemetry import Telemetry
 
 log = structlog.get_logger()
 
@@ -46,27 +45,6 @@ _START_ATTEMPTS = 3
 Offsets = dict[str, dict[str, int]]
 
 
-class Health:
-    """Whether batches still finish; `problem` is what readiness says of it."""
-
-    def __init__(self, trigger_ms: int) -> None:
-        self._patience = max(60.0, 10 * trigger_ms / 1000)
-        self._batch = -1
-        self._finished_at: float | None = None
-
-    def finished(self, batch: int) -> None:
-        """A batch has finished."""
-        if batch != self._batch:
-            self._batch, self._finished_at = batch, time.monotonic()
-
-    def problem(self) -> str | None:
-        """Why the job is not ready, or None."""
-        if self._finished_at is None:
-            return "no batch has finished yet"
-        age = time.monotonic() - self._finished_at
-        return f"the last batch finished {age:.0f} s ago" if age > self._patience else None
-
-
 def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
     """Run until `stop`; `file` holds the settings and is read again when it changes.
 
@@ -74,10 +52,24 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
     """
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
+        page, delivery = listen(settings, deliver, health, exits)
         topic, fixed = ConfigTopic(settings.kafka.access, settings.kafka.topics.config), fixed_of(file)
-        spark, offsets, published = _prepare(settings, lambda: publish_file(topic, settings.live, fixed, by), exits)
+
+        def ask() -> tuple[Offsets, Published]:
+            await_brokers(settings, stop, health.waiting)
+            return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
+
+        try:
+            spark, offsets, published = _prepare(settings, ask, exits)
+        except Stopped:
+            log.info("stopped before Kafka was there")
+            return
+        health.started()
         telemetry = Telemetry(published.hash, settings.streaming.trigger)
-        _serve(settings, deliver, health, telemetry, exits)
+        page.registry.register(telemetry)
+        if delivery is not None:
+            exits.callback(delivery.stop)
+            delivery.start()
         pulse = Pulse(
             settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
         )
@@ -101,13 +93,13 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
 
 
 def _prepare(
-    settings: Settings, publishes: Callable[[], Published], exits: ExitStack
+    settings: Settings, ask: Callable[[], tuple[Offsets, Published]], exits: ExitStack
 ) -> tuple[SparkSession, Offsets, Published]:
     """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
     both take seconds.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="preflight") as aside:
-        preflight = aside.submit(_preflight, settings, publishes)
+        preflight = aside.submit(ask)
         spark = start_session(settings.streaming)
         exits.callback(_quietly, spark.stop)
         offsets, published = preflight.result()
@@ -121,29 +113,6 @@ def _preflight(settings: Settings, publishes: Callable[[], Published]) -> tuple[
     published = publishes()
     log.info("configuration in force", hash=published.hash, published_by=published.by)
     return starting_offsets(settings, partitions), published
-
-
-def _serve(settings: Settings, deliver: bool, health: Health, telemetry: Telemetry, exits: ExitStack) -> None:
-    """Delivery and its page, or without delivery a page of the job's own."""
-    begin: Delivery | Page
-    if deliver:
-        begin = new_delivery(settings)
-        page = begin.page
-    else:
-        place = settings.sinks.prometheus.model_copy(update={"port": settings.streaming.metrics_port})
-        begin = page = Page(place)
-        page.registry.register(Build())
-    page.add_readiness_check("query", health.problem)
-    page.registry.register(telemetry)
-    if not deliver and not settings.sinks.prometheus.enabled:
-        return
-    try:
-        begin.start()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        setting = "sinks.prometheus" if deliver else "streaming.metrics_port"
-        raise PreflightError(f"{setting}: {reason.removeprefix('sinks.prometheus: ')}") from error
-    exits.callback(begin.stop)
 
 
 def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> StreamingQuery:

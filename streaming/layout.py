@@ -1,8 +1,10 @@
 """What the checkpoint fixes at the first start: buckets, partitions, the version of the state."""
 
+import os
 from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from detectors.engine import STATE_VERSION
@@ -11,7 +13,21 @@ from streaming.settings import Settings
 
 
 def check_layout(spark: SparkSession, settings: Settings) -> None:
-    """Buckets and partitions are fixed by the checkpoint: state would be looked for where it is not."""
+    """Buckets and partitions are fixed by the checkpoint: state would be looked for where it is not.
+
+    Raises PreflightError, also when the checkpoint cannot be read or written.
+    """
+    place = settings.streaming.checkpoint
+    try:
+        _check(spark, settings)
+    except Py4JError as error:
+        reason = f"cannot be read or written as user {os.getuid()}: {_reason(error)}"
+        raise PreflightError(f"streaming.checkpoint: {place} {reason}") from error
+    except msgspec.DecodeError as error:
+        raise PreflightError(f"streaming.checkpoint: {place}/flinkwatch.json is damaged: {error}") from error
+
+
+def _check(spark: SparkSession, settings: Settings) -> None:
     wanted = {
         "buckets": settings.streaming.buckets,
         "shuffle_partitions": settings.streaming.shuffle_partitions,
@@ -39,3 +55,9 @@ def check_layout(spark: SparkSession, settings: Settings) -> None:
             f"are fixed at the first start: "
             "set them back, or name a new streaming.checkpoint (history and open incidents start anew)."
         )
+
+
+def _reason(error: Py4JError) -> str:
+    """What Java says, without the name of the exception's package."""
+    thrown = getattr(error, "java_exception", None)
+    return str(thrown.toString()).splitlines()[0].rpartition("Exception: ")[2] if thrown is not None else str(error)

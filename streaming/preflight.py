@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from sinks.kafka_access import KafkaAccess, client_options
+from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from sinks.topics import TopicsError, ensure_topics
 from streaming.errors import PreflightError
@@ -60,8 +61,13 @@ def _brokers(access: KafkaAccess) -> Iterator[Any]:
     except SecretError as error:
         raise PreflightError(f"kafka.access: {error}") from error
     except KafkaError as error:
-        raise PreflightError(
-            f"no Kafka broker answers at {access.bootstrap_servers} (kafka.access): {error}"
-        ) from error
+        raise PreflightError(f"kafka.access: {explain(access, error)}") from error
     with closing(admin):
-        yield admin
+        try:
+            yield admin
+        except KafkaError as error:
+            # Often the address that the broker advertises, which is not the one it was asked at.
+            raise PreflightError(
+                f"Kafka at {access.bootstrap_servers} took a connection and then failed (are the addresses that its "
+                f"brokers advertise reachable from here?): {error}"
+            ) from error

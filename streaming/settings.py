@@ -99,8 +99,8 @@ class Streaming(_Section):
     )
     wait_for_brokers: Duration = Field(
         300_000,
-        description="How long a start waits for a broker that takes connections, not ready but alive, before it ends with "
-        "the reason. 0s: not at all.",
+        description="How long a start waits for the brokers, alive but not ready, before it ends with the reason. "
+        "0s: not at all.",
     )
     driver_memory: str = Field(
         "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."

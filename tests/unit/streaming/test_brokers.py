@@ -10,14 +10,27 @@ from structlog.testing import capture_logs
 from streaming.brokers import Stopped, await_brokers
 from streaming.embedded.job_process import free_port
 from streaming.errors import PreflightError
+from streaming.settings import Settings
 from streaming.stop import Stop
+
+
+def settings(servers: str, within: str) -> Settings:
+    return Settings.model_validate(
+        {"kafka": {"access": {"bootstrap_servers": servers}}, "streaming": {"wait_for_brokers": within}}
+    )
+
+
+@pytest.fixture(autouse=True)
+def every_server_is_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after a connection is tested with real brokers."""
+    monkeypatch.setattr("streaming.brokers.lasting_obstacle", lambda _access: None)
 
 
 def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         said: list[str] = []
         port = server.getsockname()[1]
-        await_brokers(f"127.0.0.1:{free_port()},127.0.0.1:{port}", 0, Stop(), said.append)
+        await_brokers(settings(f"127.0.0.1:{free_port()},127.0.0.1:{port}", "0s"), Stop(), said.append)
         assert said == []
 
 
@@ -32,7 +45,7 @@ def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
 )
 def test_every_address_has_its_reason(server: str, reason: str) -> None:
     with pytest.raises(PreflightError) as raised:
-        await_brokers(f"{server},127.0.0.1:2", 0, Stop(), lambda _: None)
+        await_brokers(settings(f"{server},127.0.0.1:2", "0s"), Stop(), str)
     assert str(raised.value).startswith(f"no Kafka broker answers: {reason}")
     assert str(raised.value).endswith("; 127.0.0.1:2: Connection refused (kafka.access.bootstrap_servers)")
 
@@ -48,7 +61,7 @@ def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
     thread = threading.Thread(target=come_up, daemon=True)
     thread.start()
     with capture_logs() as logged:
-        await_brokers(f"127.0.0.1:{port}", 30, Stop(), said.append)
+        await_brokers(settings(f"127.0.0.1:{port}", "30s"), Stop(), said.append)
     thread.join(5)
     assert len(said) >= 2
     assert [line["event"] for line in logged] == ["waiting for Kafka"]
@@ -57,11 +70,11 @@ def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
 
 def test_the_limit_ends_it_with_the_reason_and_the_setting() -> None:
     with pytest.raises(PreflightError, match=r"refused .*waited 1 s \(streaming.wait_for_brokers\)"):
-        await_brokers(f"127.0.0.1:{free_port()}", 0.5, Stop(), lambda _: None)
+        await_brokers(settings(f"127.0.0.1:{free_port()}", "500ms"), Stop(), str)
 
 
 def test_a_stop_ends_it() -> None:
     stop = Stop()
     stop.set()
     with pytest.raises(Stopped):
-        await_brokers(f"127.0.0.1:{free_port()}", 60, stop, lambda _: None)
+        await_brokers(settings(f"127.0.0.1:{free_port()}", "1m"), stop, str)
