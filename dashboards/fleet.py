@@ -50,7 +50,7 @@ def _panels() -> Iterator[Panel]:
         number(
             "Next limit in",
             "Time until the first open incident is expected to get worse.",
-            f"min({_FORECAST}) - time()",
+            f"min({_FORECAST} - time() > 0)",
             unit="s",
         ),
         states(
@@ -100,7 +100,7 @@ def _panels() -> Iterator[Panel]:
         graph(
             "Incidents opened",
             "In the last hour, by kind.",
-            Query("max by (kind, severity) (increase(flinkwatch_incidents_total[1h]))", "{{kind}} ({{severity}})"),
+            Query("max by (kind, severity) (increase(flinkwatch_incidents_total[1h])) > 0", "{{kind}} ({{severity}})"),
             width=24,
         ),
     )

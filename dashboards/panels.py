@@ -127,7 +127,7 @@ def word(title: str, about: str, expr: str, label: str, width: int = 4) -> stat.
 def listing(title: str, about: str, *columns: Column, hidden: tuple[str, ...] = (), width: int = 24) -> table.Panel:
     """A table of the series as they stand: their labels, then a column for each query."""
     queries = [Query(column.expr) for column in columns]
-    panel = _asking(table.Panel(), title, about, width, HEIGHT, queries, instant=True, shape=PromQueryFormat.TABLE)
+    panel = _asking(table.Panel(), title, about, width, 6, queries, instant=True, shape=PromQueryFormat.TABLE)
     # Grafana names the only query's number otherwise than those of several.
     values = [f"Value #{letter}" for letter, _ in zip(ascii_uppercase, columns, strict=False)]
     names = dict(zip(values if len(columns) > 1 else ["Value"], (c.name for c in columns), strict=True))

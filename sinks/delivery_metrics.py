@@ -6,6 +6,7 @@ from typing import get_args
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import Metric
 
+from detectors import DETECTORS
 from sinks.metric_family import lasting
 from sinks.outcome import Failure
 
@@ -19,6 +20,10 @@ class DeliveryMetrics:
 
     def __init__(self) -> None:
         self.opened = lasting(Counter, "incidents_total")
+        for kind in (detector.kind for detector in DETECTORS):
+            for severity in ("warning", "critical"):
+                # Of a series that begins with 1 Prometheus sees no increase.
+                self.opened.labels(kind, severity)
         self.attempts = lasting(Counter, "notifications_total")
         self.failures = lasting(Counter, "notifications_failed_total")
         self.suppressed = lasting(Counter, "notifications_suppressed_total")

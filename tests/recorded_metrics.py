@@ -1,13 +1,13 @@
 """What /metrics would have shown of incidents and readings while a scenario was happening, as Prometheus' samples."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
 from detectors import bucket
-from detectors.events.event import Record, Rejected
+from detectors.events.event import Event, Record, Rejected
 from sinks.prometheus import Board
 from streaming.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
@@ -35,29 +35,33 @@ def write_samples(played: Iterable[Played], end: int, file: Path) -> int:
     return first
 
 
-def _scrapes(records: Iterable[Record]) -> Iterator[tuple[int, list[Metric]]]:
-    """The board every `SCRAPE_S` of the stream's clock, which is one second a step as in a replay."""
+def _scrapes(records: Sequence[Record]) -> Iterator[tuple[int, list[Metric]]]:
+    """The board every `SCRAPE_S`; the stream's clock goes on as with a pulse a second, as far as anything is due."""
     index, store, board = bucket.Index(published=PUBLISHED), MemoryStore(), Board()
-    clock, stepped, scraped, events = 0, 0, 0, []
+    stepped = records[0].timestamp
+    scrape = stepped + 1_000 * SCRAPE_S
+    events: list[Event] = []
     for record in records:
+        while record.timestamp >= scrape:
+            _show(board, bucket.step(index, store, events, scrape))
+            yield scrape // 1_000, list(board.collect())
+            stepped, events, scrape = scrape, [], scrape + 1_000 * SCRAPE_S
+        if record.timestamp >= stepped + 1_000:
+            _show(board, bucket.step(index, store, events, record.timestamp))
+            stepped, events = record.timestamp, []
         read = READER.read(record)
         events += [] if isinstance(read, Rejected) else read
-        clock = max(clock, record.timestamp)
-        if clock < stepped + 1_000:
-            continue
-        said = bucket.step(index, store, events, clock)
-        stepped, events = clock, []
-        for transition in said.transitions:
-            board.show_incident(transition.incident, transition)
-            if transition.transition == "opened":
-                board.count_opened(transition)
-        for reading in said.readings:
-            board.show_reading(reading.key(), reading)
-        for key in said.gone:
-            board.show_reading(key, None)
-        if clock >= scraped + 1_000 * SCRAPE_S:
-            scraped = clock
-            yield clock // 1_000, list(board.collect())
+
+
+def _show(board: Board, said: bucket.Said) -> None:
+    for transition in said.transitions:
+        board.show_incident(transition.incident, transition)
+        if transition.transition == "opened":
+            board.count_opened(transition)
+    for reading in said.readings:
+        board.show_reading(reading.key(), reading)
+    for key in said.gone:
+        board.show_reading(key, None)
 
 
 def _lines(metrics: Iterable[Metric], instance: str, at: int, shift: int) -> Iterator[str]:

@@ -79,6 +79,14 @@ def test_incidents_with_the_same_labels_are_counted(page: Page, board: Board) ->
     assert scrape(page)[ACTIVE] == 2
 
 
+def test_the_first_incident_of_a_kind_is_an_increase(page: Page, board: Board) -> None:
+    opened = make_transition()
+    series = f"flinkwatch_incidents_total{{kind={opened.cause},severity={opened.severity}}}"
+    assert scrape(page)[series] == 0
+    board.count_opened(opened)
+    assert scrape(page)[series] == 1
+
+
 def test_no_message_and_no_id_is_a_label(page: Page, board: Board) -> None:
     incident = make_transition()
     board.show_incident(incident.incident, incident)
