@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
 
-from detectors.incidents.incident import Transition
+from detectors.incidents.incident import Silenced, Transition
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import TopicNames, ensure_topics
 from streaming.demo.slack_server import Call, SlackServer
@@ -24,13 +24,25 @@ from tests.unit.sinks.samples import make_transition
 
 _numbers = itertools.count(1)
 _PAUSE_S = 0.05
+SILENCE = Silenced("a1", 1 << 42, "ann", "backfill")
 
 
 class Chain:
     """Topics of its own, a Slack of its own, and incidents that open, change and end by a seed."""
 
-    def __init__(self, bootstrap: str, folder: Path, seed: int, *, may_look_up: bool = True, **slack: Any) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        seed: int,
+        *,
+        may_look_up: bool = True,
+        silences: bool = False,
+        **slack: Any,
+    ) -> None:
         self.seed = seed
+        self._silences = silences
+        self._silenced: set[str] = set()
         self.kills = 0
         self.produced: list[Transition] = []
         self._random = random.Random(seed)
@@ -88,7 +100,10 @@ class Chain:
                 del self._open[incident]
             else:
                 self._open[incident] = seq
-            self.tell(make_transition(incident=incident, seq=seq, transition=change))
+            if self._silences and self._random.random() < 0.3:
+                self._silenced ^= {incident}
+            silence = SILENCE if incident in self._silenced else None
+            self.tell(make_transition(incident=incident, seq=seq, transition=change, silence=silence))
         self._producer.flush(timeout=10)
 
     def tell(self, one: Transition) -> None:
@@ -118,9 +133,8 @@ class Chain:
         """A last deliverer, a new one if none is given, tells the rest and one change more, and ends in order."""
         last = last or self.start()
         self.say()
-        newest = {t.incident: t.seq for t in self.produced}
         try:
-            self.wait_for(lambda: shows(self.slack.parents()) == newest, last)
+            self.wait_for(lambda: not self.verdict().lost, last)
         except AssertionError as error:
             raise AssertionError(f"{self.verdict()}\n{error}") from None
         assert last.terminate() == 0, last.log_tail()
@@ -129,6 +143,11 @@ class Chain:
     def verdict(self) -> Verdict:
         """What the history so far is worth."""
         return judge(self.produced, self.slack.calls, self.slack.parents())
+
+    def was_silent(self) -> bool:
+        """Whether there is an incident that was to be told to nobody, and was not."""
+        told = {one.incident for one in self.produced if one.silence is None}
+        return bool({one.incident for one in self.produced} - told - shows(self.slack.parents()).keys())
 
     def wait_for(self, met: Callable[[], bool], alive: Deliverer, within: float = 30.0) -> None:
         deadline = time.monotonic() + within

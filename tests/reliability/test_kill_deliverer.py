@@ -69,6 +69,19 @@ def test_f1_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("point", ["after the intent", "after the send"])
+def test_f1_under_silences_that_come_and_go_nobody_is_told_anew_and_nothing_is_lost(
+    broker: Any, tmp_path: Path, point: str, runs: int
+) -> None:
+    chains = run_chains(broker.bootstrap, tmp_path, point, runs, silences=True)
+    for one in chains:
+        verdict = one.verdict()
+        assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {}), f"seed {one.seed}"
+        assert verdict.told_under_silence == [], f"seed {one.seed}"
+    assert any(one.was_silent() for one in chains), "no incident was silenced from its first to its last change"
+
+
+@pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("point", UNKNOWN)
 def test_f1_without_the_right_to_look_up_each_kill_doubles_one_message_at_most(
     broker: Any, tmp_path: Path, point: str, runs: int
