@@ -22,9 +22,10 @@ from detectors.settings import (
     read_change,
 )
 from sinks.kafka_access import KafkaAccess, client_options
+from sinks.kafka_reach import explain
 from streaming.errors import PublishedError
 
-_WITHIN_S = 10.0
+_WITHIN_S = 30.0
 
 encode_silence = msgspec.json.Encoder().encode
 
@@ -124,5 +125,5 @@ class ConfigTopic:
             yield
         except KafkaError as error:
             raise PublishedError(
-                f"{self.name} could not be {done} at {self._access.bootstrap_servers} (kafka.access): {error}"
+                f"{self.name} could not be {done}: kafka.access: {explain(self._access, error)}"
             ) from error

@@ -1,5 +1,6 @@
 """The configuration for a person at a terminal."""
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,8 @@ from streaming.published import History
 from streaming.silences import Listed, listed
 from streaming.subject import Setting, about
 from streaming.terminal import Console, echo, echo_json
+
+_WIDE = 200
 
 
 def clock(ms: int) -> str:
@@ -84,8 +87,18 @@ def silences(found: list[Listed], ended: bool = True) -> None:
     if not shown:
         echo("No silences.")
         return
-    rows = [(s.id, s.state, s.match, s.begins or "at once", s.until, s.author, s.comment, s.origin) for s in shown]
-    _print(_table(rows, "silence", "state", "for", "begins", "until", "author", "comment", "from"))
+    rows = [
+        (
+            s.id,
+            s.state,
+            s.match,
+            f"{s.begins} – {s.until}" if s.begins else s.until,
+            f"{s.author}: {s.comment}",
+            s.origin,
+        )
+        for s in shown
+    ]
+    _print(_table(rows, "silence", "state", "for", "until", "comment", "from"))
 
 
 def _head(published: Published) -> str:
@@ -106,4 +119,5 @@ def _table(rows: Sequence[tuple[str, ...]], *titles: str) -> Table:
 
 
 def _print(table: Table) -> None:
-    Console(highlight=False).print(table)
+    # Whoever reads a pipe has no columns that end.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)

@@ -1,0 +1,197 @@
+"""`flinkwatch config` and `flinkwatch silence`: what they print, publish and refuse. The topic is in memory."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from detectors.incidents.incident import Reading
+from detectors.settings import Live, publish, settings_hash
+from streaming.commands import config as config_module
+from streaming.commands import silence as silence_module
+from streaming.commands.config import config
+from streaming.commands.silence import silence
+from streaming.errors import ConfigError, PublishedError
+from streaming.fixed import hashes
+from streaming.reload import fixed_of
+from tests.recorded import SCENARIOS
+from tests.unit.streaming.memory_topic import MemoryTopic
+
+USUAL = settings_hash(Live())
+READINGS = [
+    Reading(name="override_matched", labels={"override": n, "match": match, "bucket": bucket}, value=value, at=1)
+    for n, match, bucket, value in (
+        ("0", "cluster=a", "0", 2.0),
+        ("0", "cluster=a", "1", 3.0),
+        ("1", "cluster=b", "0", 0.0),
+        # Of an override that stood there before.
+        ("1", "cluster=c", "0", 4.0),
+    )
+]
+CALM = "detectors: {checkpoint_duration_creep: {enabled: false}}\n"
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
+    """What a job has published at its start."""
+    made = MemoryTopic(publish(Live(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
+    for module in (config_module, silence_module):
+        monkeypatch.setattr(module, "ConfigTopic", lambda access, name: made)
+    return made
+
+
+def run(group: Any, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(group, list(map(str, arguments)), catch_exceptions=False)
+
+
+def applied(tmp_path: Path, text: str, *options: str | Path) -> str:
+    file = tmp_path / "new.yaml"
+    file.write_text(text)
+    return run(config, "apply", file, *options).output
+
+
+def test_apply_shows_the_difference_and_publishes(topic: MemoryTopic, tmp_path: Path) -> None:
+    output = applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n")
+    assert [line.split() for line in output.splitlines() if "restart_loop" in line] == [
+        ["detectors.restart_loop.count", "3", "9"]
+    ]
+    in_force = topic.history().in_force
+    assert in_force is not None
+    assert (in_force.origin, in_force.fixed) == ("apply", topic.history().configurations[0].fixed)
+    assert in_force.detectors["restart_loop"]["count"] == 9
+    assert "is in force already" in applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n")
+    assert len(topic.hashes()) == 2
+
+
+def test_a_dry_run_publishes_nothing(topic: MemoryTopic, tmp_path: Path) -> None:
+    assert "would be published" in applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n", "--dry-run")
+    assert topic.hashes() == [USUAL]
+
+
+def test_apply_refuses_a_section_that_needs_a_restart_when_the_file_has_it(topic: MemoryTopic, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"new\.yaml:2: streaming\.trigger: changed to 2s.*needs a restart"):
+        applied(tmp_path, "streaming:\n  trigger: 2s\n")
+    assert "No setting changes" in applied(tmp_path, "streaming:\n  trigger: 1000ms\n"), "the same value"
+
+
+def test_apply_refuses_what_loses_more_incidents_than_allowed(topic: MemoryTopic, tmp_path: Path) -> None:
+    recording = SCENARIOS / "checkpoint-creep" / "input.jsonl.gz"
+    with pytest.raises(ConfigError, match="0 new and 1 lost incidents; allowed are 0"):
+        applied(tmp_path, CALM, "--check-against", recording)
+    assert topic.hashes() == [USUAL]
+    assert "1 lost" in applied(tmp_path, CALM, "--check-against", recording, "--max-lost", "1")
+    assert len(topic.hashes()) == 2
+
+
+def test_rollback_goes_to_the_one_before_or_to_one_that_is_named(topic: MemoryTopic, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"the one before: there is none in the history, which has {USUAL}"):
+        run(config, "rollback")
+    applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n")
+    applied(tmp_path, CALM)
+    nine = topic.hashes()[1]
+    run(config, "rollback")
+    assert topic.hashes()[-1] == nine
+    run(config, "rollback", USUAL)
+    assert topic.hashes()[-1] == USUAL
+    with pytest.raises(ConfigError, match="cafe: there is none in the history"):
+        run(config, "rollback", "cafe")
+    lines = [json.loads(line) for line in run(config, "history", "--json").output.splitlines()]
+    assert [line["origin"] for line in lines] == ["file", "apply", "apply", "rollback", "rollback"]
+    assert "detectors.restart_loop.count: 3 → 9" in " ".join(run(config, "history").output.split())
+
+
+def test_show_says_where_each_value_of_a_job_comes_from(topic: MemoryTopic, tmp_path: Path) -> None:
+    """First match wins by setting; what is for another job or cluster is not there."""
+    applied(
+        tmp_path,
+        "detectors: {restart_loop: {count: 5}}\n"
+        "overrides:\n"
+        "- {cluster: prod-*, job: orders, detectors: {restart_loop: {count: 7}}}\n"
+        "- {cluster: prod-*, detectors: {restart_loop: {count: 8, window: 20m}, node_lost: {confirm: 9s}}}\n"
+        "- {cluster: test, detectors: {node_lost: {confirm: 1s}}}\n",
+    )
+
+    def values(subject: str) -> dict[str, tuple[str, str]]:
+        shown = json.loads(run(config, "show", "--for", subject, "--json").output)
+        return {s["key"]: (s["value"], s["from"]) for s in shown["settings"]}
+
+    of_all = {"restart_loop.window": ("20m", "overrides[1]"), "node_lost.confirm": ("9s", "overrides[1]")}
+    assert values("prod-a/orders") == {**of_all, "restart_loop.count": ("7", "overrides[0]")}
+    assert values("prod-a/other") == {**of_all, "restart_loop.count": ("8", "overrides[1]")}
+    assert values("elsewhere/orders") == {"restart_loop.count": ("5", "detectors")}
+    assert "overrides[0]" in run(config, "show", "--for", "prod-a/orders").output
+
+
+def test_show_warns_of_an_override_that_matches_nothing(
+    topic: MemoryTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(
+        tmp_path,
+        "overrides:\n"
+        "- {cluster: a, detectors: {restart_loop: {count: 7}}}\n"
+        "- {cluster: b, detectors: {restart_loop: {count: 7}}}\n",
+    )
+    monkeypatch.setattr("streaming.matched._newest", lambda access, name: READINGS)
+    output = run(config, "show").output
+    assert "override 1 (cluster=b) matches nothing" in output
+    assert "override 0" not in output
+    assert json.loads(run(config, "show", "--json").output)["matched"] == [5, 0]
+
+
+def test_without_anything_published_show_says_so(topic: MemoryTopic) -> None:
+    topic.records.clear()
+    with pytest.raises(PublishedError, match="nothing was published yet"):
+        run(config, "show")
+
+
+def test_a_silence_is_added_listed_and_expired(topic: MemoryTopic) -> None:
+    added = run(
+        silence, "add", "--job", "orders-*", "--kind", "restart_loop", "--for", "2h", "--comment", "x", "--json"
+    )
+    made = json.loads(added.output)
+    assert made["author"]
+    later = ("--begins", "2096-01-01T00:00:00Z", "--until", "2096-01-02T00:00:00+01:00")
+    run(silence, "add", *later, "--comment", "y", "--author", "bob")
+    assert [s["state"] for s in listed_silences()] == ["active", "pending"]
+    assert listed_silences()[0]["match"] == "job=orders-*, kind=restart_loop"
+    for one in listed_silences():
+        run(silence, "expire", one["id"])
+    assert [s["state"] for s in listed_silences()] == ["ended", "ended"]
+    assert "orders-*" in run(silence, "list").output
+    with pytest.raises(ConfigError, match="has ended already"):
+        run(silence, "expire", made["id"])
+
+
+def test_a_silence_of_the_file_is_ended_there(topic: MemoryTopic, tmp_path: Path) -> None:
+    applied(tmp_path, "silences: [{id: night, until: 2096-01-01T00:00:00Z, author: ann, comment: night}]\n")
+    assert [(s["id"], s["origin"]) for s in listed_silences()] == [("night", "configuration")]
+    with pytest.raises(ConfigError, match=r"night stands in the configuration \(\w{8}, published by .*take it out"):
+        run(silence, "expire", "night")
+    with pytest.raises(ConfigError, match="silence cafe: there is none; not ended are: night"):
+        run(silence, "expire", "cafe")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "give either --for or --until"),
+        (["--for", "2h", "--until", "2096-01-01T00:00:00Z"], "give either --for or --until"),
+        (["--for", "2"], '--for: 2 is not a duration: write a number with a unit of ms, s, m, h or d, like "5m"'),
+        (["--until", "tomorrow"], "--until: tomorrow is no time with a zone; write for instance"),
+        (["--until", "2096-01-01T00:00:00"], "is no time with a zone"),
+        (["--until", "2016-01-01T00:00:00Z"], "--until: 2016-01-01T00:00:00+00:00 has passed"),
+        (["--for", "2h", "--job", "~("], "--job: '~(' does not compile"),
+        (["--until", "2096-01-01T00:00:00Z", "--begins", "2097-01-01T00:00:00Z"], "ends before it begins"),
+    ],
+)
+def test_a_wrong_silence_names_the_option(topic: MemoryTopic, options: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        run(silence, "add", *options, "--comment", "x")
+    assert said in str(error.value)
+    assert len(topic.records) == 1
+
+
+def listed_silences() -> list[dict[str, str]]:
+    return [json.loads(line) for line in run(silence, "list", "--json").output.splitlines()]
