@@ -126,7 +126,8 @@ def client_options(access: KafkaAccess) -> dict[str, Any]:
         }
         options |= {name: str(file) for name, file in files.items() if file is not None}
         options["ssl_check_hostname"] = access.ssl_check_hostname
-        options["ssl_password"] = access.key_password()
+        # Without one OpenSSL would ask for it at the terminal.
+        options["ssl_password"] = access.key_password() or ""
     return options
 
 

@@ -10,6 +10,7 @@ from kafka.errors import KafkaError
 from detectors.incidents.incident import Reading
 from detectors.settings import Published
 from sinks.kafka_access import KafkaAccess, client_options
+from sinks.kafka_reach import explain
 from streaming.errors import PublishedError
 from streaming.subject import about
 
@@ -26,9 +27,7 @@ def matched_by(access: KafkaAccess, topic: str, in_force: Published) -> list[int
     try:
         readings = _newest(access, topic)
     except KafkaError as error:
-        raise PublishedError(
-            f"{topic} could not be read at {access.bootstrap_servers} (kafka.access): {error}"
-        ) from error
+        raise PublishedError(f"{topic} could not be read: kafka.access: {explain(access, error)}") from error
     found: list[int | None] = [None] * len(overrides)
     for reading in readings:
         number = int(reading.labels["override"])

@@ -15,6 +15,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from sinks.kafka_access import KafkaAccess, client_options
+from sinks.kafka_reach import explain
 from streaming import canary
 
 log = structlog.get_logger()
@@ -66,7 +67,7 @@ class Pulse:
                     producer.send(self._topic, value=self._lines.get().encode())
             except KafkaError as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
-                log.warning("pulse not written", error=str(error))
+                log.warning("pulse not written", error=explain(self._access, error))
         if producer is not None:
             producer.close(timeout=1)
 

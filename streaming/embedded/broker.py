@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -24,35 +25,11 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from streaming.embedded.listeners import PLAIN, Listener, server_properties
 from streaming.jars import broker_jars
 from streaming.java import find_java
 
 LEASH = Path(__file__).with_name("leash.py")
-
-SERVER_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-log.dirs={data}
-auto.create.topics.enable=false
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-group.initial.rebalance.delay.ms=0
-# Tests end members of a group by kill -9, and the others wait this long for them.
-group.min.session.timeout.ms=1000
-# After a crash the broker waits this long for its own ghost to go.
-broker.session.timeout.ms=3000
-broker.heartbeat.interval.ms=500
-log.cleaner.dedupe.buffer.size=16777216
-num.network.threads=2
-num.io.threads=4
-"""
 
 LOG_PROPERTIES = """\
 log4j.rootLogger=WARN, out
@@ -72,20 +49,32 @@ class Broker:
     Its port and its data stay the same over `kill()`, `stop()` and `restart()`; leaving the block removes the data.
     """
 
-    def __init__(self, *, port: int | None = None, heap: str = "384m", start_within: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        heap: str = "384m",
+        start_within: float = 60.0,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
         self._port = port
+        self._listeners = listeners
         self._heap = heap
         self._start_within = start_within
-        self._ports: tuple[int, int] | None = None
+        self._ports: dict[str, int] = {}
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         """The address for clients, such as 127.0.0.1:49152."""
-        if self._ports is None:
+        return self.address(PLAIN)
+
+    def address(self, listener: str) -> str:
+        """The address of one of `listeners`, by its name."""
+        if not self._ports:
             raise BrokerError("the broker was never started")
-        return f"127.0.0.1:{self._ports[0]}"
+        return f"127.0.0.1:{self._ports[listener]}"
 
     @property
     def pid(self) -> int:
@@ -159,12 +148,12 @@ class Broker:
 
     def _prepare(self, folder: Path, deadline: float) -> None:
         """Writes the configuration and formats the storage."""
-        self._ports = port, controller_port = _free_ports(self._port)
+        *free, controller_port = _free_ports(self._port, len(self._listeners) + 2)
+        self._ports = dict(zip([PLAIN, *(each.name for each in self._listeners)], free, strict=True))
         (folder / "scratch").mkdir()
         (folder / "log4j.properties").write_text(LOG_PROPERTIES)
-        (folder / "server.properties").write_text(
-            SERVER_PROPERTIES.format(port=port, controller_port=controller_port, data=folder / "data")
-        )
+        properties = server_properties(self._listeners, self._ports, controller_port, folder / "data")
+        (folder / "server.properties").write_text(properties)
         # The first byte keeps the id from looking like an option.
         cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
         # Only the quick compiler: this process ends within a second or two.
@@ -227,12 +216,15 @@ class Broker:
                 os.killpg(self._process.pid, number)
 
 
-def _free_ports(wanted: int | None) -> tuple[int, int]:
-    """A port for clients and one for the controller that nobody listens on at this moment."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", wanted or 0))
-        second.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
+def _free_ports(wanted: int | None, count: int) -> list[int]:
+    """Ports that nobody listens on at this moment; the first is `wanted`, if any."""
+    with contextlib.ExitStack() as held:
+        ports = []
+        for number in range(count):
+            probe = held.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", wanted if wanted and number == 0 else 0))
+            ports.append(probe.getsockname()[1])
+        return ports
 
 
 def _answers(bootstrap: str) -> bool:

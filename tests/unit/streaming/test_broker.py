@@ -15,6 +15,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import UnknownTopicOrPartitionError
 
 from streaming.embedded import broker as module
+from streaming.embedded import listeners
 from streaming.embedded.broker import Broker, BrokerError
 
 pytestmark = pytest.mark.e2e
@@ -123,7 +124,9 @@ def test_the_broker_outlives_the_thread_that_started_it() -> None:
 
 
 def test_a_broker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SERVER_PROPERTIES", module.SERVER_PROPERTIES + "num.io.threads=none\n")
+    monkeypatch.setattr(
+        listeners, "SERVER_PROPERTIES", listeners.SERVER_PROPERTIES.replace("threads=4", "threads=none")
+    )
     broker = Broker()
     with pytest.raises(BrokerError, match=r"num\.io\.threads"):
         broker.__enter__()
