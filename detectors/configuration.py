@@ -1,5 +1,6 @@
 """The configuration in force, as engines: one for all clusters to which the same overrides apply."""
 
+from collections import Counter
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -28,6 +29,8 @@ class Configuration:
         self._engines: dict[tuple[int, ...], Engine] = {}
         self._settings: dict[tuple[int, ...], Any] = {(): live.detectors}
         self._of_cluster = lru_cache(maxsize=_MAX_NAMES)(self._engine)
+        self._fitting = lru_cache(maxsize=_MAX_NAMES)(self._fitting_cluster)
+        self._of_job = lru_cache(maxsize=_MAX_NAMES)(self._fitting_job)
 
     def engine(self, cluster: str) -> Engine:
         """The engine for a cluster."""
@@ -35,13 +38,21 @@ class Configuration:
 
     def matched(self, cluster: str, jobs: list[str]) -> list[int]:
         """To how many of these jobs each override applies; to the cluster itself, 1, where it names no job."""
+        counts = Counter(number for job in jobs for number in self._of_job(job))
+        fitting = self._fitting(cluster)
         return [
-            (sum(o.fits_job(job) for job in jobs) if o.by_job else 1) if o.fits_cluster(cluster) else 0
-            for o in self.overrides
+            (counts[number] if override.by_job else 1) if number in fitting else 0
+            for number, override in enumerate(self.overrides)
         ]
 
+    def _fitting_cluster(self, cluster: str) -> tuple[int, ...]:
+        return tuple(number for number, override in enumerate(self.overrides) if override.fits_cluster(cluster))
+
+    def _fitting_job(self, job: str) -> frozenset[int]:
+        return frozenset(number for number, override in enumerate(self.overrides) if override.fits_job(job))
+
     def _engine(self, cluster: str) -> Engine:
-        fitting = tuple(i for i, o in enumerate(self.overrides) if o.fits_cluster(cluster))
+        fitting = self._fitting(cluster)
         engine = self._engines.get(fitting)
         if engine is None:
             engine = self._engines[fitting] = self._new_engine(fitting)
@@ -56,7 +67,7 @@ class Configuration:
 
         @lru_cache(maxsize=_MAX_NAMES)
         def by_job(job: str) -> Any:
-            return self._resolved(tuple(i for i in fitting if self.overrides[i].fits_job(job)))
+            return self._resolved(tuple(i for i in fitting if i in self._of_job(job)))
 
         return Engine(
             self._resolved(for_all),

@@ -136,13 +136,20 @@ def read_prometheus(text: str) -> list[Sample]:
         found = _SAMPLE.match(line)
         if found is None:
             raise ValueError(f"line {number} is not a Prometheus sample: {line[:80]!r}")
-        name, collector = meaning_of(found[1])
-        if name:
-            tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(found[2] or "")}
-            if collector:
-                tags["collector"] = collector
-            samples.extend(samples_of(name, tags, float(found[3])))
+        name, labels = _series(found[1], found[2] or "")
+        if name and abs(value := float(found[3])) <= _MOST:
+            samples.append(Sample(name, labels, value))
     return samples
+
+
+@lru_cache(maxsize=16_384)
+def _series(name: str, labels: str) -> tuple[str, Tags]:
+    """(name detectors use or empty, labels that matter): the same series stand on every page of a process."""
+    meaning, collector = meaning_of(name)
+    if not meaning:
+        return "", {}
+    tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(labels)}
+    return meaning, _kept({**tags, "collector": collector} if collector else tags)
 
 
 def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
@@ -175,4 +182,8 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
 def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
     """The sample, with the labels that matter; none when the value is no number that Flink could mean."""
     if abs(value) <= _MOST:
-        yield Sample(name, {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}, value)
+        yield Sample(name, _kept(tags), value)
+
+
+def _kept(tags: Tags) -> Tags:
+    return {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}

@@ -19,7 +19,7 @@ def test_every_kind_has_its_runbook_and_its_line_in_the_readme(kind: str) -> Non
     assert f"(docs/runbooks/{kind}.md)" in (PROJECT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "defect"])
+@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect"])
 def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
     assert f"| `{reason}` |" in (PROJECT / "docs" / "inputs.md").read_text()
 

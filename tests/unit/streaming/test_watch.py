@@ -10,10 +10,12 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from detectors import bucket
 from detectors.events.event import Record, Rejected
 from detectors.incidents.incident import decode_reading, decode_transition
+from detectors.incidents.silences import MAX_SILENCES
 from detectors.settings import Live, publish
 from streaming.rows import Packed, dead_letter, encode_packed
 from streaming.watch import BucketProcessor, OutputTopics, _clock
 from tests.recorded import events
+from tests.unit.detectors.changes import silence
 
 TOPICS = OutputTopics("incidents", "readings", "rejected")
 FAR = 4_000_000_000_000
@@ -71,6 +73,16 @@ def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsT
     transitions = [decode_transition(v) for v in said(rows, "incidents") if v is not None]
     assert {t.config for t in transitions} == {published.hash}
     assert transitions[0].cause == "late_barrier_acks"
+
+
+def test_silences_that_are_refused_are_counted_by_one_bucket() -> None:
+    many = [silence(10**12, id=f"s{n}") for n in range(MAX_SILENCES + 3)]
+    for number, counted in ((0, [3.0]), (1, [])):
+        tester = TwsTester(BucketProcessor(TOPICS))
+        packed = Packed(clocks={"logs/0": 50_000}, wall=FAR, silences=many)
+        rows = tester.test(number, [Row(packed=encode_packed(packed))])
+        readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
+        assert [r.value for r in readings if r.labels.get("reason") == "too_many_silences"] == counted
 
 
 def test_rejections_are_kept_and_counted_since_the_beginning(tester: TwsTester) -> None:
