@@ -1,0 +1,81 @@
+"""The cluster overlay with Spark's own Kubernetes scheduler: executors from its template, with its Role and no more."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+
+from streaming.java import find_java
+from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
+from tests.e2e.harness import Installation
+from tests.e2e.test_job import essence, recorded, replayed
+from tests.reliability.kubernetes_api import Kubernetes
+from tests.unit.k8s.manifests import PROJECT, driver, find, overlay
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+
+NAMESPACE, DRIVER = "watchers", "flinkwatch-0"
+
+
+def test_an_executor_killed_in_the_middle_changes_nothing_of_what_is_said(
+    installation: Callable[..., Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = overlay("cluster")
+    rules = find(objects, "Role", "flinkwatch-driver")["rules"]
+    files = find(objects, "ConfigMap")["data"]
+    template = tmp_path / "executor.yaml"
+    template.write_text(files["executor.yaml"])
+    streaming = yaml.safe_load(files["flinkwatch.yaml"])["streaming"]
+    spark_options = streaming["spark"]["spark.executor.extraJavaOptions"]
+    # Only what one machine without the cluster's DNS and volumes has otherwise.
+    spark = streaming["spark"] | {
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.port": "0",
+        "spark.blockManager.port": "0",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": spark_options.replace("/opt/flinkwatch", str(PROJECT)),
+    }
+    monkeypatch.setenv("POD_NAMESPACE", NAMESPACE)
+    monkeypatch.setenv("POD_NAME", DRIVER)
+    monkeypatch.setenv("FLINKWATCH_IMAGE", "localhost/flinkwatch:dev")
+    monkeypatch.setenv("KUBECONFIG", "/dev/null")
+    environment = {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "JAVA_HOME": str(find_java()),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with Kubernetes(NAMESPACE, rules, environment, tmp_path) as kubernetes:
+        template_of_driver = driver(objects)
+        kubernetes.add(
+            {"apiVersion": "v1", "kind": "Pod", "spec": template_of_driver["spec"], "metadata": {"name": DRIVER}}
+        )
+        here = installation(master=f"k8s://{kubernetes.address}", shuffle_partitions=2, spark=spark)
+        here.create_inputs()
+        records = recorded("late-barrier-acks")
+        middle = next(i for i, r in enumerate(records) if b"Checkpoint 7 of job" in (r.value or b"")) + 1
+        stored = here.send(records[:middle])
+        here.job.start()
+        here.wait_for(lambda: len(here.transitions()) >= 1, within=180)
+        executors = {p["metadata"]["name"] for p in kubernetes.select("spark-role=executor")}
+        assert len(executors) == 2
+        kubernetes.kill(min(executors))
+        here.wait_for(lambda: min(executors) not in kubernetes.pods and len(kubernetes.created) == 3)
+        stored += here.send(records[middle:])
+        expected = replayed(stored, here.metrics)
+        here.wait_for(lambda: len(here.transitions()) >= len(expected), within=180)
+        assert here.job.terminate() == 0
+    assert essence(here.transitions()) == essence(expected)
+    assert kubernetes.refused == []
+    assert kubernetes.denied == []
+    assert kubernetes.select("spark-role=executor") == []
+    # The Role is the least that will do.
+    assert kubernetes.used == {verb for rule in rules for verb in rule["verbs"]}
+    for pod in kubernetes.created:
+        assert pod["spec"]["containers"][0]["image"] == "localhost/flinkwatch:dev"
+        assert pod["metadata"]["ownerReferences"][0]["name"] == DRIVER
+        assert pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
