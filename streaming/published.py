@@ -25,7 +25,8 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
 from streaming.errors import PublishedError
 
-_WITHIN_S = 30.0
+_WITHIN_S = 15
+_WITHIN_MS = _WITHIN_S * 1000
 
 encode_silence = msgspec.json.Encoder().encode
 
@@ -77,7 +78,7 @@ class ConfigTopic:
             consumer.seek_to_beginning(partition)
             while consumer.position(partition) < end:
                 if time.monotonic() > deadline:
-                    raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S:.0f} s")
+                    raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S} s")
                 for record in consumer.poll(timeout_ms=500).get(partition, ()):
                     history.add(record.key, record.value)
         return history
@@ -109,15 +110,15 @@ class ConfigTopic:
                     **client_options(self._access),
                     acks="all",
                     allow_auto_create_topics=False,
-                    max_block_ms=_WITHIN_S * 1000,
+                    max_block_ms=_WITHIN_MS,
                     # What was given up must not land later.
-                    delivery_timeout_ms=_WITHIN_S * 1000,
-                    request_timeout_ms=_WITHIN_S * 500,
+                    delivery_timeout_ms=_WITHIN_MS,
+                    request_timeout_ms=_WITHIN_MS,
                 )
             ) as producer,
         ):
             for key, value in records.items():
-                producer.send(self.name, key=key, value=value).get(timeout=_WITHIN_S)
+                producer.send(self.name, key=key, value=value).get(timeout=2 * _WITHIN_S)
 
     @contextmanager
     def _clear_errors(self, done: str) -> Iterator[None]:
