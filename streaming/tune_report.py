@@ -48,7 +48,7 @@ def print_suggestions(made: Suggestions) -> None:
                 table.add_row(*_cells(row))
         console.print(table)
     console.print(
-        f"Replayed with this: {made.found} of {made.incidents} incidents found, {made.alarms} alarms on healthy history.",
+        f"Replayed with this: {made.found} of {made.incidents} incidents found, {made.alarms} alarms when healthy.",
         style="green" if made.found == made.incidents and not made.alarms else "yellow",
     )
     console.print(Text(overrides_yaml(made.overrides)), soft_wrap=True)
@@ -78,7 +78,9 @@ def overrides_yaml(overrides: list[Override]) -> str:
 def _rows(found: Comparison) -> list[tuple[str, Told, str, str, str]]:
     """Change, incident, cause, severity, time of opening."""
     both = [("added", t) for t in found.added] + [("removed", t) for t in found.removed]
-    rows = [(change, t, t.cause, t.severity, clock(t.opened_at)) for change, t in both]
+    rows: list[tuple[str, Told, str, str, str]] = [
+        (change, t, t.cause, t.severity, clock(t.opened_at)) for change, t in both
+    ]
     for change, moved in found.moved().items():
         for m in moved:
             by = m.new.opened_at - m.old.opened_at

@@ -1,0 +1,147 @@
+"""`flinkwatch capture`: the records of a time span as a recording.
+
+Of the log and metric topics it takes what stands from the first record of the span on; the topic of the configuration
+is small and taken whole, since what is in force was published before. Partitions are merged by Kafka timestamp, each in
+its own order. Memory is bounded: of each partition some megabytes are held, and one that is ahead waits.
+"""
+
+import gzip
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.events.event import Record
+from sinks.kafka_access import client_options
+from streaming.errors import UserError
+from streaming.recording import line_of
+from streaming.settings import Kafka
+
+_HELD_BYTES = 4 << 20
+_RECORD_BYTES = 500
+_FETCH_BYTES = 1 << 20
+_CONNECT_MS = 10_000
+_SILENT_S = 30.0
+_MISSING = "no such topic; kafka.logs and kafka.metrics in the configuration name the topics"
+
+
+class CaptureError(UserError):
+    """The topics cannot be read: what is wrong, and where."""
+
+
+class Captured(NamedTuple):
+    """What was written: records, and their first and last Kafka timestamp (epoch ms; 0 without any)."""
+
+    records: int
+    first: int
+    last: int
+
+
+def capture(
+    kafka: Kafka, since: int, out: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> Captured:
+    """Write what has come since `since` (epoch ms) until now to `out`; a file that is there is replaced at the end.
+
+    `progress` is told how many records are done, of how many. Raises CaptureError.
+    """
+    part = out.with_name(out.name + ".part")
+    count = first = last = 0
+    try:
+        with _consumer(kafka) as consumer, gzip.open(part, "wb", compresslevel=6) as file:
+            spans = _spans(consumer, kafka, since)
+            expected = sum(end - begin for begin, end in spans.values())
+            for record in _merged(consumer, spans):
+                file.write(line_of(record))
+                count, first, last = count + 1, first or record.timestamp, max(last, record.timestamp)
+                if count % 1_000 == 0:
+                    progress(count, expected)
+        part.replace(out)
+    except OSError as error:
+        raise CaptureError(f"{out}: {error.strerror or error}") from None
+    except KafkaError as error:
+        raise CaptureError(f"{kafka.access.bootstrap_servers}: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return Captured(count, first, last)
+
+
+def _consumer(kafka: Kafka) -> Any:
+    return KafkaConsumer(
+        **client_options(kafka.access),
+        enable_auto_commit=False,
+        bootstrap_timeout_ms=_CONNECT_MS,
+        auto_offset_reset="none",
+        # A topic made by reading it would have the wrong settings.
+        allow_auto_create_topics=False,
+        max_partition_fetch_bytes=_FETCH_BYTES,
+        fetch_max_bytes=8 * _FETCH_BYTES,
+    )
+
+
+def _spans(consumer: Any, kafka: Kafka, since: int) -> dict[TopicPartition, tuple[int, int]]:
+    """From which offset to which (exclusive) each partition is read."""
+    config = kafka.topics.config
+    there = consumer.topics()
+    wanted = [*kafka.logs, *kafka.metrics]
+    if missing := [topic for topic in wanted if topic not in there]:
+        raise CaptureError(f"{', '.join(missing)}: {_MISSING}")
+    topics = [*wanted, *([config] if config in there else [])]
+    partitions = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+    ends = consumer.end_offsets(partitions)
+    begins = consumer.beginning_offsets(partitions)
+    found = consumer.offsets_for_times({p: since for p in partitions if p.topic != config})
+    spans = {}
+    for partition in partitions:
+        at = found.get(partition)
+        begin = begins[partition] if partition.topic == config else ends[partition] if at is None else at.offset
+        if begin < ends[partition]:
+            spans[partition] = begin, ends[partition]
+    return spans
+
+
+def _merged(consumer: Any, spans: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
+    """The records in order of timestamp, each partition in its own order."""
+    if not spans:
+        return
+    consumer.assign(list(spans))
+    for partition, (begin, _) in spans.items():
+        consumer.seek(partition, begin)
+    held: dict[TopicPartition, deque[Record]] = {partition: deque() for partition in spans}
+    heard = time.monotonic()
+    while held:
+        hungry = [p for p, own in held.items() if not own]
+        if not hungry:
+            first = min(held, key=lambda p: (held[p][0].timestamp, p.topic, p.partition))
+            yield held[first].popleft()
+            continue
+        # A partition is at its end by its position: markers of transactions and compacted records have offsets, too.
+        ended = [p for p in hungry if consumer.position(p) >= spans[p][1]]
+        if ended:
+            consumer.pause(*ended)
+            for partition in ended:
+                del held[partition]
+            continue
+        # What a client has fetched of a partition it throws away when that is paused: only those far ahead are.
+        full = [p for p, own in held.items() if sum(map(_size, own)) >= _HELD_BYTES]
+        consumer.pause(*full)
+        polled = consumer.poll(timeout_ms=500)
+        consumer.resume(*full)
+        for partition, records in polled.items():
+            held[partition].extend(_record(r) for r in records if r.offset < spans[partition][1])
+            heard = time.monotonic()
+        if time.monotonic() - heard > _SILENT_S:
+            names = ", ".join(f"{p.topic}/{p.partition}" for p in hungry)
+            raise CaptureError(f"{names}: the broker has sent nothing for {_SILENT_S:.0f} s")
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
+
+
+def _record(r: Any) -> Record:
+    headers = tuple((name, value) for name, value in r.headers)
+    return Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, headers)
