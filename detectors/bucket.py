@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 import msgspec
+from pydantic import ValidationError
 
 from detectors.bounded import put
 from detectors.configuration import Configuration
@@ -17,7 +18,7 @@ from detectors.engine import decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
-from detectors.incidents.silences import MAX_SILENCES
+from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.matching import Match
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
@@ -121,11 +122,23 @@ def _configuration(index: Index, issues: Issues) -> Configuration:
     key = index.config_hash(), index.silences_hash, issues.hash
     found = _configurations.get(key)
     if found is None:
-        live = index.published.live() if index.published else Live()
-        silences = tuple(s.read() for s in index.silences.values())
+        live, silences = _read(index)
         found = Configuration(live, index.config_hash(), silences, issues)
         put(_configurations, key, found, _MAX_CONFIGURATIONS)
     return found
+
+
+def _read(index: Index) -> tuple[Live, tuple[Silence, ...]]:
+    """The settings and silences that a bucket keeps.
+
+    Those of another version of flinkwatch are not in force: a batch that is run again after an upgrade may still have
+    them, and the job publishes its own before the next one.
+    """
+    try:
+        live = index.published.live() if index.published else Live()
+        return live, tuple(s.read() for s in index.silences.values())
+    except ValidationError:
+        return Live(), ()
 
 
 def step(index: Index, store: Store, events: Iterable[Event], until: int, issues: Issues = _NO_ISSUES) -> Said:

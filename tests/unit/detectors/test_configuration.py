@@ -12,7 +12,7 @@ from detectors.bucket import Index, decode_index, encode_index, step
 from detectors.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Finding, Transition
-from detectors.settings import Live
+from detectors.settings import Live, Published
 from streaming.replay import MemoryStore
 from tests.recorded import events
 from tests.unit.detectors.changes import Change, Played, findings, live, play, silence
@@ -271,3 +271,10 @@ def test_without_overrides_all_clusters_share_detectors_that_ask_nobody() -> Non
     one = engine.detectors(ClusterState().topology)
     assert one is engine.detectors(ClusterState().topology)
     assert all(d.config_of("any") is d.config for d in one.all)
+
+
+def test_settings_of_another_version_that_a_bucket_still_has_stop_nothing() -> None:
+    """A batch that is run again after an upgrade."""
+    index = Index(published=Published("0ld", 1, "me", {"taskmanager_lost": {"renamed_since": "3s"}}))
+    said = step(decode_index(encode_index(index)), MemoryStore(), [triggered(0)], START + 1_000_000)
+    assert [t.cause for t in said.transitions if t.transition == "opened"] == ["checkpoint_overdue"]
