@@ -1,0 +1,169 @@
+"""Runs the image as it is run in earnest, against a real broker, and checks what must be so: docker/test.sh calls it.
+
+    python docker/check.py ENGINE IMAGE
+
+Read-only, without capabilities, as user 185; a recorded incident must come out. Then what goes wrong with containers:
+each ends with one line and status 1, or waits.
+"""
+
+import os
+import threading
+import time
+from typing import Any
+
+from container import Container, engine, passed, require
+
+from streaming.demo.playback import Playback, create_topics
+from streaming.demo.show import find_scenario
+from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.embedded.broker import Broker
+from streaming.replay import load
+
+FIRST_BATCH_S = 25.0
+# What helps an attacker, and what a build needs.
+ABSENT = "gcc cc make ld pip pip3 javac git curl wget debootstrap"
+
+
+def settings(bootstrap: str, **streaming: object) -> dict[str, Any]:
+    return {"kafka": {"access": {"bootstrap_servers": bootstrap}}, "streaming": streaming}
+
+
+def refusals(bootstrap: str) -> None:
+    """What a person must mend: status 1, the reason as the last line."""
+    slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
+    secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
+    secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
+    cases: list[tuple[str, dict[str, Any], int, str]] = [
+        (
+            "a missing secret of Slack",
+            settings(bootstrap) | slack,
+            0o755,
+            "environment variable SLACK_BOT_TOKEN is not set",
+        ),
+        ("a missing secret of Kafka", {"kafka": secret}, 0o755, "cannot read /run/secrets/kafka: No such file"),
+        (
+            "a wrong broker address",
+            settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
+            0o755,
+            "no host of this name",
+        ),
+        ("an unreadable checkpoint volume", settings(bootstrap), 0o000, "cannot be read or written as user 185"),
+        ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, "did you mean checkpoint?"),
+    ]
+    for what, configuration, mode, line in cases:
+        container = Container("refused", configuration)
+        if mode == 0o000:
+            os.chown(container.state, 0, 0)
+        container.state.chmod(mode)
+        try:
+            container.start()
+            status, last = container.ends(120)
+            require(
+                status == 1 and line in last and last.startswith("flinkwatch: "),
+                f"{what}: exit 1, {last}",
+                container.log(),
+            )
+        finally:
+            container.remove()
+
+
+def hardening(container: Container) -> None:
+    """What the container may not do, seen from within."""
+    status = container.inside("cat /proc/1/status")
+    require("\nUid:\t185\t185" in status and "\nNoNewPrivs:\t1" in status, "user 185, no new privileges", status)
+    require(
+        "\nCapEff:\t0000000000000000\n" in status and "\nCapBnd:\t0000000000000000\n" in status,
+        "no capabilities",
+        status,
+    )
+    written = container.inside("touch /opt/flinkwatch/x /usr/x /var/lib/x 2>&1; true")
+    require(written.count("Read-only file system") == 3, "a file system that is read-only", written)
+    found = container.inside(f"for tool in {ABSENT}; do command -v $tool; done; true")
+    require(found == "", f"none of {ABSENT}", found)
+    python = "import importlib.util as u; print([m for m in ('pip', 'setuptools', 'pytest', 'mypy') if u.find_spec(m)])"
+    require(container.inside(f'python -c "{python}"') == "[]", "no packages of development", "")
+    require("tini" in container.inside("cat /proc/1/comm"), "tini is process 1", "")
+    container.inside("python -c 'import matplotlib.backends.backend_agg, matplotlib.figure, pyspark.pandas'")
+
+
+def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
+    """Alive but not ready while there is no broker; then it goes on by itself, and tells the incident."""
+    sinks = {"slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url}}
+    streaming = {"pulse": False, "starting_offsets": "earliest"}
+    bootstrap = broker.bootstrap
+    broker.stop()
+    container = Container("run", {**settings(bootstrap, **streaming), "sinks": sinks}, f"--env=SLACK_BOT_TOKEN={TOKEN}")
+    try:
+        container.start()
+        container.until(lambda: "Connection refused" in container.get("/-/ready")[1], 60, "readiness says why")
+        require(
+            container.get("/-/healthy")[0] == 200 and container.get("/-/ready")[0] == 503,
+            "alive, not ready, without a broker",
+            "",
+        )
+        require("waiting for Kafka" in container.log(), "one line says what is waited for", container.log())
+        engine(
+            "exec", container.name, "/opt/flinkwatch/.venv/bin/python", "-I", "-S", "/opt/flinkwatch/docker/health.py"
+        )
+        passed("the health check of the image")
+        time.sleep(float(os.environ.get("FLINKWATCH_LATE_BROKER_S", "20")))
+        broker.start()
+        container.until(lambda: container.get("/-/ready")[0] == 200, 120, "ready once the broker is there")
+        passed("a broker that comes up later: ready, in the same process")
+        hardening(container)
+        playback = Playback(bootstrap, records, "flinkwatch.pulse", 20)
+        playback.run(threading.Event())
+        told = container.until(
+            lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
+            90,
+            "the incident is told",
+        )
+        passed(f"the recorded incident in Slack's stand-in, {told:.1f} s after its last record")
+        page = container.get("/metrics")[1]
+        require(
+            'cause="late_barrier_acks"' in page or "late_barrier_acks" in page, "and on the metrics page", page[:2000]
+        )
+        require(TOKEN not in container.log() and TOKEN not in page, "the token is in neither log nor page", "")
+        require(container.stop() == 0, "SIGTERM: an orderly end, exit 0", container.log()[-2000:])
+    finally:
+        container.remove()
+
+
+def first_batch(bootstrap: str) -> None:
+    """As in earnest, with pulse and canary. A machine that has no time for it is not the image's fault: then the figure
+    is only said.
+    """
+    configuration = settings(bootstrap)
+    configuration["kafka"]["topics"] = {"prefix": "second"}
+    container = Container("start", configuration)
+    try:
+        begun = time.monotonic()
+        container.start()
+        container.until(
+            lambda: "query:" not in container.get("/-/ready")[1] and container.get("/-/ready")[0] > 0, 180, "a batch"
+        )
+        judge(time.monotonic() - begun)
+        container.until(lambda: container.get("/-/ready")[0] == 200, 60, "ready, with a canary that came back")
+    finally:
+        container.remove()
+
+
+def judge(seconds: float) -> None:
+    """Says it, and refuses more than is allowed."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    circumstances = f"at most {FIRST_BATCH_S:.0f}; load {load:.1f} on {cores} cores"
+    held = seconds <= FIRST_BATCH_S or load > 2 * cores
+    require(held, f"container start to the first batch {seconds:.1f} s ({circumstances})", "")
+
+
+def main() -> None:
+    records = load([find_scenario("late-barrier-acks")], "flink.logs", "flink.metrics")
+    with Broker() as broker, SlackServer() as slack:
+        create_topics(broker.bootstrap, records)
+        refusals(broker.bootstrap)
+        first_batch(broker.bootstrap)
+        late_broker(broker, records, slack)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+#!/bin/bash
+# What the container runs: flinkwatch, or what Spark on Kubernetes asks its image for.
+set -euo pipefail
+
+export SPARK_HOME=${SPARK_HOME:-/opt/flinkwatch/.venv/spark}
+
+case "${1:-run}" in
+driver)
+    # spark-submit in cluster mode, and the operators that use it.
+    shift
+    exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \
+        --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+        --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" "$@"
+    ;;
+executor)
+    options=()
+    for name in "${!SPARK_JAVA_OPT_@}"; do
+        options+=("${!name}")
+    done
+    java=${JAVA_HOME:-/opt/flinkwatch/.flinkwatch/java}/bin/java
+    exec "$java" "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+        -cp "${SPARK_CLASSPATH:-}:$SPARK_HOME/conf:$SPARK_HOME/jars/*:$PWD" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
+        --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \
+        --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+*)
+    exec flinkwatch "$@"
+    ;;
+esac
