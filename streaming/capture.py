@@ -2,12 +2,12 @@
 
 Of the log and metric topics it takes what stands from the first record of the span on; the topic of the configuration
 is small and taken whole, since what is in force was published before. Partitions are merged by Kafka timestamp, each in
-its own order. Memory is bounded: of each partition some megabytes are held, and one that is ahead waits.
+its own order. Memory is bounded: one fetch of each partition is held.
 """
 
 import gzip
+import heapq
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +21,7 @@ from streaming.errors import UserError
 from streaming.recording import line_of
 from streaming.settings import Kafka
 
-_HELD_BYTES = 4 << 20
-_RECORD_BYTES = 500
+_MANY = 5_000
 _FETCH_BYTES = 1 << 20
 _CONNECT_MS = 10_000
 _SILENT_S = 30.0
@@ -54,7 +53,8 @@ def capture(
         with _consumer(kafka) as consumer, gzip.open(part, "wb", compresslevel=6) as file:
             spans = _spans(consumer, kafka, since)
             expected = sum(end - begin for begin, end in spans.values())
-            for record in _merged(consumer, spans):
+            partitions = (_of_partition(consumer, p, *span) for p, span in spans.items())
+            for record in heapq.merge(*partitions, key=lambda r: r.timestamp):
                 file.write(line_of(record))
                 count, first, last = count + 1, first or record.timestamp, max(last, record.timestamp)
                 if count % 1_000 == 0:
@@ -78,7 +78,8 @@ def _consumer(kafka: Kafka) -> Any:
         # A topic made by reading it would have the wrong settings.
         allow_auto_create_topics=False,
         max_partition_fetch_bytes=_FETCH_BYTES,
-        fetch_max_bytes=8 * _FETCH_BYTES,
+        fetch_max_bytes=_FETCH_BYTES,
+        max_poll_records=_MANY,
     )
 
 
@@ -103,43 +104,21 @@ def _spans(consumer: Any, kafka: Kafka, since: int) -> dict[TopicPartition, tupl
     return spans
 
 
-def _merged(consumer: Any, spans: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
-    """The records in order of timestamp, each partition in its own order."""
-    if not spans:
-        return
-    consumer.assign(list(spans))
-    for partition, (begin, _) in spans.items():
+def _of_partition(consumer: Any, partition: TopicPartition, begin: int, end: int) -> Iterator[Record]:
+    """The records of a partition, one fetch at a time: between two of them the client reads others."""
+    while begin < end:
+        consumer.assign([partition])
         consumer.seek(partition, begin)
-    held: dict[TopicPartition, deque[Record]] = {partition: deque() for partition in spans}
-    heard = time.monotonic()
-    while held:
-        hungry = [p for p, own in held.items() if not own]
-        if not hungry:
-            first = min(held, key=lambda p: (held[p][0].timestamp, p.topic, p.partition))
-            yield held[first].popleft()
-            continue
-        # A partition is at its end by its position: markers of transactions and compacted records have offsets, too.
-        ended = [p for p in hungry if consumer.position(p) >= spans[p][1]]
-        if ended:
-            consumer.pause(*ended)
-            for partition in ended:
-                del held[partition]
-            continue
-        # What a client has fetched of a partition it throws away when that is paused: only those far ahead are.
-        full = [p for p, own in held.items() if sum(map(_size, own)) >= _HELD_BYTES]
-        consumer.pause(*full)
-        polled = consumer.poll(timeout_ms=500)
-        consumer.resume(*full)
-        for partition, records in polled.items():
-            held[partition].extend(_record(r) for r in records if r.offset < spans[partition][1])
-            heard = time.monotonic()
-        if time.monotonic() - heard > _SILENT_S:
-            names = ", ".join(f"{p.topic}/{p.partition}" for p in hungry)
-            raise CaptureError(f"{names}: the broker has sent nothing for {_SILENT_S:.0f} s")
-
-
-def _size(record: Record) -> int:
-    return len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
+        deadline = time.monotonic() + _SILENT_S
+        records: list[Any] = []
+        # By the position and not by the last record: markers of transactions and compacted records have offsets, too.
+        while not records and consumer.position(partition) < end:
+            if time.monotonic() > deadline:
+                name = f"{partition.topic}/{partition.partition}"
+                raise CaptureError(f"{name}: the broker has sent nothing for {_SILENT_S:.0f} s")
+            records = consumer.poll(timeout_ms=500).get(partition, [])
+        begin = consumer.position(partition)
+        yield from (_record(r) for r in records if r.offset < end)
 
 
 def _record(r: Any) -> Record:

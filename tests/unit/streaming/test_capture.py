@@ -2,8 +2,7 @@
 
 import gzip
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,27 +99,28 @@ def test_a_span_begins_at_its_time_but_the_configuration_is_whole(
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("sent")
-def test_of_a_partition_that_is_ahead_only_some_records_are_held(
+def test_many_fetches_of_a_partition_are_one_stream_and_none_is_read_ahead(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[deque[Record]] = []
-    most = 0
+    fetched = written = most = 0
+    record_of = module._record
 
-    class Watched(deque[Record]):
-        def __init__(self) -> None:
-            super().__init__()
-            held.append(self)
+    def fetch(found: object) -> Record:
+        nonlocal fetched, most
+        fetched += 1
+        most = max(most, fetched - written)
+        return record_of(found)
 
-        def extend(self, records: Iterable[Record]) -> None:
-            nonlocal most
-            super().extend(records)
-            most = max(most, sum(map(len, held)))
+    def write(record: Record) -> bytes:
+        nonlocal written
+        written += 1
+        return line_of(record)
 
-    monkeypatch.setattr(module, "_HELD_BYTES", 20_000)
-    monkeypatch.setattr(module, "deque", Watched)
-    assert capture(kafka, 0, tmp_path / "a.jsonl.gz").records == 3_403
-    # The broker sends 500 at a time.
-    assert 0 < most < 3 * 550 + 403
+    monkeypatch.setattr(module, "_MANY", 50)
+    monkeypatch.setattr(module, "_record", fetch)
+    monkeypatch.setattr(module, "line_of", write)
+    assert capture(kafka, 0, tmp_path / "a.jsonl.gz").records == written == 3_403
+    assert most <= 6
 
 
 @pytest.mark.e2e
