@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sinks.secret import Secret, SecretError, read_secret
+from sinks.pem import pem, private_key
+from sinks.secret import Secret, read_secret
 
 _SERVER = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _LOGIN_MODULES = {
@@ -168,29 +169,12 @@ def _spark_ssl_options(access: KafkaAccess) -> dict[str, str]:
         options["kafka.ssl.endpoint.identification.algorithm"] = ""
     if access.ssl_ca_file is not None:
         options["kafka.ssl.truststore.type"] = "PEM"
-        options["kafka.ssl.truststore.certificates"] = _pem("ssl_ca_file", access.ssl_ca_file)
+        options["kafka.ssl.truststore.certificates"] = pem("ssl_ca_file", access.ssl_ca_file)
     if access.ssl_cert_file is not None and access.ssl_key_file is not None:
         options["kafka.ssl.keystore.type"] = "PEM"
-        options["kafka.ssl.keystore.certificate.chain"] = _pem("ssl_cert_file", access.ssl_cert_file)
-        options["kafka.ssl.keystore.key"] = _private_key(access.ssl_key_file)
+        options["kafka.ssl.keystore.certificate.chain"] = pem("ssl_cert_file", access.ssl_cert_file)
+        options["kafka.ssl.keystore.key"] = private_key(access.ssl_key_file)
     password = access.key_password()
     if password is not None:
         options["kafka.ssl.key.password"] = password
     return options
-
-
-def _pem(setting: str, file: Path) -> Secret:
-    content = read_secret(setting.removesuffix("_file"), None, file)
-    if "-----BEGIN " not in content:
-        raise SecretError(f"{setting}: {file} is not a PEM file")
-    return content
-
-
-def _private_key(file: Path) -> Secret:
-    content = _pem("ssl_key_file", file)
-    if "-----BEGIN PRIVATE KEY-----" not in content and "-----BEGIN ENCRYPTED PRIVATE KEY-----" not in content:
-        raise SecretError(
-            f"ssl_key_file: {file} is not PKCS#8, which Java needs; "
-            f"convert it: openssl pkcs8 -topk8 -nocrypt -in {file} -out key.pem"
-        )
-    return content

@@ -1,5 +1,6 @@
 """The command line. Each command imports what it needs: replay starts in a blink and never loads Spark."""
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -43,11 +44,15 @@ cli.add_command(tune)
 @cli.command()
 @config_option
 @click.option("--no-deliver", is_flag=True, help="Only the Spark job; run `flinkwatch deliver` elsewhere.")
-def run(config_file: Path | None, no_deliver: bool) -> None:
+@click.option("--master", help="Spark master, such as spark://host:7077; wins over streaming.master.")
+def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
     """Run the job and, unless --no-deliver, delivery in the same process."""
     from streaming.job import run as run_job
     from streaming.stop import Stop
 
+    if master is not None:
+        # In the environment it wins over the file at every reload, too.
+        os.environ["FLINKWATCH__STREAMING__MASTER"] = master
     settings = settings_of(config_file)
     stop = Stop()
     stop.install()

@@ -4,7 +4,6 @@ SIGTERM and SIGINT let the batch at hand finish, then stop the query, then deliv
 with its cause in one line.
 """
 
-import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.serving import Health, listen
 from streaming.session import start_session
 from streaming.settings import Settings
+from streaming.spark_errors import cause_of
 from streaming.stop import Stop
 from streaming.telemetry import Telemetry
 
@@ -122,8 +122,8 @@ def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> Streami
             return start_query(spark, settings, offsets)
         except (PySparkException, Py4JError) as error:
             if attempt == _START_ATTEMPTS:
-                raise JobError(_cause(error)) from error
-            log.warning("query did not start, trying again", attempt=attempt, error=_cause(error))
+                raise JobError(cause_of(error)) from error
+            log.warning("query did not start, trying again", attempt=attempt, error=cause_of(error))
     raise AssertionError("unreachable")
 
 
@@ -131,7 +131,7 @@ def _follow(query: StreamingQuery, health: Health, gaps: Gaps, telemetry: Teleme
     try:
         while not stop.wait(_POLL_S):
             if not query.isActive:
-                raise JobError(_cause(query.exception()))
+                raise JobError(cause_of(query.exception()))
             progress = query.lastProgress
             if progress is not None:
                 health.finished(progress["batchId"])
@@ -150,14 +150,6 @@ def _drain(query: StreamingQuery) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.02)
     query.stop()
-
-
-def _cause(error: BaseException | None) -> str:
-    """The deepest reason in one line."""
-    text = str(error) if error is not None else "the query ended"
-    causes = re.findall(r"(?:Caused by: |^)([\w.$]+(?:Error|Exception)[^\n]*)", text, re.MULTILINE)
-    line = causes[-1] if causes else next((x for x in text.splitlines() if x.strip()), text)
-    return line.strip()[:500]
 
 
 def _quietly(action: Callable[[], None]) -> None:

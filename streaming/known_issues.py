@@ -1,9 +1,10 @@
 """conf/known_issues.yaml: read once in a process, checked entry by entry."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
@@ -18,13 +19,16 @@ FILE = Path(__file__).resolve().parents[1] / "conf" / "known_issues.yaml"
 @cache
 def shipped() -> Issues:
     """The entries of the file beside the program. Raises ConfigError."""
-    return load(FILE)
+    loader = cast(Any, __spec__).loader
+    # Executors of a cluster have the program as a zip file, out of which its loader reads.
+    inside = "/".join(FILE.parts[-2:]) if hasattr(loader, "archive") else str(FILE)
+    return load(FILE, lambda: bytes(loader.get_data(inside)))
 
 
-def load(path: Path) -> Issues:
+def load(path: Path, read: Callable[[], bytes] | None = None) -> Issues:
     """The entries of a file. Raises ConfigError, which names file, entry, key and what is allowed."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = (read or path.read_bytes)().decode()
         document: Any = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None

@@ -1,14 +1,20 @@
 """The Spark session: which Java, which jars, which properties, and why."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from streaming.errors import PreflightError
 from streaming.jars import spark_jars
 from streaming.java import find_java
+from streaming.program import program
 from streaming.settings import Streaming
+from streaming.spark_errors import cause_of
 
 _LOG_SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "log4j2.properties"
 
@@ -19,6 +25,7 @@ _JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
 )
 
+_KNOCK_S = 3.0
 _STATE = "spark.sql.streaming.stateStore."
 
 PROPERTIES: dict[str, str] = {
@@ -61,11 +68,17 @@ _LOCAL_CHECKPOINT = {
 
 
 def start_session(settings: Streaming) -> SparkSession:
-    """The session of the job. Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run."""
+    """The session of the job.
+
+    Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run, PreflightError when Spark does not start.
+    """
+    _await_master(settings.master)
     os.environ["JAVA_HOME"] = str(find_java())
     # Workers would otherwise run whatever `python3` is on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0")  # noqa: S104
+    local = settings.master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # glibc gives every thread of the JVM memory of its own otherwise, and takes little of it back.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     builder = (
@@ -78,7 +91,32 @@ def start_session(settings: Streaming) -> SparkSession:
     )
     for name, value in _properties(settings).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise PreflightError(
+            f"Spark does not start on {settings.master} (streaming.master): {cause_of(error)}"
+        ) from error
+    if not local:
+        # Executors run the program of this driver, whatever of it they have themselves.
+        session.sparkContext.addPyFile(str(program()))
+    return session
+
+
+def _await_master(master: str) -> None:
+    """Spark itself tries for a minute, and then says that its context was stopped."""
+    if not master.startswith("spark://"):
+        return
+    problem = ""
+    for address in master.removeprefix("spark://").split(","):
+        host, port = address.rsplit(":", 1)
+        try:
+            socket.create_connection((host, int(port)), timeout=_KNOCK_S).close()
+        except OSError as error:
+            problem = f"{address}: {error.strerror or error}"
+        else:
+            return
+    raise PreflightError(f"no Spark master answers (streaming.master): {problem}")
 
 
 def _properties(settings: Streaming) -> dict[str, str]:

@@ -6,13 +6,14 @@ them.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from detectors.events.identity import Identity
 from detectors.settings import DetectorSettings, Live, Overrides, Silences
@@ -25,6 +26,8 @@ from streaming.errors import ConfigError
 from streaming.explain import explain
 
 _ENVIRONMENT = "FLINKWATCH__"
+_MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\])?|spark://[^\s,/]+:\d+(,[^\s,/]+:\d+)*|yarn|k8s://\S+")
+_SECRET_PROPERTY = re.compile(r"(?i)(password|passphrase|secret|token)$|secret[._-]?key|account[._-]key")
 _LIVE = Live.model_fields
 
 
@@ -106,8 +109,28 @@ class Streaming(_Section):
         "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."
     )
     spark: dict[str, str] = Field(
-        default_factory=dict, description="Further Spark properties, which win over flinkwatch's own."
+        default_factory=dict,
+        description="Further Spark properties, which win over flinkwatch's own. No secrets: they would stand in "
+        "the list of processes. Those belong into spark-defaults.conf in SPARK_CONF_DIR, or the environment.",
     )
+
+    @field_validator("master")
+    @classmethod
+    def _master_is_one(cls, value: str) -> str:
+        if not _MASTER.fullmatch(value):
+            raise ValueError("must be local[*], local[4], spark://host:7077, yarn or k8s://https://host:port")
+        return value
+
+    @field_validator("spark")
+    @classmethod
+    def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        secrets = sorted(name for name in value if _SECRET_PROPERTY.search(name))
+        if secrets:
+            raise ValueError(
+                f"{', '.join(secrets)} would stand in this file and in the list of processes; "
+                f"put it into spark-defaults.conf in SPARK_CONF_DIR, or into the environment"
+            )
+        return value
 
 
 class Settings(_Section):

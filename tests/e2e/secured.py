@@ -1,6 +1,7 @@
 """A broker with every kind of listener, and who may use it. Certificates and passwords are made anew for each run."""
 
 import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Secured:
         """What mutual TLS adds to the section."""
         return {
             "ssl_cert_file": str(self.folder / "client.pem"),
-            "ssl_key_file": str(self.folder / "client.key"),
+            "ssl_key_file": str(self.folder / "client-3des.key"),
             "ssl_key_password_file": str(self.folder / "key-password"),
         }
 
@@ -71,6 +72,11 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         (folder / name).write_text(f"{secret}\n")
     _identity(folder / "broker", authority.issue_cert("127.0.0.1"))
     _identity(folder / "client", authority.issue_cert("client.example.org", common_name=USER), key_password)
+    # The only encryption of a key that Java reads in PEM; cryptography does not write it.
+    both = f"file:{folder}/key-password"
+    files = ["-in", str(folder / "client.key"), "-out", str(folder / "client-3des.key")]
+    convert = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", *files, "-passin", both, "-passout", both]
+    subprocess.run(convert, check=True)
     _identity(folder / "stranger", stranger.issue_cert("client.example.org", common_name=USER))
     past = datetime.now(UTC) - timedelta(days=1)
     _identity(

@@ -1,0 +1,18 @@
+"""flinkwatch itself as one file, for executors that have its dependencies only."""
+
+import tempfile
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PARTS = {"detectors": "*.py", "sinks": "*.py", "streaming": "*.py", "conf": "*.yaml"}
+
+
+def program() -> Path:
+    """A zip file of the packages, in a directory for temporary files, which lasts as long as the process is to."""
+    target = Path(tempfile.mkdtemp(prefix="flinkwatch-")) / "flinkwatch.zip"
+    with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+        for part, pattern in _PARTS.items():
+            for file in sorted((_ROOT / part).rglob(pattern)):
+                archive.write(file, file.relative_to(_ROOT))
+    return target
