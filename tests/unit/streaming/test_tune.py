@@ -1,0 +1,197 @@
+"""Two configurations over the same recordings: which incidents change, and how."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from detectors.settings import Live
+from streaming import tune_events
+from streaming.cli import cli
+from streaming.errors import RecordingError
+from streaming.settings import Settings
+from streaming.tune import Replayed, compare
+from streaming.tune_events import pieces, streams
+from streaming.tune_incidents import Told, paired
+from tests.recorded import SCENARIOS, records, said, summary
+
+SETTINGS = Settings()
+OLD = Live()
+
+
+def recording(name: str) -> Path:
+    return SCENARIOS / name / "input.jsonl.gz"
+
+
+HUNG, CREEP, ACKS = (recording(n) for n in ("checkpoint-hung-then-done", "checkpoint-creep", "late-barrier-acks"))
+
+
+def live(**detectors: dict[str, Any]) -> Live:
+    return Live.model_validate({"detectors": detectors})
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoint-hung-then-done", "restart-loop", "taskmanager-killed", "zookeeper-killed"]
+)
+def test_it_tells_what_a_replay_tells(name: str) -> None:
+    replayed = Replayed(OLD)
+    for batches in pieces((recording(name),), SETTINGS):
+        replayed.take(batches)
+    told = [(t.cause, t.severity, t.opened_at) for t in replayed.incidents()]
+    whole = [i for i in summary(said(records(name))) if i["end"] != "merged"]
+    assert told == [(i["cause"], i["severity"], i["opened_at"]) for i in whole]
+    assert told
+
+
+def test_the_same_configuration_changes_nothing() -> None:
+    found = compare([HUNG, ACKS], OLD, live(), SETTINGS)
+    assert (found.added, found.removed, found.same) == ([], [], 2)
+    assert not any(found.moved().values())
+    assert not found.exceeds()
+
+
+def test_another_limit_makes_an_incident_later_and_too_high_a_one_loses_it() -> None:
+    later = compare([HUNG], OLD, live(checkpoint_overdue={"at_least": "40s"}), SETTINGS)
+    assert [m.new.opened_at - m.old.opened_at for m in later.later] == [10_000]
+    assert not later.exceeds()
+    lost = compare([HUNG], OLD, live(checkpoint_overdue={"at_least": "5m"}), SETTINGS)
+    assert [(t.cause, t.job) for t in lost.removed] == [("checkpoint_overdue", "orders")]
+    assert lost.exceeds()
+    assert not lost.exceeds(max_lost=1)
+
+
+def test_old_and_new_change_places() -> None:
+    other = live(checkpoint_overdue={"at_least": "5m"})
+    found = compare([HUNG], other, OLD, SETTINGS)
+    assert [t.cause for t in found.added] == ["checkpoint_overdue"]
+    assert found.exceeds(max_lost=9)
+    earlier = compare([HUNG], live(checkpoint_overdue={"at_least": "40s"}), OLD, SETTINGS)
+    assert len(earlier.earlier) == 1
+
+
+def test_another_cause_and_severity_are_told_of_the_same_incident() -> None:
+    found = compare([ACKS], OLD, live(late_barrier_acks={"enabled": False}), SETTINGS)
+    assert (found.added, found.removed) == ([], [])
+    assert [m.old.cause for m in found.cause_changed] == ["late_barrier_acks"]
+    assert found.cause_changed[0].new.cause != "late_barrier_acks"
+    milder = compare([CREEP], OLD, live(checkpoint_duration_creep={"critical_within": "1s"}), SETTINGS)
+    assert [(m.old.severity, m.new.severity) for m in milder.severity_changed] == [("critical", "warning")]
+
+
+def test_a_silence_hides_an_incident_and_loses_none() -> None:
+    silence = {"job": "orders", "until": "2126-01-01T00:00:00Z", "author": "ann", "comment": "known"}
+    found = compare([HUNG], OLD, Live.model_validate({"silences": [silence]}), SETTINGS)
+    assert [m.new.job for m in found.silenced] == ["orders"]
+    assert not found.exceeds()
+
+
+def told(incident: str, began: int, ended: int | None, *subjects: str, job: str = "a", cluster: str = "c") -> Told:
+    findings = {("kind", s): (began, 1 << 62 if ended is None else ended) for s in subjects}
+    return Told(
+        incident=incident,
+        cluster=cluster,
+        job_id=job,
+        job_name=job,
+        cause="kind",
+        severity="warning",
+        began=began,
+        opened_at=began,
+        ended_at=ended,
+        silenced=False,
+        summary="",
+        findings=findings,
+        places={f"job_id={job}"},
+    )
+
+
+def pairs(old: list[Told], new: list[Told]) -> list[tuple[str, str]]:
+    return sorted((a.incident, b.incident) for a, b in paired(old, new))
+
+
+def test_incidents_are_paired_by_findings_then_by_time_each_once() -> None:
+    old = [told("o1", 0, 100, "x"), told("o2", 50, 150, "y", "z")]
+    new = [told("n1", 60, 160, "y", "z"), told("n2", 90, 160, "x"), told("n3", 95, 200, "x")]
+    assert pairs(old, new) == [("o1", "n2"), ("o2", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (told("n", 100, 200, "x"), True),
+        (told("n", 101, 200, "x"), False),
+        (told("n", 50, None, "y"), True),
+        (told("n", 50, None, "y", job="b"), False),
+        (told("n", 50, None, "x", job="b"), True),
+        (told("n", 50, None, "x", cluster="d"), False),
+    ],
+)
+def test_the_same_is_one_cluster_and_time_and_a_finding_or_a_job(other: Told, same: bool) -> None:
+    assert pairs([told("o", 0, 100, "x")], [other]) == ([("o", "n")] if same else [])
+
+
+def test_a_large_recording_is_decoded_by_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here = [b for piece in pieces((HUNG,), SETTINGS) for b in piece]
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(gzip.decompress(HUNG.read_bytes()) + b'{"topic": 1}\n')
+    monkeypatch.setattr(tune_events, "_OWN_PROCESS_BYTES", 0)
+    assert [b for piece in pieces((HUNG,), SETTINGS) for b in piece] == here
+    with pytest.raises(RecordingError, match=r"broken\.jsonl:\d+: not a recorded Kafka record"):
+        list(pieces((broken,), SETTINGS))
+
+
+def test_configuration_records_in_a_recording_do_not_count(tmp_path: Path) -> None:
+    lines = gzip.decompress(HUNG.read_bytes()).splitlines()
+    first = json.loads(lines[0])
+    off = {"detectors": {"checkpoint_overdue": {"enabled": False}}, "hash": "x", "at": 0, "by": "t"}
+    config = {**first, "topic": "flinkwatch.config", "key": "detectors", "value": json.dumps(off)}
+    file = tmp_path / "with-config.jsonl"
+    file.write_bytes(b"\n".join([json.dumps(config).encode(), *lines]) + b"\n")
+    assert compare([file], OLD, OLD, SETTINGS).same == 1
+
+
+def test_recordings_are_streams_of_their_own_and_log_files_are_one(tmp_path: Path) -> None:
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    for log in logs:
+        log.write_text("2026-11-20 23:37:25,001 INFO  o.a.f.r.j.JobMaster [] - nothing\n")
+    assert streams([logs[0], HUNG, logs[1]]) == [(HUNG,), tuple(logs)]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["tune", *map(str, arguments)])
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Path:
+    file = tmp_path / "new.yaml"
+    file.write_text("detectors: {checkpoint_overdue: {at_least: 5m}}\n")
+    return file
+
+
+def test_the_exit_status_is_for_ci(tmp_path: Path, lost: Path) -> None:
+    same = tmp_path / "same.yaml"
+    same.write_text("{detectors: {checkpoint_overdue: {at_least: 30s}}}\n")
+    assert run(HUNG, "--with", same).exit_code == 0
+    assert run(HUNG, "--with", lost).exit_code == 1
+    assert run(HUNG, "--with", lost, "--max-lost", "1").exit_code == 0
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("detectors: {checkpoint_overdue: {at_least: 5}}\n")
+    found = run(HUNG, "--with", bad)
+    assert found.exit_code == 2
+    assert "bad.yaml" in found.output
+    assert "5m" in found.output
+    assert run(HUNG).exit_code == 2
+    (tmp_path / "broken.jsonl").write_text('{"topic": 1}\n')
+    assert run(tmp_path / "broken.jsonl", "--with", same).exit_code == 2
+
+
+def test_a_person_is_shown_the_job_and_a_script_gets_json(lost: Path) -> None:
+    shown = run(HUNG, "--with", lost).output
+    assert "orders-prod / orders" in shown
+    assert "1 removed" in shown
+    found = json.loads(run(HUNG, "--with", lost, "--json").output)
+    assert [(t["cluster"], t["cause"]) for t in found["removed"]] == [("orders-prod", "checkpoint_overdue")]
+    assert found["added"] == []
+    assert found["span_seconds"] > 60
