@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -36,15 +36,37 @@ END = 1_800_000_000
 # Together they have every reading: a leak, late acknowledgements with growing checkpoints, a slow sink.
 SCENARIOS = {"post-mortem-001": "post-mortem-001", "rtc-yarn": "post-mortem-002"}
 AHEAD_MS = 45_000
-# What the demo does not have, and why.
-NO_LEAK = "the recording has no leak; test_every_query_about_a_cluster_has_data_for_one_of_them has"
-NO_TREND = "the recording is too short for a trend; likewise"
-ALL_WELL = "only under a fault; test_every_query_about_flinkwatch_has_data_on_a_page_of_everything has it"
-NOT_IN_THE_DEMO = {
-    "fleet": {},
-    "cluster": {},
-    "flinkwatch": {},
+# Queries for which the demo has nothing to say, and why. The tests on recordings and on the page of everything have
+# data for each.
+NO_FORECAST = "late barrier acks do not get worse at a time that can be told"
+NO_LEAK = "nothing leaks in the recording"
+TOO_SHORT = "a trend needs twenty checkpoints"
+ALL_WELL = "only under a fault"
+NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
+    "fleet": {
+        "Next limit in A": NO_FORECAST,
+        "Open incidents C": NO_FORECAST,
+        "Time to limits A": NO_FORECAST,
+        "Time to limits, earliest and latest A": NO_FORECAST,
+        "Time to limits, earliest and latest B": NO_FORECAST,
+    },
+    "cluster": {
+        "Open incidents C": NO_FORECAST,
+        "Growth of checkpoint durations A": TOO_SHORT,
+        "Checkpoints reach their limit in A": TOO_SHORT,
+        "Checkpoints since the last commit of offsets A": NO_LEAK,
+        "Heap is full in A": NO_LEAK,
+        "Clocks ahead A": "the clocks of the recording are right",
+    },
+    "flinkwatch": {
+        "Not sent on purpose A": "nothing is silenced, folded or held back",
+        "The oldest waits for A": ALL_WELL,
+        "Ledger unsettled for A": ALL_WELL,
+        "Records delivery could not read A": ALL_WELL,
+        "Overrides A": "the demo overrides nothing",
+    },
 }
+CLUSTER = "clickstream"
 
 
 class Span(NamedTuple):
@@ -96,7 +118,7 @@ def scraping(folder: Path, port: int) -> str:
     return yaml.safe_dump(config)
 
 
-def await_data(missing: Callable[[], set[str]], within: float) -> set[str]:
+def await_data(missing: Callable[[], set[Any]], within: float) -> set[Any]:
     """What is still missing when nothing is, or time is up."""
     deadline = time.monotonic() + within
     while (left := missing()) and time.monotonic() < deadline:
@@ -152,7 +174,7 @@ def move(shown: Shown, stop: threading.Event) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
@@ -165,18 +187,20 @@ def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
             Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=20).run(threading.Event())
             tell(stack.broker.bootstrap, played[-1].timestamp)
 
-            def missing() -> set[str]:
+            def missing() -> set[tuple[str, str]]:
                 span = Span(server, first, time.time(), 1)
-                found = {f"{name}: {where}" for name in NAMES for where in span.without(name)}
-                return found - {f"{name}: {where}" for name in NAMES for where in NOT_IN_THE_DEMO[name]}
+                return {(name, where) for name in NAMES for where in span.without(name, CLUSTER)}
 
-            assert await_data(missing, 60) == set()
+            reasons = {(name, where) for name in NAMES for where in NOT_IN_THE_DEMO[name]}
+            await_data(lambda: missing() - reasons, 120)
+            # What waits or is unsettled may be so at the moment of a scrape.
+            assert sorted(missing() - reasons) == []
+            never = {where for name in NAMES for where, why in NOT_IN_THE_DEMO[name].items() if why != ALL_WELL}
+            assert never <= {where for _, where in missing()}
             alerts = server.over('ALERTS{alertname="FlinkIncident", alertstate="firing"}', first, time.time(), 1)
-            named = {(one["metric"]["kind"], one["metric"]["cluster"]) for one in alerts}
-            assert ("late_barrier_acks", "clickstream") in named
-            span = Span(server, first, time.time(), 1)
-            has = {name: span.data(name) for name in NAMES}
-            assert not [where for name in NAMES for where in NOT_IN_THE_DEMO[name] if has[name][where]]
+            assert {(one["metric"]["kind"], one["metric"]["cluster"]) for one in alerts} >= {
+                ("late_barrier_acks", CLUSTER)
+            }
 
 
 def tell(bootstrap: str, now_ms: int) -> None:
