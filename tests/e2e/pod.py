@@ -1,6 +1,6 @@
 """The pod of the `single` overlay under `podman kube play`, on this machine's network."""
 
-import json
+import copy
 import os
 import subprocess
 import time
@@ -17,17 +17,18 @@ from streaming.embedded.job_process import free_port
 from tests.unit.k8s.manifests import find, overlay
 
 IMAGE = os.environ.get("FLINKWATCH_POD_IMAGE", "")
-VOLUMES = ("flinkwatch", "flinkwatch-state")
+VOLUMES = ("flinkwatch", "flinkwatch-state", "secrets")
 
 
 class Pod:
     """The rendered Deployment as one pod that is not restarted, so that its exit status can be seen.
 
-    `sections` go over flinkwatch.yaml of the overlay; `secret` is what stands in the Secret, None for none at all.
+    `sections` go over flinkwatch.yaml of the overlay. The Secret has another key than those it names: podman, unlike
+    Kubernetes, refuses a volume of an optional Secret that is not there.
     """
 
-    def __init__(self, folder: Path, bootstrap: str, sections: dict[str, Any], secret: dict[str, str] | None) -> None:
-        objects = overlay("single")
+    def __init__(self, folder: Path, bootstrap: str, sections: dict[str, Any]) -> None:
+        objects = copy.deepcopy(overlay("single"))
         self.port = free_port()
         config = find(objects, "ConfigMap")
         self.configuration = yaml.safe_load(config["data"]["flinkwatch.yaml"])
@@ -36,19 +37,21 @@ class Pod:
         for section, values in sections.items():
             self.configuration.setdefault(section, {}).update(values)
         config["data"]["flinkwatch.yaml"] = yaml.safe_dump(self.configuration)
-        template = json.loads(json.dumps(find(objects, "Deployment")["spec"]["template"]))
+        # The claim alone makes podman's volume, or takes the one that is there.
+        template = find(objects, "Deployment")["spec"]["template"]
         template["spec"]["restartPolicy"] = "Never"
-        template["spec"]["containers"][0]["image"] = IMAGE
+        container = template["spec"]["containers"][0]
+        container["image"] = IMAGE
+        # On the machine's own network there are none to map.
+        del container["ports"]
+        for probe in ("startup", "liveness", "readiness"):
+            container[f"{probe}Probe"]["httpGet"]["port"] = self.port
         template["metadata"]["name"] = "flinkwatch"
         played = [
             config,
-            find(objects, "PersistentVolumeClaim", "flinkwatch-state"),
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "flinkwatch"}, "data": {"unused": "dW51c2Vk"}},
             {"apiVersion": "v1", "kind": "Pod", **template},
         ]
-        if secret is not None:
-            played.append(
-                {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "flinkwatch"}, "stringData": secret}
-            )
         self._file = folder / "pod.yaml"
         self._file.write_text(yaml.safe_dump_all(played))
 
@@ -66,8 +69,9 @@ class Pod:
         podman("kube", "play", "--network", "host", str(self._file))
 
     def remove(self) -> None:
-        """The pod and its volumes."""
+        """The pod, its Secret and its volumes."""
         podman("pod", "rm", "--force", "--ignore", "--time", "5", "flinkwatch")
+        podman("secret", "rm", "flinkwatch", check=False)
         for volume in VOLUMES:
             podman("volume", "rm", "--force", volume, check=False)
 
@@ -98,7 +102,7 @@ class Pod:
         """The lines of a metric."""
         return [x for x in self.probe("/metrics")[1].splitlines() if x.startswith(name)]
 
-    def wait_for(self, met: Callable[[], object], within: float = 90.0) -> None:
+    def wait_for(self, met: Callable[[], object], within: float = 240.0) -> None:
         """Until `met`; fails with the end of the log."""
         deadline = time.monotonic() + within
         while not met():
