@@ -13,7 +13,7 @@ from detectors.settings import Live
 from streaming.settings import Settings
 from streaming.tune_events import Kept
 from streaming.tune_incidents import paired
-from streaming.tune_threshold import Written, thresholds
+from streaming.tune_threshold import Threshold, Written, thresholds
 from streaming.tune_trial import Scope, Suggestion, Trial, alone, incidents_of
 
 
@@ -74,6 +74,19 @@ def _exactly(name: str) -> str:
 
 
 def _best(rows: list[Suggestion]) -> Suggestion | None:
-    """Of the thresholds of a kind the one with most room; one is enough, and only one at a time has been tried."""
+    """Of the thresholds of a kind the one with most room, and of equal ones the one that changes least.
+
+    One is enough, and only one at a time has been tried.
+    """
     changed = [r for r in rows if r.suggested is not None and r.suggested != r.current]
-    return max(changed, key=lambda r: min(m for m in (r.margin_healthy, r.margin_incidents, 1e9) if m), default=None)
+    return max(changed, key=lambda r: (_room(r), -_change(r)), default=None)
+
+
+def _room(row: Suggestion) -> float:
+    return round(min(m for m in (row.margin_healthy, row.margin_incidents, 1e9) if m), 1)
+
+
+def _change(row: Suggestion) -> float:
+    threshold = Threshold(row.kind, row.setting)
+    old, new = threshold.number(row.current), threshold.number(row.suggested or row.current)
+    return max(old, new) / min(old, new)
