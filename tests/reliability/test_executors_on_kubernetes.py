@@ -1,6 +1,7 @@
 """The cluster overlay with Spark's own Kubernetes scheduler: executors from its template, with its Role and no more."""
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,19 @@ from tests.unit.k8s.manifests import PROJECT, driver, find, overlay
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NAMESPACE, DRIVER = "watchers", "flinkwatch-0"
+
+
+def wait_as_kubernetes(here: Installation, met: Callable[[], bool]) -> None:
+    """Until `met`. A driver that ends is started again: in the middle of a batch Spark does not survive the loss of a
+    stage whose output it calls indeterminate.
+    """
+    deadline = time.monotonic() + 240
+    while not met():
+        assert time.monotonic() < deadline, here.job.log_tail()
+        if here.job.exit_status() is not None:
+            assert "indeterminate output" in here.job.log_tail()
+            here.job.start()
+        time.sleep(0.5)
 
 
 def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
@@ -60,14 +74,14 @@ def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
         middle = next(i for i, r in enumerate(records) if b"Checkpoint 7 of job" in (r.value or b"")) + 1
         stored = here.send(records[:middle])
         here.job.start()
-        here.wait_for(lambda: len(here.transitions()) >= 1, within=180)
+        wait_as_kubernetes(here, lambda: len(here.transitions()) >= 1)
         executors = {p["metadata"]["name"] for p in kubernetes.select("spark-role=executor")}
         assert len(executors) == 2
         kubernetes.kill(min(executors))
-        here.wait_for(lambda: min(executors) not in kubernetes.pods and len(kubernetes.created) == 3)
+        wait_as_kubernetes(here, lambda: min(executors) not in kubernetes.pods and len(kubernetes.created) > 2)
         stored += here.send(records[middle:])
         expected = replayed(stored, here.metrics)
-        here.wait_for(lambda: len(here.transitions()) >= len(expected), within=180)
+        wait_as_kubernetes(here, lambda: len(here.transitions()) >= len(expected))
         assert here.job.terminate() == 0
     said = here.transitions()
     assert len({t.incident for t in said}) == 1
