@@ -1,0 +1,82 @@
+"""Pictures of the dashboards for the docs: `python tests/bench/pictures.py [fleet] [cluster] [flinkwatch]`.
+
+Fleet and Cluster show recordings as if they had happened at the same time; flinkwatch is scraped while the demo runs.
+"""
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from kafka import KafkaProducer
+
+from streaming import canary
+from streaming.demo.playback import Playback, create_topics
+from streaming.demo.redating import redated
+from streaming.demo.stack import Stack
+from tests.bench.drawing import View, draw
+from tests.dashboard_queries import read, scraping
+from tests.prometheus_server import Prometheus, import_samples
+from tests.recorded import records
+from tests.recorded_metrics import SCRAPE_S, Played, write_samples
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+END = 1_800_000_000
+FLEET = {
+    "post-mortem-001": "post-mortem-001",
+    "rtc-yarn": "post-mortem-002",
+    "oceanus-cql": "post-mortem-003",
+    "creep-linear-6h": "checkpoint-creep-linear",
+    "yingzi-dev": "post-mortem-004-drill-2",
+    "gray-yarn": "memory-limit-kill",
+    "ingest": "quiet-topic-healthy",
+}
+
+
+def main(names: list[str]) -> None:
+    """Write docs/images/dashboard-<name>.png."""
+    with tempfile.TemporaryDirectory() as work:
+        if {"fleet", "cluster"} & set(names):
+            (Path(work) / "recorded").mkdir()
+            recorded(names, Path(work) / "recorded")
+        if "flinkwatch" in names:
+            (Path(work) / "demo").mkdir()
+            beside_the_demo(Path(work) / "demo")
+
+
+def recorded(names: list[str], folder: Path) -> None:
+    """Fleet, and the cluster whose checkpoints grow."""
+    played = [Played(cluster, records(name)) for cluster, name in FLEET.items()]
+    write_samples(played, END, folder / "samples.txt")
+    import_samples(folder / "samples.txt", folder)
+    with Prometheus(folder, lookback=f"{2.5 * SCRAPE_S:.0f}s") as server:
+        if "fleet" in names:
+            draw(read("fleet"), View(server, END - 3 * 3600, END, 60), IMAGES / "dashboard-fleet.png")
+        if "cluster" in names:
+            view = View(server, END - 3000, END - 570, SCRAPE_S, "rtc-yarn")
+            draw(read("cluster"), view, IMAGES / "dashboard-cluster.png")
+
+
+def beside_the_demo(folder: Path) -> None:
+    """flinkwatch while the demo's recording happens again, with a canary every ten seconds."""
+    with Stack(lambda _: None) as stack:
+        create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
+        stack.job.start()
+        stack.job.await_ready()
+        with Prometheus(folder, scraping(folder, stack.job.page_port)) as server:
+            first = time.time()
+            played = list(redated(records("late-barrier-acks"), int(first * 1000)))
+            playback = Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=1.0)
+            thread = threading.Thread(target=playback.run, args=(threading.Event(),))
+            thread.start()
+            producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)
+            while thread.is_alive():
+                producer.send("flinkwatch.pulse", value=canary.value(int(time.time() * 1000)))
+                thread.join(10)
+            producer.close()
+            draw(read("flinkwatch"), View(server, first, time.time(), 2), IMAGES / "dashboard-flinkwatch.png", 60)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["fleet", "cluster", "flinkwatch"])

@@ -1,0 +1,93 @@
+"""The dashboards and the alert beside the running demo: a real Prometheus scrapes it as shipped."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from streaming import canary
+from streaming.demo.playback import Playback, create_topics
+from streaming.demo.stack import Stack
+from tests.dashboard_queries import NAMES, Span, await_data, scraping
+from tests.prometheus_server import Prometheus, available
+from tests.recorded import records
+
+pytestmark = [
+    pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus"),
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+]
+
+# Queries for which the demo has nothing to say, and why. The tests on recordings and on the page of everything have
+# data for each.
+NO_FORECAST = "late barrier acks do not get worse at a time that can be told"
+NO_LEAK = "nothing leaks in the recording"
+TOO_SHORT = "a trend needs twenty checkpoints"
+ALL_WELL = "only under a fault"
+NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
+    "fleet": {
+        "Next limit in A": NO_FORECAST,
+        "Open incidents C": NO_FORECAST,
+        "Time to limits A": NO_FORECAST,
+        "Time to limits, earliest and latest A": NO_FORECAST,
+        "Time to limits, earliest and latest B": NO_FORECAST,
+    },
+    "cluster": {
+        "Open incidents C": NO_FORECAST,
+        "Growth of checkpoint durations A": TOO_SHORT,
+        "Checkpoints reach their limit in A": TOO_SHORT,
+        "Checkpoints since the last commit of offsets A": NO_LEAK,
+        "Heap is full in A": NO_LEAK,
+        "Clocks ahead A": "the clocks of the recording are right",
+    },
+    "flinkwatch": {
+        "Not sent on purpose A": "nothing is silenced, folded or held back",
+        "The oldest waits for A": ALL_WELL,
+        "Ledger unsettled for A": ALL_WELL,
+        "Records delivery could not read A": ALL_WELL,
+        "Overrides A": "the demo overrides nothing",
+    },
+}
+CLUSTER = "clickstream"
+
+
+def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
+    """But those of what the demo does not have; and the incident is an alert."""
+    played = records("late-barrier-acks")
+    with Stack(lambda _: None) as stack:
+        create_topics(stack.broker.bootstrap, played)
+        stack.job.start()
+        stack.job.await_ready()
+        with Prometheus(tmp_path, scraping(tmp_path, stack.job.page_port)) as server:
+            first = time.time()
+            Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=20).run(threading.Event())
+            tell(stack.broker.bootstrap, played[-1].timestamp)
+
+            def missing() -> set[tuple[str, str]]:
+                span = Span(server, first, time.time(), 1)
+                return {(name, where) for name in NAMES for where in span.without(name, CLUSTER)}
+
+            reasons = {(name, where) for name in NAMES for where in NOT_IN_THE_DEMO[name]}
+            await_data(lambda: missing() - reasons, 120)
+            # What waits or is unsettled may be so at the moment of a scrape.
+            assert sorted(missing() - reasons) == []
+            never = {where for name in NAMES for where, why in NOT_IN_THE_DEMO[name].items() if why != ALL_WELL}
+            assert never <= {where for _, where in missing()}
+            alerts = server.over('ALERTS{alertname="FlinkIncident", alertstate="firing"}', first, time.time(), 1)
+            assert {(one["metric"]["kind"], one["metric"]["cluster"]) for one in alerts} >= {
+                ("late_barrier_acks", CLUSTER)
+            }
+
+
+def tell(bootstrap: str, now_ms: int) -> None:
+    """A canary, and records that cannot be read: one now and one later, or there is no rate."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for _ in range(2):
+        producer.send("flinkwatch.pulse", value=canary.value(int(time.time() * 1000)), timestamp_ms=now_ms)
+        producer.send("flink.logs", value=b"{not json", timestamp_ms=now_ms)
+        producer.flush()
+        time.sleep(4)
+    producer.close()
