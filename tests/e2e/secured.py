@@ -71,11 +71,10 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     for name, secret in {"password": password, "wrong-password": _canary(), "key-password": key_password}.items():
         (folder / name).write_text(f"{secret}\n")
     _identity(folder / "broker", authority.issue_cert("127.0.0.1"))
-    _identity(folder / "client", authority.issue_cert("client.example.org", common_name=USER), key_password)
+    _identity(folder / "client", authority.issue_cert("client.example.org", common_name=USER))
     # The only encryption of a key that Java reads in PEM; cryptography does not write it.
-    both = f"file:{folder}/key-password"
     files = ["-in", str(folder / "client.key"), "-out", str(folder / "client-3des.key")]
-    convert = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", *files, "-passin", both, "-passout", both]
+    convert = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", *files, "-passout", f"file:{folder}/key-password"]
     subprocess.run(convert, check=True)
     _identity(folder / "stranger", stranger.issue_cert("client.example.org", common_name=USER))
     past = datetime.now(UTC) - timedelta(days=1)
@@ -114,12 +113,11 @@ def _keystore(name: Path) -> dict[str, str]:
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
 
 
-def _identity(name: Path, certificate: trustme.LeafCert, password: str = "") -> None:
+def _identity(name: Path, certificate: trustme.LeafCert) -> None:
     """Certificate chain and key in PKCS#8, which is the form that Java reads."""
     name.with_suffix(".pem").write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
     key = form.load_pem_private_key(certificate.private_key_pem.bytes(), None)
-    encryption = form.BestAvailableEncryption(password.encode()) if password else form.NoEncryption()
-    encoded = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, encryption)
+    encoded = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
     name.with_suffix(".key").write_bytes(encoded)
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
 from sinks.kafka_access import KafkaAccess, client_options, spark_options
+from sinks.pem import private_key
 from sinks.secret import SecretError
 
 SECRET = 'hunter2 "quoted" \\back'
@@ -174,3 +177,13 @@ def test_every_setting_is_described() -> None:
         for name, field in model.model_fields.items():
             assert field.description, f"{model}.{name}"
             assert field.description.endswith("."), f"{model}.{name}"
+
+
+def test_a_key_in_an_encryption_that_java_cannot_read_is_said_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    """What OpenSSL and cryptography make by default: Spark's client would say no more than "PBES2"."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    encryption = serialization.BestAvailableEncryption(b"canary")
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    (tmp_path / "key.pem").write_bytes(pem)
+    with pytest.raises(SecretError, match=r"encrypted by PBES2, .* openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES"):
+        private_key(tmp_path / "key.pem")

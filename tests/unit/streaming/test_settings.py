@@ -80,3 +80,30 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 def test_a_typing_error_in_the_environment_is_an_error_too() -> None:
     with pytest.raises(ConfigError, match=r"streaming\.bucket: unknown key; did you mean buckets"):
         load(None, {"FLINKWATCH__STREAMING__BUCKET": "3"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.hadoop.fs.s3a.secret.key", "spark.authenticate.secret", "spark.ssl.keyStorePassword", "spark.x.token"],
+)
+def test_a_secret_among_sparks_properties_is_refused_without_its_value(name: str, tmp_path: Path) -> None:
+    """It would stand in the list of processes."""
+    file = tmp_path / "flinkwatch.yaml"
+    file.write_text(f"streaming:\n  spark:\n    {name}: canary\n")
+    with pytest.raises(ConfigError) as raised:
+        load(file, {})
+    assert f"{name} would stand in this file and in the list of processes" in str(raised.value)
+    assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[4]", "spark://a:7077,b:7077", "yarn", "k8s://https://10.0.0.1:6443"]
+)
+def test_every_kind_of_master_is_taken(master: str) -> None:
+    assert load(None, {"FLINKWATCH__STREAMING__MASTER": master}).streaming.master == master
+
+
+@pytest.mark.parametrize("master", ["locl[*]", "spark://host", "mesos://a:5050", "a:7077"])
+def test_another_master_is_refused_with_those_there_are(master: str) -> None:
+    with pytest.raises(ConfigError, match=r"streaming\.master: must be local"):
+        load(None, {"FLINKWATCH__STREAMING__MASTER": master})
