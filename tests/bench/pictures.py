@@ -54,7 +54,7 @@ def recorded(names: list[str], folder: Path) -> None:
         if "fleet" in names:
             draw(read("fleet"), View(server, END - 3 * 3600, END, 60), IMAGES / "dashboard-fleet.png")
         if "cluster" in names:
-            view = View(server, END - 3000, END - 570, SCRAPE_S, "rtc-yarn")
+            view = View(server, END - 1800, END - 300, SCRAPE_S, "rtc-yarn")
             draw(read("cluster"), view, IMAGES / "dashboard-cluster.png")
 
 
@@ -63,7 +63,7 @@ def beside_the_demo(folder: Path) -> None:
     with Stack(lambda _: None) as stack:
         create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
         stack.job.start()
-        stack.job.await_ready()
+        stack.job.await_ready(300)
         with Prometheus(folder, scraping(folder, stack.job.page_port)) as server:
             first = time.time()
             played = list(redated(records("late-barrier-acks"), int(first * 1000)))
