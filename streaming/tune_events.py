@@ -19,6 +19,7 @@ import msgspec
 from detectors.clock import SLACK_MS, believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
+from streaming.collector import collector_resting
 from streaming.errors import RecordingError
 from streaming.recording import is_recording, records_of, timestamps_of
 from streaming.replay import TRIGGER_MS, load, source_of
@@ -58,7 +59,8 @@ def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
         return
     with _decoded_elsewhere(stream, settings) as sent:
         while data := sent.recv_bytes():
-            found = _decode(data)
+            with collector_resting():
+                found = _decode(data)
             if isinstance(found, str):
                 raise RecordingError(found)
             yield found
@@ -105,8 +107,9 @@ def _decoded_elsewhere(stream: Stream, settings: Settings) -> Iterator[Connectio
 
 def _send(to: Connection, stream: Stream, settings: Settings) -> None:
     try:
-        for batches in _pieces(stream, settings):
-            to.send_bytes(_encode(batches))
+        with collector_resting():
+            for batches in _pieces(stream, settings):
+                to.send_bytes(_encode(batches))
         to.send_bytes(b"")
     except RecordingError as error:
         to.send_bytes(_encode(str(error)))
