@@ -17,6 +17,7 @@ from kafka.errors import KafkaError
 
 from detectors.events.event import Record
 from sinks.kafka_access import client_options
+from sinks.kafka_reach import explain
 from streaming.errors import UserError
 from streaming.recording import line_of
 from streaming.settings import Kafka
@@ -63,7 +64,7 @@ def capture(
     except OSError as error:
         raise CaptureError(f"{out}: {error.strerror or error}") from None
     except KafkaError as error:
-        raise CaptureError(f"{kafka.access.bootstrap_servers}: {error}") from None
+        raise CaptureError(f"kafka.access: {explain(kafka.access, error)}") from None
     finally:
         part.unlink(missing_ok=True)
     return Captured(count, first, last)

@@ -1,6 +1,8 @@
 """`flinkwatch deliver`: delivery alone, beside a job that runs elsewhere with --no-deliver."""
 
 from sinks.delivery import Delivery
+from sinks.kafka_reach import lasting_obstacle
+from streaming.errors import PreflightError
 from streaming.settings import Settings
 from streaming.stop import Stop
 
@@ -17,6 +19,8 @@ def new_delivery(settings: Settings) -> Delivery:
 def run_delivery(settings: Settings, stop: Stop) -> None:
     """Deliver until `stop`."""
     delivery = new_delivery(settings)
+    if lasting := lasting_obstacle(settings.kafka.access):
+        raise PreflightError(f"kafka.access: {lasting}")
     delivery.start()
     try:
         while not stop.wait(1.0):

@@ -176,7 +176,7 @@ def test_a_fault_that_waiting_does_not_mend_is_one_line_at_once(secured: Secured
     assert time.monotonic() - began < 6
 
 
-COMMANDS = {"run": ["run"], "deliver": ["deliver"]}
+COMMANDS = {"run": ["run"], "deliver": ["deliver"], "capture": ["capture", "--last", "1h"]}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
