@@ -46,7 +46,8 @@ _decode = msgspec.msgpack.Decoder(Batches | str).decode
 
 def streams(files: Iterable[Path]) -> list[Stream]:
     """Which files belong together. Raises RecordingError."""
-    recordings, plain = [], []
+    recordings: list[Path] = []
+    plain: list[Path] = []
     for file in files:
         (recordings if is_recording(file) else plain).append(file)
     return [*((file,) for file in recordings), *([tuple(plain)] if plain else [])]
