@@ -38,9 +38,14 @@ def refusals(bootstrap: str) -> None:
             "a missing secret of Slack",
             settings(bootstrap) | slack,
             0o755,
-            "environment variable SLACK_BOT_TOKEN is not set",
+            "sinks.slack.token_env: environment variable SLACK_BOT_TOKEN is not set",
         ),
-        ("a missing secret of Kafka", {"kafka": secret}, 0o755, "cannot read /run/secrets/kafka: No such file"),
+        (
+            "a missing secret of Kafka",
+            {"kafka": secret},
+            0o755,
+            "kafka.access.sasl_password_file: cannot read /run/secrets/kafka: No such file",
+        ),
         (
             "a wrong broker address",
             settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
@@ -57,7 +62,7 @@ def refusals(bootstrap: str) -> None:
         container.state.chmod(mode)
         try:
             container.start()
-            status, last = container.ends(120)
+            status, last = container.ends(180)
             require(
                 status == 1 and line in last and last.startswith("flinkwatch: "),
                 f"{what}: exit 1, {last}",
@@ -95,7 +100,9 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
     container = Container("run", {**settings(bootstrap, **streaming), "sinks": sinks}, f"--env=SLACK_BOT_TOKEN={TOKEN}")
     try:
         container.start()
-        container.until(lambda: "Connection refused" in container.get("/-/ready")[1], 60, "readiness says why")
+        container.until(
+            lambda: "query: no Kafka broker answers" in container.get("/-/ready")[1], 180, "readiness says why"
+        )
         require(
             container.get("/-/healthy")[0] == 200 and container.get("/-/ready")[0] == 503,
             "alive, not ready, without a broker",
@@ -108,14 +115,14 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         passed("the health check of the image")
         time.sleep(float(os.environ.get("FLINKWATCH_LATE_BROKER_S", "20")))
         broker.start()
-        container.until(lambda: container.get("/-/ready")[0] == 200, 120, "ready once the broker is there")
+        container.until(lambda: container.get("/-/ready")[0] == 200, 300, "ready once the broker is there")
         passed("a broker that comes up later: ready, in the same process")
         hardening(container)
         playback = Playback(bootstrap, records, "flinkwatch.pulse", 20)
         playback.run(threading.Event())
         told = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
-            90,
+            180,
             "the incident is told",
         )
         passed(f"the recorded incident in Slack's stand-in, {told:.1f} s after its last record")
@@ -140,7 +147,7 @@ def first_batch(bootstrap: str) -> None:
         begun = time.monotonic()
         container.start()
         container.until(
-            lambda: "query:" not in container.get("/-/ready")[1] and container.get("/-/ready")[0] > 0, 180, "a batch"
+            lambda: "query:" not in container.get("/-/ready")[1] and container.get("/-/ready")[0] > 0, 300, "a batch"
         )
         judge(time.monotonic() - begun)
         container.until(lambda: container.get("/-/ready")[0] == 200, 60, "ready, with a canary that came back")

@@ -79,7 +79,10 @@ class Delivery:
     def check(self) -> None:
         """Raises SecretError without a sink's secret."""
         for lane in self._lanes:
-            lane.sink.check()
+            try:
+                lane.sink.check()
+            except SecretError as error:
+                raise SecretError(f"sinks.{lane.name.partition(':')[0]}.{error}") from None
 
     def start(self) -> None:
         """Listens, unless it does, and begins. Raises OSError when the page cannot, SecretError without a secret."""

@@ -11,6 +11,7 @@ import structlog
 
 from sinks.kafka_access import client_options
 from sinks.kafka_reach import lasting_obstacle
+from sinks.secret import SecretError
 from streaming.errors import PreflightError
 from streaming.settings import Settings
 from streaming.stop import Stop
@@ -29,10 +30,13 @@ class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
 def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) -> None:
     """Return once one of the brokers takes connections; `say` hears why none does yet.
 
-    Raises PreflightError after streaming.wait_for_brokers, Stopped on `stop`, SecretError without a secret of Kafka.
+    Raises PreflightError without a secret of Kafka, and after streaming.wait_for_brokers; Stopped on `stop`.
     """
     # What no waiting mends comes first.
-    client_options(settings.kafka.access)
+    try:
+        client_options(settings.kafka.access)
+    except SecretError as error:
+        raise PreflightError(f"kafka.access.{error}") from None
     servers, within = settings.kafka.access.bootstrap_servers, settings.streaming.wait_for_brokers / 1000
     begun = time.monotonic()
     said = begun - _SAY_EVERY_S

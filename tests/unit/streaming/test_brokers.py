@@ -78,3 +78,11 @@ def test_a_stop_ends_it() -> None:
     stop.set()
     with pytest.raises(Stopped):
         await_brokers(settings(f"127.0.0.1:{free_port()}", "1m"), stop, str)
+
+
+def test_a_missing_secret_is_said_before_any_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+    access = {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    access |= {"sasl_username": "flinkwatch", "sasl_password_env": "KAFKA_PASSWORD"}
+    with pytest.raises(PreflightError, match=r"^kafka\.access\.sasl_password_env: .* KAFKA_PASSWORD is not set$"):
+        await_brokers(Settings.model_validate({"kafka": {"access": access}}), Stop(), str)
