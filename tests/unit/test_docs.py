@@ -11,12 +11,13 @@ PROJECT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kind", [d.kind for d in DETECTORS])
-def test_every_kind_has_its_runbook_and_its_line_in_the_readme(kind: str) -> None:
+def test_every_kind_has_its_runbook_and_its_line_in_their_list(kind: str) -> None:
     page = (PROJECT / "docs" / "runbooks" / f"{kind}.md").read_text()
     assert page.startswith(f"# {kind}\n")
     for part in ("What it means.", "Confirm", "Do now.", "Do for good.", "When it is a false alarm."):
         assert f"**{part}" in page
-    assert f"(docs/runbooks/{kind}.md)" in (PROJECT / "README.md").read_text()
+    assert f"]({kind}.md) |" in (PROJECT / "docs" / "runbooks" / "index.md").read_text()
+    assert f"runbooks/{kind}.md" in (PROJECT / "mkdocs.yml").read_text()
 
 
 @pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect"])
