@@ -3,6 +3,11 @@
 set -euo pipefail
 
 export SPARK_HOME=${SPARK_HOME:-/opt/flinkwatch/.venv/spark}
+# The Java that the image brought; without one, that of the base is on PATH.
+own=/opt/flinkwatch/.flinkwatch/java
+if [ -z "${JAVA_HOME:-}" ] && [ -x "$own/bin/java" ]; then
+    export JAVA_HOME=$own
+fi
 
 case "${1:-run}" in
 driver)
@@ -17,8 +22,7 @@ executor)
     for name in "${!SPARK_JAVA_OPT_@}"; do
         options+=("${!name}")
     done
-    java=${JAVA_HOME:-/opt/flinkwatch/.flinkwatch/java}/bin/java
-    exec "$java" "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+    exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
         -cp "${SPARK_CLASSPATH:-}:$SPARK_HOME/conf:$SPARK_HOME/jars/*:$PWD" \
         org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
         --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
