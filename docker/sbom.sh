@@ -23,13 +23,13 @@ chmod 755 "$folder/python"
 "$tools/cyclonedx-py" environment --pyproject pyproject.toml --output-file "$folder/python.json" "$folder/python"
 "$tools/python" docker/sbom.py "$folder/python.json" "$folder" "$file"
 
-# The lock holds what the image has, less what docker/left-out.txt takes out.
-if "$tools/pip-audit" --requirement requirements-runtime.lock --disable-pip --no-deps --require-hashes \
+# The lock holds what the image has, less what docker/left-out.txt takes out. Strict: what could not be asked for is no success.
+if "$tools/pip-audit" --strict --requirement requirements-runtime.lock --disable-pip --require-hashes \
     --progress-spinner off >"$folder/audit" 2>&1; then
     echo "  ok: pip-audit: $(tail -n 1 "$folder/audit")"
-elif grep -q -i -E 'vulnerabilit(y|ies) in [0-9]+ package' "$folder/audit"; then
+elif grep -q -E '^Found [0-9]+ known vulnerabilit' "$folder/audit"; then
     cat "$folder/audit"
     exit 1
 else
-    echo "  pip-audit could not ask: $(tail -n 1 "$folder/audit" | cut -c1-150)"
+    echo "  pip-audit was not answered here: $(tail -n 1 "$folder/audit" | cut -c1-150)"
 fi
