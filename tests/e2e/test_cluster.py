@@ -58,3 +58,14 @@ def test_killed_executors_lose_nothing(installation: Callable[..., Installation]
     said = here.transitions()
     assert [t.seq for t in said] == list(range(1, len(said) + 1))
     assert essence(said) == essence(expected)
+
+
+def test_a_master_that_is_not_there_is_one_line(installation: Callable[..., Installation]) -> None:
+    """At once: Spark itself would try for a minute, and then speak of a context that was stopped."""
+    here = installation()
+    here.create_inputs()
+    here.job = JobProcess(here.folder, here.configuration, "--no-deliver", "--master", "spark://127.0.0.1:1")
+    here.job.start()
+    assert here.job.wait(100) == 1
+    expected = "flinkwatch: no Spark master answers (streaming.master): 127.0.0.1:1: Connection refused"
+    assert here.job.log_tail(1) == expected
