@@ -85,12 +85,12 @@ class JobChain:
             self.not_committed += self._open_batch()
         self.kills += 1
 
-    def finish(self) -> None:
+    def finish(self, within: float = _WITHIN_S) -> None:
         """A last life says what is missing and something more, and ends in order."""
         self.here.job.start()
         self.send()
         expected = len(self.expected())
-        self.here.wait_for(lambda: len(self.here.transitions()) >= expected)
+        self.here.wait_for(lambda: len(self.here.transitions()) >= expected, within)
         self.here.wait_for(lambda: not self._open_batch())
         assert self.here.job.terminate() == 0
 
