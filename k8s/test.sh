@@ -2,7 +2,7 @@
 # Runs the pod of overlays/single for real, against the embedded broker: k8s/test.sh [IMAGE]
 # Needs podman and the image of docker/test.sh; without them it says so and ends well. bin/test --all runs it.
 set -eu
-CDPATH= cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.."
 image=${1:-localhost/flinkwatch}
 # The engine that docker/test.sh has set up.
 engine=${FLINKWATCH_OCI:-$PWD/.flinkwatch/oci}
