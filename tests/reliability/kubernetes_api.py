@@ -3,7 +3,6 @@
 It takes what Spark's driver asks of the real one. A container is a process here that runs the image's entry point.
 """
 
-import contextlib
 import itertools
 import json
 import os
@@ -13,13 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
 
 from streaming.embedded.broker import LEASH
+from tests.reliability.kubernetes_http import Handler
 from tests.unit.k8s.manifests import PROJECT, problems
 
 Object = dict[str, Any]
@@ -43,7 +42,7 @@ class Kubernetes:
         self._watchers: list[queue.Queue[Object]] = []
         self._versions = itertools.count(1)
         self._lock = threading.RLock()
-        handler = type("Handler", (_Handler,), {"kubernetes": self})
+        handler = type("Handler", (Handler,), {"kubernetes": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
 
@@ -164,74 +163,3 @@ def _status(container: Object, state: Object) -> Object:
     return {"name": container["name"], "image": container["image"], "imageID": "", "ready": True, "state": state} | {
         "restartCount": 0
     }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    kubernetes: Kubernetes
-    protocol_version = "HTTP/1.1"
-
-    def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        url = urlsplit(self.path)
-        query = {k: v[0] for k, v in parse_qs(url.query).items()}
-        # /api/v1/namespaces/NAMESPACE/RESOURCE[/NAME]
-        _, _, _, _, namespace, resource, *name = url.path.split("/")
-        verb = _verb(self.command, bool(name), "watch" in query)
-        here = self.kubernetes
-        if namespace != here.namespace or not here.allows(verb, resource):
-            self._answer(403, {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden"})
-            return
-        found = [here.pods[n] for n in name if n in here.pods] if name else here.select(query.get("labelSelector", ""))
-        match verb:
-            case "create":
-                self._answer(201, here.create(json.loads(body)))
-            case "watch":
-                self._watch()
-            case "list":
-                self._answer(200, {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": found})
-            case _ if name and not found:
-                self._answer(404, {"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"})
-            case "get":
-                self._answer(200, found[0])
-            case _:
-                for pod in found:
-                    here.delete(pod["metadata"]["name"])
-                self._answer(200, {"kind": "Status", "status": "Success"})
-
-    do_GET = do_POST = do_DELETE = do_PATCH = _handle  # noqa: N815 - the base class names them so
-
-    def _answer(self, code: int, document: Object) -> None:
-        text = json.dumps(document).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def _watch(self) -> None:
-        if self.headers.get("Upgrade"):
-            # No WebSocket here: the client then asks for plain HTTP.
-            self._answer(503, {"kind": "Status", "status": "Failure", "code": 503})
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            for event in self.kubernetes.watch():
-                line = json.dumps(event).encode() + b"\n"
-                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-                self.wfile.flush()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Nothing."""
-
-
-def _verb(method: str, named: bool, watch: bool) -> str:
-    match method:
-        case "GET":
-            return "watch" if watch else "get" if named else "list"
-        case "DELETE":
-            return "delete" if named else "deletecollection"
-        case _:
-            return {"POST": "create", "PATCH": "patch", "PUT": "update"}[method]
