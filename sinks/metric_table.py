@@ -201,7 +201,7 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "config_last_reload_successful",
             "gauge",
             (),
-            "Whether the configuration file could be used as it was last read; 0: it was refused, the last good one stays.",
+            "Whether the configuration file could be used when last read; 0: it was refused, the last good one stays.",
         ),
         Described(
             "config_last_reload_success_timestamp_seconds",
