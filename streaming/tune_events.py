@@ -1,4 +1,4 @@
-"""The events of recordings, cut into seconds of the stream's clock as a replay cuts them.
+"""The events of recordings, cut by the stream's clock as a replay cuts them, in larger batches.
 
 A recording is decoded once, whatever is done with its events, and never held: a large one is decoded by a process of
 its own while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
@@ -22,16 +22,18 @@ from detectors.events.reader import Reader
 from streaming.collector import collector_resting
 from streaming.errors import RecordingError
 from streaming.recording import is_recording, records_of, timestamps_of
-from streaming.replay import TRIGGER_MS, load, source_of
+from streaming.replay import load, source_of
 from streaming.settings import Settings
 
 _OWN_PROCESS_BYTES = 4_000_000
 _IN_MEMORY_BYTES = 64_000_000
-_MANY = 120
+_MANY = 12
+_BATCH_MS = 10_000
+"""Ten triggers: what is told is the same however the stream is cut, and a step costs as much as some events."""
 
 
 class Batch(NamedTuple):
-    """The events of about a second of the stream, and its clock at the end of it (epoch ms)."""
+    """The events of some seconds of the stream, and its clock at the end of it (epoch ms)."""
 
     until: int
     events: list[Event]
@@ -136,10 +138,10 @@ def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -
     limit = last = 0
     for record, clock in records:
         if not limit:
-            limit = clock + TRIGGER_MS
+            limit = clock + _BATCH_MS
         if clock >= limit:
             piece.append(Batch(last, events))
-            events, limit = [], clock + TRIGGER_MS
+            events, limit = [], clock + _BATCH_MS
             if len(piece) >= _MANY:
                 yield piece
                 piece = []
