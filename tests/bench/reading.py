@@ -15,7 +15,7 @@ import pyarrow as pa
 from detectors.events.identity import Identity
 from streaming.read import Stage
 from streaming.rows import decode_packed
-from tests.bench.fleet import START
+from tests.bench.clusters import START
 from tests.bench.shipped import Shipped, ShippedCluster
 
 

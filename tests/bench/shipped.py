@@ -16,8 +16,8 @@ from kafka import KafkaProducer
 
 from detectors.events.event import Event
 from detectors.events.metrics import read_prometheus
+from tests.bench.clusters import SCRAPE_EVERY_S, Cluster, Page, Value, value_of
 from tests.bench.corpus import noise
-from tests.bench.fleet import SCRAPE_EVERY_S, Cluster, Page, Value, value_of
 
 SERIES = 300
 _encode = msgspec.json.Encoder().encode

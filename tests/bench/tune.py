@@ -21,7 +21,7 @@ from detectors.settings import Live
 from streaming.recording import line_of
 from streaming.settings import Settings
 from streaming.tune import compare
-from tests.bench.fleet import START, Cluster, Page
+from tests.bench.clusters import START, Cluster, Page
 
 JOBS, TMS, SLOTS = 10, 10, 10
 GOAL = 200
