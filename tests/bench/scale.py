@@ -1,9 +1,9 @@
 """What a fleet costs: `python tests/bench/scale.py [--quick] [--profile]`.
 
-No Spark, no Kafka: events of made-up clusters (`clusters.py`) through `detectors.bucket.step`, one second of the stream a
-batch, states as bytes in memory between them. One core. The fleet is 500 clusters with 4 jobs and 20 TaskManagers each,
-scraped every 15 s, a checkpoint of each job a minute; a few of them are run in full for ten hours, and the rest counts
-as many times the same. The last line is JSON.
+No Spark, no Kafka: events of made-up clusters (`clusters.py`) through `detectors.bucket.step`, one second of the stream
+a batch, states as bytes in memory between them. One core. The fleet is 500 clusters with 4 jobs and 20 TaskManagers
+each, scraped every 15 s, a checkpoint of each job a minute; a few of them are run in full for ten hours, and the rest
+counts as many times the same. The last line is JSON.
 """
 
 import argparse
