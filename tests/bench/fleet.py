@@ -34,7 +34,7 @@ def page(job: JobProcess) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^(flinkwatch_\S+) (\S+)$", text, re.MULTILINE)}
 
 
-def measure(clusters: int, tms: int, lines: int, seconds: int) -> dict[str, float]:
+def measure(clusters: int, tms: int, lines: int, seconds: int) -> dict[str, float | str]:
     """One fleet against a new broker and job."""
     with tempfile.TemporaryDirectory(prefix="flinkwatch-bench-") as folder, Broker() as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -52,20 +52,19 @@ def measure(clusters: int, tms: int, lines: int, seconds: int) -> dict[str, floa
         try:
             job.await_ready()
             fleet = [str(n) for n in (clusters, tms, lines, WARM_UP_S + seconds)]
-            writer = subprocess.Popen(
-                [sys.executable, "-m", "tests.bench.shipped", broker.bootstrap, *fleet], cwd=PROJECT
-            )
-            time.sleep(WARM_UP_S)
-            with Usage(job.pid) as usage:
-                begin, before, behind = time.time(), page(job), []
-                while time.time() < begin + seconds:
-                    time.sleep(5)
-                    behind.append(_sum(page(job), "flinkwatch_offsets_behind"))
-                end, after = time.time(), page(job)
-            writer.wait(60)
+            command = [sys.executable, "-m", "tests.bench.shipped", broker.bootstrap, *fleet]
+            with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as writer:
+                assert writer.stdout is not None
+                writer.stdout.readline()
+                time.sleep(WARM_UP_S)
+                with Usage(job.pid) as usage, Usage(writer.pid) as writing:
+                    begin, before = time.time(), page(job)
+                    time.sleep(seconds)
+                    end, after = time.time(), page(job)
+                said = writer.stdout.read().strip()
         finally:
             job.terminate()
-    name = "flinkwatch_batch_duration_seconds"
+    name, records = "flinkwatch_batch_duration_seconds", "flinkwatch_input_records_total"
     batches = after[f"{name}_count"] - before[f"{name}_count"]
     quick = after[f'{name}_bucket{{le="1.0"}}'] - before[f'{name}_bucket{{le="1.0"}}']
     return {
@@ -76,8 +75,9 @@ def measure(clusters: int, tms: int, lines: int, seconds: int) -> dict[str, floa
         "batches": batches,
         "batch_mean_s": round((after[f"{name}_sum"] - before[f"{name}_sum"]) / max(batches, 1), 3),
         "batches_within_1_s": round(quick / max(batches, 1), 3),
-        "records_behind_at_most": max(behind),
-        "records_behind_at_the_end": behind[-1],
+        "records_per_s": round((_sum(after, records) - _sum(before, records)) / (end - begin)),
+        "writer": said,
+        "writer_cores": round(writing.cpu_s(begin, end) / (end - begin), 2),
         "cores": round(usage.cpu_s(begin, end) / (end - begin), 2),
         "peak_rss_mb": usage.peak_rss() // 2**20,
         "peak_pss_mb": usage.peak_pss() // 2**20,

@@ -4,10 +4,11 @@
 page of 300 series each 15 s as one record, and log lines as Filebeat writes them, most of which say nothing.
 """
 
+import itertools
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,11 +28,11 @@ Shipped = tuple[str, bytes, bytes]
 
 
 class ShippedCluster(Cluster):
-    """A cluster whose events are records, dated from `begin` (epoch ms)."""
+    """A cluster whose events are records, dated from `begins` (epoch ms)."""
 
-    def __init__(self, name: str, jobs: int, tms: int, begin: int) -> None:
+    def __init__(self, name: str, jobs: int, tms: int, begins: int) -> None:
         self._texts: dict[tuple[str, int], list[tuple[str, Value]]] = {}
-        self._begins = begin
+        self.begins = begins
         super().__init__(name, jobs, tms)
 
     def records(self, second: int) -> list[Shipped]:
@@ -41,7 +42,7 @@ class ShippedCluster(Cluster):
 
     def line(self, at: int, host: str, logger: str, message: str) -> Shipped:
         """One log line, as Filebeat writes it; `at` ms since the beginning."""
-        time = datetime.fromtimestamp((self._begins + at) / 1000, UTC)
+        time = datetime.fromtimestamp((self.begins + at) / 1000, UTC)
         printed = f"{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d}"
         body = {
             "@timestamp": f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z",
@@ -73,26 +74,27 @@ class ShippedCluster(Cluster):
         return "flink.metrics", self.name.encode(), text.encode()
 
 
-def seconds(clusters: int, tms: int, lines_per_s: int, begin: int) -> Iterator[list[Shipped]]:
-    """The records of each second of a fleet: `tms` TaskManagers and two jobs a cluster."""
-    fleet = [ShippedCluster(f"cluster-{n:03d}", 2, tms, begin) for n in range(clusters)]
+def seconds(fleet: Sequence[ShippedCluster], tms: int, lines_per_s: int) -> Iterator[list[Shipped]]:
+    """The records of each second of a fleet (`tms` TaskManagers a cluster), filled up with lines that say nothing."""
     chance = random.Random("lines")
-    second = 0
-    while True:
+    for second in itertools.count():
         records = [record for cluster in fleet for record in cluster.records(second)]
         for _ in range(lines_per_s - sum(topic == "flink.logs" for topic, _, _ in records)):
             cluster = chance.choice(fleet)
             records.append(cluster.line(second * 1000, f"tm-{chance.randrange(tms)}", *noise(chance)))
         yield records
-        second += 1
 
 
 def write(bootstrap: str, clusters: int, tms: int, lines_per_s: int, duration: int) -> None:
-    """Write the fleet to Kafka as it happens, for `duration` seconds; says when it falls behind."""
+    """Write a fleet to Kafka as it happens, for `duration` seconds; says when it begins, and how far it fell behind."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=50, batch_size=262_144, max_request_size=4_000_000)
+    fleet = [ShippedCluster(f"cluster-{n:03d}", 2, tms, 0) for n in range(clusters)]
     begin = time.time()
+    for cluster in fleet:
+        cluster.begins = int(begin * 1000)
+    print("begins", flush=True)
     behind = 0.0
-    for second, records in zip(range(duration), seconds(clusters, tms, lines_per_s, int(begin * 1000)), strict=False):
+    for second, records in zip(range(duration), seconds(fleet, tms, lines_per_s), strict=False):
         behind = max(behind, time.time() - begin - second - 1)
         time.sleep(max(0.0, begin + second - time.time()))
         for topic, key, value in records:
