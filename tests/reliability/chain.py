@@ -158,11 +158,10 @@ class Chain:
 
     def _watch_die(self, one: Deliverer, within: float = 40.0) -> None:
         deadline = time.monotonic() + within
-        while not one.ended():
+        while not one.ended(_PAUSE_S):
             assert time.monotonic() < deadline, f"seed {self.seed}: it did not get there:\n{one.log_tail()}"
             self.say()
-            one.process.join(_PAUSE_S)
-        assert one.process.exitcode == -signal.SIGKILL, one.log_tail()
+        assert one.exit_status() == -signal.SIGKILL, one.log_tail()
 
     def _die_in_a_rebalance(self) -> None:
         """One delivers, a second joins: the first dies when its partitions are taken away."""

@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ IN_PROCESS = (
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.reliability.deliverer"])
 
+_ASKING = threading.Lock()
+"""How a process ended can be read once, and each start asks it of all that run: a second thread would be told 255."""
+
 
 class Deliverer:
     """One process; `point` and `count`: it dies when it gets to that point for the count-th time."""
@@ -53,25 +58,33 @@ class Deliverer:
         config.write_text(yaml.safe_dump(configuration))
         self.process = _FORKS.Process(target=_deliver, args=(str(config), str(self.log), point, count, session_ms))
         self.process.daemon = True
-        self.process.start()
+        with _ASKING:
+            self.process.start()
 
     @property
     def pid(self) -> int:
         assert self.process.pid is not None
         return self.process.pid
 
-    def ended(self) -> bool:
-        return not self.process.is_alive()
+    def ended(self, within: float = 0.0) -> bool:
+        """Whether it has ended, for which it has so many seconds."""
+        wait([self.process.sentinel], within)
+        return self.exit_status() is not None
+
+    def exit_status(self) -> int | None:
+        """None while it runs; -9 after kill -9."""
+        with _ASKING:
+            return self.process.exitcode
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.join(10)
+        self.ended(10)
 
     def terminate(self, within: float = 30.0) -> int | None:
         """SIGTERM; its exit status, None when it does not end."""
         self.process.terminate()
-        self.process.join(within)
-        return self.process.exitcode
+        self.ended(within)
+        return self.exit_status()
 
     def log_tail(self, lines: int = 20) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""

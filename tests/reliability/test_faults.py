@@ -41,8 +41,8 @@ def test_f2_sigterm_while_a_message_is_on_its_way_drains_and_doubles_nothing(cha
 
     chain.slack.on_call = at_the_fifth
     open_incidents(chain, 20)
-    deliverer.process.join(30)
-    assert deliverer.process.exitcode == 0, deliverer.log_tail()
+    assert deliverer.ended(30)
+    assert deliverer.exit_status() == 0, deliverer.log_tail()
     assert len(shows(chain.slack.parents())) == 20
     verdict = chain.finish()
     assert (verdict.lost, dict(verdict.doubled), verdict.edited_again) == ([], {}, 0)
