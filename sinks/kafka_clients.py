@@ -11,7 +11,8 @@ from kafka.errors import KafkaTimeoutError
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import TopicNames
 
-_READ_TIMEOUT_POLLS = 60
+# In a row that bring nothing: however long a ledger is, it is read to its end.
+_SILENT_POLLS = 60
 _READ_ONE_POLLS = 10
 _POLL_MS = 500
 # A killed deliverer's partitions stay unread this long.
@@ -83,12 +84,13 @@ class KafkaClients:
             consumer.assign([where])
             end = consumer.end_offsets([where])[where]
             consumer.seek_to_beginning(where)
-            for _ in range(_READ_TIMEOUT_POLLS):
-                if consumer.position(where) >= end:
-                    return
+            silent = 0
+            while (position := consumer.position(where)) < end:
                 for record in consumer.poll(timeout_ms=_POLL_MS).get(where, ()):
                     yield record.key, record.value
-            raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
+                silent = 0 if consumer.position(where) > position else silent + 1
+                if silent >= _SILENT_POLLS:
+                    raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         where = TopicPartition(self._topics.incidents, partition)
