@@ -3,18 +3,31 @@
 Rules decide where a new message goes. One that stands goes on being changed whatever the rules say by then.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from detectors.incidents.incident import SEVERITIES, Severity, Transition
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
+
+
+def _as_text(value: Any) -> Any:
+    # YAML reads 22:00 without quotes as the number 1320, which would pass for 22 minutes after midnight.
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        raise ValueError('must be a local time between quotes, such as "22:00"')
+    return value
+
+
+TimeOfDay = Annotated[time, BeforeValidator(_as_text)]
 
 
 class _Rule(BaseModel):
@@ -46,8 +59,8 @@ class Route(_Rule):
 class QuietHours(_Rule):
     """From `begin` to `end`, on `days`, new incidents below a severity wait; what is still open is told at `end`."""
 
-    begin: time = Field(description='Local time, "22:00".')
-    end: time = Field(description="Local time; before `begin` it is the next day's.")
+    begin: TimeOfDay = Field(description='Local time, "22:00".')
+    end: TimeOfDay = Field(description="Local time; before `begin` it is the next day's.")
     days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which it begins.")
     time_zone: str = Field(default="UTC", description="Name of the time zone, Europe/Berlin.")
     below: Severity = Field(default="critical", description="What is at least this severe is told nevertheless.")

@@ -121,8 +121,15 @@ def test_quiet_hours_spare_what_is_severe_and_other_lanes() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [({"time_zone": "Berlin"}, "write a name such as Europe/Berlin"), ({"end": "22:00"}, "the same")],
+    [
+        ({"time_zone": "Berlin"}, "write a name such as Europe/Berlin"),
+        ({"end": "22:00"}, "the same"),
+        # What YAML makes of 22:00 without quotes.
+        ({"begin": 1320}, 'between quotes, such as "22:00"'),
+        ({"begin": "22:00Z"}, "local time"),
+        ({"end": "24:00"}, "hour"),
+    ],
 )
-def test_quiet_hours_that_cannot_be_are_an_error(wrong: dict[str, str], says: str) -> None:
+def test_quiet_hours_that_cannot_be_are_an_error(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         quiet(**wrong)
