@@ -4,7 +4,7 @@ from detectors.incidents.incident import KnownIssue, Transition
 from detectors.incidents.recurrence import spoken_recurrence
 from detectors.units import spoken
 from sinks.slack.escape import code, prose
-from sinks.slack.words import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words
+from sinks.slack.words import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, with_words
 
 _NAMES_SHOWN = 3
 
@@ -52,12 +52,8 @@ def kind(name: str) -> str:
 
 
 def reason(transition: Transition) -> str:
-    """What changed, a kind in front of it in words."""
-    if transition.transition == "opened":
-        return ""
-    kind, colon, rest = transition.reason.partition(":")
-    known = any(finding.kind == kind for finding in transition.findings)
-    return f"{kind_words(kind)}{colon}{rest}" if known else transition.reason
+    """What changed, kinds in words."""
+    return "" if transition.transition == "opened" else with_words(transition.reason)
 
 
 def codes(names: list[str], limit: int) -> str:

@@ -15,7 +15,7 @@ from sinks.slack.blocks import MESSAGE_LIMIT, Message
 from sinks.slack.escape import code, plain, prose
 from sinks.slack.links import Links
 from sinks.slack.render import render, render_plain, render_reply
-from sinks.slack.words import clock_time, kind_words, moment
+from sinks.slack.words import clock_time, kind_words, moment, with_words
 from streaming.demo.slack_limits import blocks_problem
 from streaming.demo.slack_page import mrkdwn
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
@@ -405,6 +405,20 @@ def test_any_message_fits_slacks_limits(transition: Transition, links: Links) ->
     assert message.text
     for short in (render_plain(transition), render_reply(transition), render_reply(transition, unsilenced=True)):
         assert 0 < len(short.text) <= 4000
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("checkpoint_duration_creep goes on", "Checkpoint duration creep goes on"),
+        ("the cause is now known to be taskmanager_lost", "the cause is now known to be TaskManager lost"),
+        ("silence is over: data has come", "Silence is over: data has come"),
+        ("silenced by ann: my_restart_loop_test", "silenced by ann: my_restart_loop_test"),
+        ("it is critical now", "it is critical now"),
+    ],
+)
+def test_a_reason_tells_kinds_in_words(reason: str, told: str) -> None:
+    assert with_words(reason) == told
 
 
 def test_words_are_those_of_people() -> None:
