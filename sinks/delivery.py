@@ -97,12 +97,14 @@ class Delivery:
     def stop(self) -> None:
         """Sends what is due, then ends; the next start sends what remains. Does nothing when it never began."""
         self._stop.set()
-        deadline = time.monotonic() + _JOIN_S
+        begun = time.monotonic()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(timeout=max(0.0, deadline - time.monotonic()))
+                thread.join(timeout=max(0.0, begun + _JOIN_S - time.monotonic()))
                 if thread.is_alive():
                     log.warning("delivery did not end in time", thread=thread.name)
+        for lane in self._lanes:
+            lane.sink.close(max(0.0, begun + DRAIN_S - time.monotonic()))
         self.page.stop()
 
     def run(self) -> None:

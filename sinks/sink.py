@@ -118,6 +118,10 @@ class Sink(Protocol):
         """Another process tells this incident from now on."""
         return
 
+    def close(self, seconds: float) -> None:
+        """Nothing more follows; what goes on beside delivery may take so many seconds."""
+        return
+
     def try_extra(self, delivered: Delivered) -> Outcome | None:
         """For a test of the set-up: tries what delivery can do without. None: there is nothing such."""
         return None

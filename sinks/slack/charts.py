@@ -72,6 +72,7 @@ class Charts:
         self._waiting: dict[str, tuple[Order, str]] = {}
         self._worker: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._at_hand = 0
         self._closed = threading.Event()
         self._off = False
 
@@ -89,23 +90,28 @@ class Charts:
                 self._worker.start()
 
     def close(self, seconds: float = 0.0) -> None:
-        """Takes no more orders, and waits at most so long for those there are."""
+        """Waits at most so long for the charts that were ordered; what is not there by then is lost."""
         worker = self._worker
         if worker is not None:
             worker.join(timeout=seconds)
         self._closed.set()
         with self._lock:
+            lost = len(self._waiting) + self._at_hand
             self._waiting.clear()
+        if lost:
+            log.warning("charts not drawn before the end", count=lost)
 
     def _work(self) -> None:
         while True:
             with self._lock:
+                self._at_hand = 0
                 if not self._waiting or self._off:
                     self._waiting.clear()
                     self._worker = None
                     return
                 ts = next(iter(self._waiting))
                 order, channel = self._waiting.pop(ts)
+                self._at_hand = 1
             try:
                 self._deliver(order, channel, ts)
             except DrawingError as error:

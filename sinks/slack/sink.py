@@ -97,6 +97,10 @@ class SlackSink(Sink):
         """All messages of ours in channel ID `channel`; see `sinks.sink.Sink`."""
         return self._client.recent(channel, since)
 
+    def close(self, seconds: float) -> None:
+        """Charts that were ordered come into their threads within so many seconds."""
+        self._charts.close(seconds)
+
     def try_extra(self, delivered: Delivered) -> Outcome | None:
         """A picture of one pixel into the thread."""
         if not self._config.charts:

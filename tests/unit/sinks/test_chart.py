@@ -7,13 +7,18 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from detectors.incidents.incident import Forecast, Series
+from sinks.delivery import Delivery
+from sinks.kafka_access import KafkaAccess
 from sinks.outcome import Delivered
+from sinks.prometheus import PageConfig
+from sinks.settings import Sinks
 from sinks.sink import Notice
 from sinks.slack.chart import HEIGHT, WIDTH, Order, draw
 from sinks.slack.charts import Charts, DrawingError, draw_apart
@@ -23,6 +28,7 @@ from sinks.slack.scale import scale_for
 from sinks.slack.settings import SlackConfig
 from sinks.slack.sink import SlackSink
 from streaming.demo.slack_server import TOKEN, SlackServer
+from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
 POINTS = [(OPENED_AT + 60_000 * n, 4.0 + n / 3) for n in range(40)]
@@ -136,8 +142,8 @@ class Desk:
     def __init__(self, slack: SlackServer) -> None:
         self.slack = slack
         self.drawn = 0
-        config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url, timeout="1s")
-        client = SlackClient(config)
+        self.config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url, timeout="1s")
+        client = SlackClient(self.config)
         posted = client.post(render(make_transition()), "incident", 1)
         assert isinstance(posted, Delivered)
         self.posted = posted
@@ -243,6 +249,30 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
     desk.charts.close()
     desk.order()
     assert desk.drawn == 0
+
+
+def test_what_is_not_drawn_when_the_process_ends_is_told(desk: Desk) -> None:
+    go = threading.Event()
+    charts = Charts(SlackClient(desk.config), draw=lambda _: b"" if go.wait(10) else b"")
+    for ts in ("1.1", "2.2", "3.3"):
+        charts.order(ORDER, desk.posted.channel, ts)
+    with capture_logs() as logged:
+        charts.close()
+    go.set()
+    assert [(line["event"], line["count"]) for line in logged] == [("charts not drawn before the end", 3)]
+
+
+def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk) -> None:
+    kafka = MemoryKafka()
+    sinks = Sinks(slack=desk.config, prometheus=PageConfig(enabled=False))
+    delivery = Delivery(KafkaAccess(bootstrap_servers="localhost:9092"), TOPICS, sinks, clients=kafka)
+    with capture_logs() as logged:
+        delivery.start()
+        told = make_transition(series=ORDER.series)
+        kafka.write(TOPICS.incidents, told.incident, msgspec.json.encode(told))
+        delivery.stop()
+    assert [line for line in logged if line["log_level"] != "info"] == []
+    assert sum(len(message.files) for message in desk.slack.messages) == 1
 
 
 def test_an_incident_with_numbers_gets_a_real_picture_into_its_thread(slack: SlackServer) -> None:
