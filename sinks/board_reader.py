@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from kafka.errors import KafkaError
 
-from detectors.incidents.incident import decode_reading, decode_transition
+from detectors.incidents.incident import Transition, decode_reading, decode_transition
 from sinks.kafka_clients import UNREADABLE, Clients
 from sinks.prometheus import Board
 from sinks.topics import TopicNames
@@ -70,8 +70,8 @@ class BoardReader:
                 if topic == self._topics.incidents:
                     transition = None if record.value is None else decode_transition(record.value)
                     self._board.show_incident(key, transition)
-                    if transition is not None and transition.transition == "opened" and self._is_news(record):
-                        self._board.count_opened(transition)
+                    if transition is not None and transition.transition == "opened":
+                        self._count_opened(record, transition)
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
             except (*UNREADABLE, ValueError) as error:
@@ -80,8 +80,12 @@ class BoardReader:
         if skipped:
             log.warning("records skipped", topic=topic, count=skipped)
 
-    def _is_news(self, record: Any) -> bool:
-        return self._news_from is not None and record.offset >= self._news_from.get(record.partition, 0)
+    def _count_opened(self, record: Any, transition: Transition) -> None:
+        if self._news_from is None or record.offset < self._news_from.get(record.partition, 0):
+            return
+        self._board.count_opened(transition)
+        # Once: after an error everything is read from its beginning again.
+        self._news_from[record.partition] = record.offset + 1
 
     def _check(self, consumer: Any) -> None:
         """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""
