@@ -124,7 +124,7 @@ class Delivery:
             try:
                 work()
             except (KafkaError, SecretError) as error:
-                reason = explain(self._access, error) if isinstance(error, KafkaError) else str(error)
+                reason = explain(self._access, error)
                 log.warning("delivery interrupted, starting again", part=name, error=reason, retry_in_s=delay)
             except Exception:
                 log.exception("delivery failed, starting again", part=name, retry_in_s=delay)

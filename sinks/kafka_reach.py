@@ -40,8 +40,10 @@ def lasting_obstacle(access: KafkaAccess) -> str | None:
         return str(error)
 
 
-def explain(access: KafkaAccess, error: KafkaError) -> str:
-    """What an error of a Kafka client means for who runs flinkwatch."""
+def explain(access: KafkaAccess, error: KafkaError | SecretError) -> str:
+    """What an error of a Kafka client means for who runs flinkwatch. Threads that go on after it rely on an answer."""
+    if isinstance(error, SecretError):
+        return str(error)
     servers = access.bootstrap_servers
     try:
         found = _obstacles(access)
@@ -75,6 +77,11 @@ def _ask(access: KafkaAccess, server: str, context: ssl.SSLContext | None) -> Ob
                 return _talk(server, access, encrypted)
     except (LoginRefusedError, OSError) as error:
         return _obstacle(access, server, error)
+    except SecretError:
+        raise
+    except (ValueError, LookupError, struct.error):
+        # What kafka-python and struct make of an answer that is cut or is no login.
+        return Obstacle(f"{server} answers, but not as a Kafka broker")
 
 
 def _obstacle(access: KafkaAccess, server: str, error: LoginRefusedError | OSError) -> Obstacle:

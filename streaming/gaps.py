@@ -22,6 +22,7 @@ from kafka.errors import KafkaError
 
 from detectors.events.words import inputs
 from sinks.kafka_access import KafkaAccess, client_options
+from sinks.secret import SecretError
 
 log = structlog.get_logger()
 
@@ -115,7 +116,7 @@ class Gaps:
             try:
                 consumer = consumer or KafkaConsumer(**client_options(self._access), enable_auto_commit=False)
                 self._ask(consumer)
-            except KafkaError as error:
+            except (KafkaError, SecretError) as error:
                 log.debug("first offsets are not known", error=str(error))
             if self._stop.wait(_EVERY_S):
                 break

@@ -9,6 +9,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.settings import Published
+from sinks.secret import SecretError
 from streaming.difference import changes
 from streaming.published import ConfigTopic, History
 
@@ -42,7 +43,7 @@ class InForce:
         while not self._stop.is_set():
             try:
                 self._follow()
-            except KafkaError as error:
+            except (KafkaError, SecretError) as error:
                 log.warning("configuration in force not known for the moment", error=str(error))
                 self._stop.wait(_RETRY_S)
 

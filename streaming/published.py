@@ -23,6 +23,7 @@ from detectors.settings import (
 )
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
+from sinks.secret import SecretError
 from streaming.errors import PublishedError
 
 # Enough for a machine that is busy starting.
@@ -94,7 +95,7 @@ class ConfigTopic:
         self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
 
     def consumer(self) -> KafkaConsumer:
-        """A consumer that is not assigned yet. Raises kafka.errors.KafkaError."""
+        """A consumer that is not assigned yet. Raises kafka.errors.KafkaError, SecretError."""
         return KafkaConsumer(
             **client_options(self._access),
             enable_auto_commit=False,
@@ -125,7 +126,7 @@ class ConfigTopic:
     def _clear_errors(self, done: str) -> Iterator[None]:
         try:
             yield
-        except KafkaError as error:
+        except (KafkaError, SecretError) as error:
             raise PublishedError(
                 f"{self.name} could not be {done}: kafka.access: {explain(self._access, error)}"
             ) from error

@@ -5,9 +5,9 @@ again has the same clock. What the driver has to say of the input goes the same 
 so does the canary (`sinks.canary`).
 """
 
-import queue
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import structlog
@@ -16,9 +16,13 @@ from kafka.errors import KafkaError
 
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
+from sinks.secret import SecretError
 from streaming import canary
 
 log = structlog.get_logger()
+
+# While no broker answers they wait.
+_MOST_LINES = 10_000
 
 
 class Pulse:
@@ -33,7 +37,7 @@ class Pulse:
         self._every = every / 1000
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
@@ -43,7 +47,7 @@ class Pulse:
 
     def tell(self, line: str) -> None:
         """Write a line of `detectors.events.words.inputs` with the next beat."""
-        self._lines.put(line)
+        self._lines.append(line)
 
     def stop(self) -> None:
         """End, within two seconds; nothing to do when it never began."""
@@ -63,9 +67,10 @@ class Pulse:
             try:
                 producer = producer or self._producer()
                 producer.send(self._topic, value=self._beat())
-                while not self._lines.empty():
-                    producer.send(self._topic, value=self._lines.get().encode())
-            except KafkaError as error:
+                while self._lines:
+                    producer.send(self._topic, value=self._lines[0].encode())
+                    self._lines.popleft()
+            except (KafkaError, SecretError) as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
                 log.warning("pulse not written", error=explain(self._access, error))
         if producer is not None:

@@ -253,7 +253,7 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
 
 def test_what_is_not_drawn_when_the_process_ends_is_told(desk: Desk) -> None:
     go = threading.Event()
-    charts = Charts(SlackClient(desk.config), draw=lambda _: b"" if go.wait(10) else b"")
+    charts = Charts(SlackClient(desk.config), draw=lambda _: str(go.wait(10)).encode())
     for ts in ("1.1", "2.2", "3.3"):
         charts.order(ORDER, desk.posted.channel, ts)
     with capture_logs() as logged:

@@ -38,7 +38,7 @@ class LedgerConsumer:
     def position(self, _: TopicPartition) -> int:
         return self._position
 
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:  # noqa: ARG002 - no time passes here
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         begin = self._position
         self._position += next(self._polls)
         return {LEDGER: [SimpleNamespace(key=b"%d" % n, value=b"v") for n in range(begin, self._position)]}

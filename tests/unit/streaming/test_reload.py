@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from detectors.settings import Live, publish, settings_hash
+from sinks.kafka_access import KafkaAccess
 from streaming import reload
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, PublishedError
+from streaming.published import ConfigTopic
 from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from tests.unit.streaming.memory_topic import MemoryTopic
 
@@ -212,3 +214,15 @@ def test_the_environment_is_not_a_change_of_the_file(path: Path) -> None:
     file = ConfigFile(path, topic, fixed_of(path, environment), "ann", environment)
     file.reload(text(5).encode())
     assert topic.history().in_force.detectors["restart_loop"]["window"] == "7m"
+
+
+def test_a_secret_that_cannot_be_read_for_a_moment_is_an_error_that_the_watch_survives() -> None:
+    access = KafkaAccess(
+        bootstrap_servers="localhost:9092",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username="flinkwatch",
+        sasl_password_file=Path("/nowhere"),
+    )
+    with pytest.raises(PublishedError, match="sasl_password_file: cannot read /nowhere"):
+        ConfigTopic(access, "flinkwatch.config").history()

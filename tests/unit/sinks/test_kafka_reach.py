@@ -1,0 +1,54 @@
+"""What is said of a port that is no broker: whoever explains an error must always get an answer."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+
+from sinks.kafka_access import KafkaAccess
+from sinks.kafka_reach import explain, lasting_obstacle
+
+VERSIONS = struct.pack(">ii", 4, 7)
+
+
+@contextmanager
+def port_that_answers(*answers: bytes) -> Iterator[str]:
+    """An address that gives one answer to each request, and then closes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                with server.accept()[0] as connection:
+                    for answer in answers:
+                        connection.recv(1024)
+                        connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(struct.pack(">ii", 4, 17), id="nothing after the head"),
+        pytest.param(struct.pack(">iihi", 10, 17, 33, 9), id="a list that is cut"),
+        pytest.param(struct.pack(">iih", 6, 17, 0) + struct.pack(">iihhi", 17, 36, 0, -1, 5) + b"hello", id="no SCRAM"),
+    ],
+)
+def test_an_answer_that_is_no_login_is_told_and_raises_nothing(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setenv("PASSWORD", "secret")
+    with port_that_answers(VERSIONS, answer) as address:
+        access = KafkaAccess(
+            bootstrap_servers=address,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="SCRAM-SHA-256",
+            sasl_username="flinkwatch",
+            sasl_password_env="PASSWORD",
+        )
+        says = f"{address} answers, but not as a Kafka broker"
+        assert lasting_obstacle(access) == says
+        assert explain(access, KafkaTimeoutError()).endswith(says)
