@@ -11,6 +11,7 @@ from kafka.errors import KafkaError
 from detectors.settings import Published
 from sinks.secret import SecretError
 from streaming.difference import changes
+from streaming.matched import Unmatched
 from streaming.published import ConfigTopic, History
 
 log = structlog.get_logger()
@@ -22,10 +23,14 @@ _RETRY_S = 2.0
 class InForce:
     """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
 
-    def __init__(self, topic: ConfigTopic, published: Published, told: Callable[[str], None]) -> None:
+    def __init__(
+        self, topic: ConfigTopic, published: Published, told: Callable[[str], None], unmatched: Unmatched
+    ) -> None:
         self._topic = topic
         self._published = published
         self._told = told
+        self._unmatched = unmatched
+        unmatched.expect(published)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="configuration in force", daemon=True)
 
@@ -59,6 +64,7 @@ class InForce:
                 # Until then it is what was in force once.
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)
+                self._unmatched.look()
 
     def _now(self, published: Published) -> None:
         before, self._published = self._published, published
@@ -72,3 +78,4 @@ class InForce:
             changes=[str(change) for change in changes(before.live(), published.live())],
         )
         self._told(published.hash)
+        self._unmatched.expect(published)

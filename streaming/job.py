@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -24,6 +25,7 @@ from streaming.gaps import Gaps
 from streaming.in_force import InForce
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.matched import Unmatched, matched_by
 from streaming.preflight import check_topics, starting_offsets
 from streaming.published import ConfigTopic
 from streaming.pulse import Pulse
@@ -78,7 +80,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         exits.callback(gaps.stop)
         gaps.start()
         query = _start(spark, settings, offsets)
-        in_force = InForce(topic, published, telemetry.configured)
+        unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
+        in_force = InForce(topic, published, telemetry.configured, unmatched)
         exits.callback(in_force.stop)
         in_force.start()
         if file is not None:

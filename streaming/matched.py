@@ -1,9 +1,11 @@
 """To how many jobs or clusters each override applies, as the job tells it in the topic of readings."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 
 import msgspec
+import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
@@ -11,11 +13,16 @@ from detectors.incidents.incident import Reading
 from detectors.settings import Published
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
+from sinks.secret import SecretError
 from streaming.errors import PublishedError
 from streaming.subject import about
 
+log = structlog.get_logger()
+
 _NAME = b'"override_matched"'
 _WITHIN_S = 30.0
+# By then every cluster that runs has been heard of, also at a first start.
+_LOOK_AFTER_S = 120.0
 _decode = msgspec.json.Decoder(Reading).decode
 
 
@@ -35,6 +42,41 @@ def matched_by(access: KafkaAccess, topic: str, in_force: Published) -> list[int
         if reading.at and number < len(overrides) and reading.labels["match"] == overrides[number]:
             found[number] = (found[number] or 0) + int(reading.value)
     return found
+
+
+class Unmatched:
+    """Says once of each configuration which of its overrides match nothing: a name was misspelt, or is of the past."""
+
+    def __init__(
+        self, count: Callable[[Published], list[int | None]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`count` is `matched_by` without its addresses."""
+        self._count = count
+        self._clock = clock
+        self._published: Published | None = None
+        self._look_at = 0.0
+
+    def expect(self, published: Published) -> None:
+        """Another configuration is in force."""
+        self._published, self._look_at = published, self._clock() + _LOOK_AFTER_S
+
+    def look(self) -> None:
+        """Asks when it is time, and again while the job has not told it of every override."""
+        published = self._published
+        if published is None or self._clock() < self._look_at:
+            return
+        self._look_at = self._clock() + _LOOK_AFTER_S
+        try:
+            counts = self._count(published)
+        except (PublishedError, SecretError) as error:
+            log.debug("what overrides match is not known", error=str(error))
+            return
+        if None in counts:
+            return
+        self._published = None
+        named = [f"{i} ({about(o)})" for i, o in enumerate(published.live().overrides) if not counts[i]]
+        if named:
+            log.warning("overrides match nothing that was ever seen", overrides=named)
 
 
 def _newest(access: KafkaAccess, topic: str) -> list[Reading]:
