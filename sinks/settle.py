@@ -75,6 +75,8 @@ class Settler:
             follow_up = self._sink.follow_up(notice, delivered, told, entry.at, edited=edited)
             entry = msgspec.structs.replace(entry, told=follow_up.told)
             waiting.extras = follow_up.extras
+            # What goes beside the message has its own tries, and the message is told whatever becomes of them.
+            waiting.tries, waiting.probe = 0, False
             self._board.observe_delay(self._lane.name, max(0.0, self._wall() - waiting.at / 1000))
         delay = self.record(waiting, entry)
         self._revival.delivered()
@@ -116,8 +118,10 @@ class Settler:
         return 0.0 if waiting.extras else None
 
     def put_off(self, waiting: Waiting, reason: str, seconds: float | None = None) -> float | None:
+        """Tries again later, with growing pauses unless `seconds` says when; what waits for a day is put aside."""
         too_long = self._wall() * 1000 - waiting.at >= DAY_MS and waiting.tries >= TRIES_BEFORE_GIVING_UP
-        if (too_long or waiting.probe) and not waiting.unwritten and waiting.offset != NO_OFFSET:
+        stands = waiting.unwritten or bool(waiting.extras)
+        if (too_long or waiting.probe) and not stands and waiting.offset != NO_OFFSET:
             return self.give_up(waiting, reason)
         delay = min(_BACKOFF_FIRST_S * 2**waiting.tries, _BACKOFF_MAX_S) if seconds is None else seconds
         waiting.tries = min(waiting.tries + 1, _TRIES_COUNTED)

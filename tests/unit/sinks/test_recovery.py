@@ -176,6 +176,28 @@ def test_what_could_not_be_delivered_for_a_day_is_put_aside_and_told_when_it_can
     assert len(world.slack.parents()) == 2
 
 
+def test_a_thread_line_that_fails_after_a_long_outage_is_tried_again_and_the_told_message_is_not_put_aside(
+    slack: SlackServer,
+) -> None:
+    world = World(slack, now=time.time(), channel=slack.channel_id("flink-alerts"))
+    world.say(OPENED)
+    world.settle()
+    world.slack.fail_next("chat.update", status=503, times=100_000)
+    world.say(msgspec.structs.replace(UPDATED, severity="critical"))
+    for _ in range(60):
+        world.settle(DAY_S / 65)
+    world.slack.forgive()
+    # The message can be edited again, the line in its thread cannot be written yet, and meanwhile the day is over.
+    world.slack.fail_next("chat.postMessage", status=503, times=7)
+    for _ in range(20):
+        world.settle(DAY_S / 65)
+    (parent,) = world.slack.parents()
+    assert len(world.slack.replies(parent.ts)) == 1
+    entry = world.ledger_entry(OPENED.incident)
+    assert entry is not None
+    assert entry.state == "sent"
+
+
 def test_a_change_of_what_was_put_aside_is_told_at_once(world: World) -> None:
     world.slack.fail_next("chat.postMessage", error="msg_too_long", times=2)
     world.say(OPENED)
