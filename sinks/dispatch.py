@@ -24,6 +24,7 @@ log = structlog.get_logger()
 
 # What ended so long ago is neither told anew nor kept in the ledger.
 _FORGET_MS = 14 * 86_400_000
+_FORGET_EVERY_S = 86_400.0
 # What keeps no ledger may not know yet that this has ended.
 _JUST_NOW_MS = 1_800_000
 _REPORT_EVERY_S = 1.0
@@ -52,14 +53,12 @@ class Dispatcher:
         self._storms = Storms(ledger, self.outbox, lane.digest_above)
         self._sender = Sender(lane, ledger, self.outbox, self._storms, self.revival, board, clock=clock, wall=wall)
         self._report_at = 0.0
+        self._forget_at = 0.0
 
     def take_over(self, partition: int) -> None:
         """A partition is ours; the ledger has been loaded. Raises KafkaError."""
-        now_ms = self._now_ms()
-        for owner, entry in list(self._ledger.entries()):
-            if owner == partition and entry.over and entry.state != "undelivered" and now_ms - entry.at > _FORGET_MS:
-                self._ledger.set_soon(partition, entry.incident, None)
-        self._storms.take_over(partition, self._clock(), now_ms)
+        self._ledger.forget_ended(self._now_ms() - _FORGET_MS)
+        self._storms.take_over(partition, self._clock(), self._now_ms())
 
     def release(self, partition: int) -> None:
         """Somebody else may have a partition now."""
@@ -121,8 +120,11 @@ class Dispatcher:
         return self._sender.due_in()
 
     def send_next(self) -> bool:
-        """Takes one step for the incident that is due longest. False when none is due."""
+        """Takes one step for the incident that is due longest. False when none is due. Raises KafkaError."""
         stepped = self._sender.send_next()
+        if self._clock() >= self._forget_at:
+            self._forget_at = self._clock() + _FORGET_EVERY_S
+            self._ledger.forget_ended(self._now_ms() - _FORGET_MS)
         if self._clock() >= self._report_at:
             self._report_at = self._clock() + _REPORT_EVERY_S
             self._report()

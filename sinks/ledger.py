@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from kafka.errors import KafkaError
 
-from sinks.digest import Folded
+from sinks.digest import PREFIX, Folded
 from sinks.told import Told
 
 State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
@@ -135,6 +135,18 @@ class Ledger:
                 self.set_soon(partition, incident, self.get(partition, incident))
                 raise
             del self._unflushed[partition, incident]
+
+    def forget_ended(self, before: int) -> None:
+        """Takes out what ended before that time (epoch ms), and digests whose incidents have all ended.
+
+        Raises kafka.errors.KafkaError.
+        """
+        entries = list(self.entries())
+        counted = {f"{PREFIX}{entry.folded.storm}" for _, entry in entries if entry.folded and not entry.over}
+        for partition, entry in entries:
+            ended = entry.over or (entry.incident.startswith(PREFIX) and entry.incident not in counted)
+            if ended and entry.state != "undelivered" and entry.at < before:
+                self.set_soon(partition, entry.incident, None)
 
     def remember(self, partition: int, incident: str, entry: Entry | None) -> None:
         """Changes memory alone."""

@@ -182,3 +182,22 @@ def test_the_digest_counts_what_it_does_not_name(world: World, monkeypatch: pyte
     shown = digests(world)[0]
     assert Message(shown.text, shown.blocks).size() < 4_000
     assert metric(world.board, "flinkwatch_notifications_suppressed_total", integration="slack", reason="digest")
+
+
+def test_the_ledger_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_its_digests(world: World) -> None:
+    for number in range(100):
+        world.say(incident(number))
+    run(world, 60.0)
+    assert len(digests(world)) == 1
+    for number in range(99):
+        world.say(resolved(number))
+    run(world, 300.0)
+    run(world, 15 * 86_400.0, step=43_200.0)
+    gone = {(key or b"").decode() for key, value in dict(world.kafka.read_ledger(0)).items() if value is None}
+    assert {f"slack/i{number}" for number in range(99)} <= gone
+    assert f"slack/{digests(world)[0].metadata['event_payload']['incident']}" not in gone, "one of it is open"
+    world.say(resolved(99))
+    run(world, 300.0)
+    run(world, 16 * 86_400.0, step=43_200.0)
+    alive = {key for key, value in dict(world.kafka.read_ledger(0)).items() if value is not None}
+    assert alive == {b"slack/~born"}
