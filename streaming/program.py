@@ -1,6 +1,7 @@
 """flinkwatch itself as one file, for executors that have its dependencies only."""
 
 import tempfile
+from functools import cache
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -9,10 +10,15 @@ _PARTS = {"detectors": "*.py", "sinks": "*.py", "streaming": "*.py", "conf": "*.
 
 
 def program() -> Path:
-    """A zip file of the packages, in a directory for temporary files, which lasts as long as the process is to."""
-    target = Path(tempfile.mkdtemp(prefix="flinkwatch-")) / "flinkwatch.zip"
+    """A zip file of the packages, which lasts as long as the process: Spark serves it to executors from there."""
+    target = Path(_folder().name) / "flinkwatch.zip"
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for part, pattern in _PARTS.items():
             for file in sorted((_ROOT / part).rglob(pattern)):
                 archive.write(file, file.relative_to(_ROOT))
     return target
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="flinkwatch-")

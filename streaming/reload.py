@@ -122,7 +122,8 @@ class FileWatch:
 
     def _look(self) -> None:
         content = self._settled()
-        if content is None or content == self._seen:
+        # At the end of the process a file that is still written to may be half of one.
+        if content is None or content == self._seen or self._stop.is_set():
             return
         try:
             published = self._file.reload(content)

@@ -27,3 +27,9 @@ def test_the_read_and_the_state_stage_and_the_known_issues_are_in_it(tmp_path: P
     file, count, version = done.stdout.split()
     assert file.startswith(str(archive))
     assert (int(count), version) == (len(shipped().entries), shipped().hash)
+
+
+def test_nothing_of_it_is_left_when_the_process_has_ended() -> None:
+    code = "from streaming.program import program; print(program())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not Path(done.stdout.strip()).parent.exists()

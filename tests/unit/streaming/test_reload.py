@@ -160,6 +160,15 @@ def test_a_file_that_stays_away_is_told_and_the_same_one_is_good_again(
     watched.until(lambda: watched.told == [True, False, True])
 
 
+def test_a_file_that_is_being_written_when_the_process_ends_is_left_to_the_next_start(path: Path) -> None:
+    watched = Watched(path)
+    path.write_text(text(5))
+    watched.watch.stop()
+    watched.watch.start()
+    watched.watch.stop()
+    assert watched.topic.hashes() == [hash_of(4)]
+
+
 def test_what_no_broker_takes_is_published_when_one_does(watched: Watched) -> None:
     watched.topic.down = True
     watched.path.write_text(text(5))
