@@ -129,7 +129,7 @@ def test_the_entry_point_is_an_executor_of_spark_on_kubernetes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("status", "expected"), [(200, 0), (503, 1), (None, 1)])
-def test_the_health_check_fails_unless_the_page_says_200(status: int | None, expected: int) -> None:
+def test_the_health_check_fails_unless_the_page_itself_says_200(status: int | None, expected: int) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status or 500)
@@ -147,7 +147,7 @@ def test_the_health_check_fails_unless_the_page_says_200(status: int | None, exp
         thread.start()
     done = subprocess.run(
         [sys.executable, "-I", "-S", DOCKER / "health.py"],
-        env={"FLINKWATCH_HEALTH_URL": url},
+        env={"FLINKWATCH_HEALTH_URL": url, "http_proxy": "http://127.0.0.1:9"},
         capture_output=True,
         text=True,
         timeout=20,
