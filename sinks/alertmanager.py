@@ -65,8 +65,10 @@ class AlertmanagerConfig(BaseModel):
     def _settings_fit_together(self) -> Self:
         if self.enabled and not self.urls:
             raise ValueError("urls is needed when enabled")
-        if wrong := [url for url in self.urls if not url.startswith(("http://", "https://"))]:
-            raise ValueError(f"urls: {wrong[0]!r} is not an http(s) address")
+        for number, url in enumerate(self.urls):
+            # Not repeated: there may be a password in it.
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"urls[{number}] is not an http(s) address")
         if self.valid_for < 2 * self.resend:
             raise ValueError("valid_for must be at least twice resend")
         return self

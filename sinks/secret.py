@@ -45,5 +45,16 @@ def read_secret(setting: str, env: str | None, file: Path | None) -> Secret:
     return Secret(value)
 
 
+def read_header_secret(setting: str, env: str | None, file: Path | None) -> Secret:
+    """The same for a secret that goes into an HTTP header, which takes one line of ASCII.
+
+    Raises SecretError: http.client's own error would tell the value.
+    """
+    secret = read_secret(setting, env, file)
+    if not secret.isascii() or not secret.isprintable():
+        raise SecretError(f"{setting}: {file or f'environment variable {env}'} holds more than one line of ASCII")
+    return secret
+
+
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or "I/O error" if isinstance(error, OSError) else "not UTF-8 text"

@@ -25,7 +25,7 @@ from detectors.incidents.incident import Severity
 from detectors.units import Duration
 from sinks.http_post import post_json
 from sinks.outcome import Outcome, Refused
-from sinks.secret import Secret, SecretError, read_secret
+from sinks.secret import Secret, SecretError, read_header_secret, read_secret
 from sinks.sink import Notice, Sink, Standing, Traits
 
 ADDRESS = r"^(https?://[^\s/]+\S*)?$"
@@ -109,4 +109,4 @@ def bearer(env: str | None, file: Path | None) -> dict[str, str]:
     """The header of a token, if one is named. Raises SecretError."""
     if env is None and file is None:
         return {}
-    return {"Authorization": f"Bearer {read_secret('token', env, file)}"}
+    return {"Authorization": f"Bearer {read_header_secret('token', env, file)}"}

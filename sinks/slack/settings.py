@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from detectors.incidents.incident import Severity
 from detectors.units import Duration
-from sinks.secret import Secret, read_secret
+from sinks.secret import Secret, read_header_secret
 from sinks.slack.links import check_template
 
 
@@ -112,5 +112,5 @@ class SlackConfig(BaseModel):
         return self
 
     def token(self) -> Secret:
-        """The bot token. Raises SecretError when it is not set."""
-        return read_secret("token", self.token_env, self.token_file)
+        """The bot token. Raises SecretError when it is not set, or is none."""
+        return read_header_secret("token", self.token_env, self.token_file)

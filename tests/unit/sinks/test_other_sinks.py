@@ -49,6 +49,20 @@ def test_a_webhook_gets_the_whole_transition_under_a_key_that_repeats_share(rece
     assert decode_transition(msgspec.json.encode(document["transition"])) == make_transition(seq=4)
 
 
+@pytest.mark.parametrize("token", ["first\nsecond", "naïve", "bell\x07"])
+def test_a_token_that_no_header_takes_is_refused_before_an_error_can_tell_it(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", token)
+    sink = webhook(receiver, token_env="HOOK_TOKEN")
+    with pytest.raises(SecretError, match="environment variable HOOK_TOKEN holds more than one line of ASCII"):
+        sink.check()
+    refused = sink.send(notice(), None)
+    assert isinstance(refused, Refused)
+    assert refused.because == "setup"
+    assert token not in repr(refused)
+
+
 def test_the_signature_is_over_timestamp_and_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "k3y")
     webhook(receiver, secret_env="HOOK_SECRET").send(notice(), None)
@@ -122,8 +136,9 @@ def test_what_cannot_work_is_an_error_that_says_so() -> None:
         WebhookConfig(enabled=True)
     with pytest.raises(ValidationError, match="urls is needed"):
         AlertmanagerConfig(enabled=True)
-    with pytest.raises(ValidationError, match="not an http"):
-        AlertmanagerConfig(enabled=True, urls=("alertmanager:9093",))
+    with pytest.raises(ValidationError, match=r"urls\[1\] is not an http\(s\) address") as wrong:
+        AlertmanagerConfig(enabled=True, urls=("http://am-0:9093", "user:hunter2@am-1:9093"))
+    assert "hunter2" not in str(wrong.value)
     with pytest.raises(ValidationError, match="at least twice resend"):
         AlertmanagerConfig(resend="10m", valid_for="15m")
 
