@@ -86,9 +86,7 @@ def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> 
 
     settings = settings_of(config_file)
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    records = load_records(
-        files, settings.kafka.logs[0], settings.kafka.metrics[0] if settings.kafka.metrics else "metrics"
-    )
+    records = load_records(files, *settings.kafka.for_files)
     rejected: Counter[str] = Counter()
     transitions = replay_records(
         records, reader, publish(settings.live, at=0, by="replay"), rejected, settings.kafka.topics.config

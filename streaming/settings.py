@@ -46,6 +46,11 @@ class Kafka(_Section):
     metrics: tuple[str, ...] = Field(("flink.metrics",), description="Topics that hold metric records.")
     topics: TopicNames = Field(default_factory=TopicNames, description="flinkwatch's own topics.")
 
+    @property
+    def for_files(self) -> tuple[str, str]:
+        """The topics under which log files and metric pages are read that are no recordings."""
+        return self.logs[0], self.metrics[0] if self.metrics else "metrics"
+
 
 class Streaming(_Section):
     """The Spark job; needs a restart when changed."""

@@ -121,14 +121,13 @@ def _send(to: Connection, stream: Stream, settings: Settings) -> None:
 def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     kafka = settings.kafka
     reader = Reader(settings.identity, frozenset(kafka.metrics))
-    topics = (kafka.logs[0], kafka.metrics[0] if kafka.metrics else "metrics")
     # What is told here is told under given settings: those in the recording do not count.
     own = {kafka.topics.config, kafka.topics.pulse}
     if len(stream) == 1 and is_recording(stream[0]):
-        clocks = _clocks(stream[0], reader, topics)
-        yield from _cut(zip(records_of(stream[0], *topics), clocks, strict=True), reader, own)
+        clocks = _clocks(stream[0], reader, kafka.for_files)
+        yield from _cut(zip(records_of(stream[0], *kafka.for_files), clocks, strict=True), reader, own)
     else:
-        records = load(stream, *topics)
+        records = load(stream, *kafka.for_files)
         yield from _cut(zip(records, accumulate((r.timestamp for r in records), max), strict=True), reader, own)
 
 

@@ -7,10 +7,13 @@ recording's time: the live pulse would tell the job that it is today.
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer
 
 from detectors.events.event import Record
+from streaming.errors import RecordingError
+from streaming.replay import load
 
 _PULSE_MS = 1_000
 
@@ -68,6 +71,14 @@ class Playback:
         sent = time.time()
         future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
         self.played += 1
+
+
+def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
+    """The records of one file. Raises RecordingError, also when there are none."""
+    records = load([recording], logs_topic, metrics_topic)
+    if not records:
+        raise RecordingError(f"{recording}: holds no record to play")
+    return records
 
 
 def create_topics(bootstrap: str, records: Sequence[Record]) -> None:

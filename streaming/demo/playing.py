@@ -15,10 +15,10 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 from detectors.events.event import Record
 from sinks.kafka_access import client_options
 from streaming.brokers import Stopped, await_brokers
+from streaming.demo.playback import records_to_play
 from streaming.demo.redating import redated
 from streaming.demo.show import find_scenario
 from streaming.errors import RecordingError, UserError
-from streaming.replay import load
 from streaming.settings import Settings
 from streaming.stop import Stop
 
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 def play(recording: str, settings: Settings, stop: Stop) -> None:
     """Write a recording, a scenario's name or a file, to Kafka, until its end or `stop`. Raises UserError."""
-    records = load([find_scenario(recording)], settings.kafka.logs[0], settings.kafka.metrics[0])
+    records = records_to_play(find_scenario(recording), *settings.kafka.for_files)
     try:
         await_brokers(settings, stop, say=str)
         played = _play(settings, records, stop)

@@ -14,11 +14,10 @@ from rich.table import Table
 from detectors.events.event import Record
 from detectors.incidents.incident import Transition, decode_transition
 from streaming.demo.message import as_terminal
-from streaming.demo.playback import Playback, create_topics
+from streaming.demo.playback import Playback, create_topics, records_to_play
 from streaming.demo.slack_server import Call
 from streaming.demo.stack import CHANNEL, Stack
 from streaming.errors import UserError
-from streaming.replay import load
 from streaming.stop import Stop
 from streaming.terminal import Console
 
@@ -54,7 +53,7 @@ Said = dict[tuple[str, int], Transition]
 def run_demo(scenario: str, speed: float, keep: bool) -> int:
     """Run it; the exit status: 0 only when the alert came, 130 after Ctrl-C."""
     recording = find_scenario(scenario)
-    records = load([recording], "flink.logs", "flink.metrics")
+    records = records_to_play(recording, "flink.logs", "flink.metrics")
     stop = Stop()
     stop.install()
     demo = _Demo(Console(), stop, records)

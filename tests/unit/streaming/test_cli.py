@@ -77,6 +77,15 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: bytes) ->
     assert "Traceback" not in done.stderr
 
 
+def test_a_recording_without_a_record_cannot_be_played_also_where_no_metrics_are_read(tmp_path: Path) -> None:
+    config, empty = tmp_path / "my.yaml", tmp_path / "empty.jsonl"
+    config.write_text("kafka: {metrics: []}\n")
+    empty.touch()
+    done = flinkwatch("play", empty, "--config", config)
+    assert done.returncode == 1
+    assert done.stderr == f"flinkwatch: {empty}: holds no record to play\n"
+
+
 def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
     assert flinkwatch("config", "check", "conf/flinkwatch.yaml").returncode == 0
     bad = tmp_path / "bad.yaml"
