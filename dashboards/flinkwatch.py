@@ -127,7 +127,7 @@ def _delivery() -> Iterator[Panel]:
     )
     yield graph(
         "Not sent on purpose",
-        "In a minute, by reason: routes, quiet hours, silences, storms.",
+        "In a minute, by reason: quiet hours, silence, digest.",
         Query(f"60 * {_rate('notifications_suppressed_total', 'integration, reason')}", "{{integration}}: {{reason}}"),
         unit="cpm",
     )
