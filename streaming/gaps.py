@@ -114,7 +114,9 @@ class Gaps:
         consumer: Any = None
         while True:
             try:
-                consumer = consumer or KafkaConsumer(**client_options(self._access), enable_auto_commit=False)
+                consumer = consumer or KafkaConsumer(
+                    **client_options(self._access), enable_auto_commit=False, allow_auto_create_topics=False
+                )
                 self._ask(consumer)
             except (KafkaError, SecretError) as error:
                 log.debug("first offsets are not known", error=str(error))

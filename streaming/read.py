@@ -86,6 +86,8 @@ class _Task:
         self._buckets = buckets
         self._wall = int(time.time() * 1000)
         self._clocks: dict[str, int] = {}
+        self._published: Published | None = None
+        self._silences: list[PublishedSilence] = []
         self._new()
 
     def _new(self) -> None:
@@ -111,7 +113,10 @@ class _Task:
         self._clocks[partition] = max(self._clocks.get(partition, 0), timestamp)
 
     def configure(self, batch: pa.RecordBatch) -> None:
-        """The newest configuration and silences go to every bucket; what is none is rejected, the last good stays."""
+        """The newest configuration and silences go to every bucket, once: rows of a bucket have no order.
+
+        What is none is rejected, the last good stays.
+        """
         for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
             try:
@@ -119,11 +124,10 @@ class _Task:
             except ValueError as error:
                 self._take(record, Rejected("bad_config", str(error), record))
                 continue
-            for packed in map(self._bucket, range(self._buckets)):
-                if isinstance(change, Published):
-                    packed.published = change
-                elif isinstance(change, PublishedSilence):
-                    packed.silences.append(change)
+            if isinstance(change, Published):
+                self._published = change
+            elif isinstance(change, PublishedSilence):
+                self._silences.append(change)
 
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""
@@ -164,11 +168,12 @@ class _Task:
         self.events += len(found)
 
     def flush(self, every_bucket: bool) -> pa.RecordBatch:
-        """The rows so far; at the end of the task, with its clocks, one for every bucket."""
+        """The rows so far; at the end of the task, with its clocks and what was configured, one for every bucket."""
         if every_bucket:
             for number in range(self._buckets):
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
+                packed.published, packed.silences = self._published, self._silences
         rows = sorted(self._packed.items())
         columns = [
             pa.array([n for n, _ in rows], pa.int32()),

@@ -220,6 +220,20 @@ def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: byt
     assert everything(packed)[1] == ["bad_config"]
 
 
+def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streaming.read._FLUSH_EVENTS", 1)
+    old, new = (publish(Live(), at, "ann") for at in (1, 2))
+    first, second = (
+        Record("flinkwatch.config", 0, offset, 1, b"detectors", encode_published(p))
+        for offset, p in enumerate((old, new))
+    )
+    packed = run(batch([first, log(b"[1, 2]")]), batch([second]))
+    for bucket in range(BUCKETS):
+        assert [p.published for p in packed[bucket] if p.published is not None] == [new]
+
+
 def test_a_cluster_is_always_in_the_same_bucket() -> None:
     """State is kept under the bucket: the function may never change."""
     assert [bucket_of(name, 8) for name in ("default", "clickstream", "flink/orders")] == [7, 4, 1]
