@@ -40,6 +40,13 @@ class ShippedCluster(Cluster):
         found: Any = self.second(second)
         return found
 
+    def expire(self, second: int, j: int) -> list[Shipped]:
+        """One checkpoint more of a job, which expires."""
+        self._number[j] += 1
+        text = f"Checkpoint {self._number[j]} of job {self._jobs[j]} expired before completing."
+        found: Any = self._line(second * 1000, "jm", "checkpoint.CheckpointCoordinator", text)
+        return found
+
     def line(self, at: int, host: str, logger: str, message: str) -> Shipped:
         """One log line, as Filebeat writes it; `at` ms since the beginning."""
         time = datetime.fromtimestamp((self.begins + at) / 1000, UTC)

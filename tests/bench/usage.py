@@ -87,34 +87,35 @@ class Usage:
         for number in itertools.count(1):
             if self._ended.wait(_EVERY_S):
                 return
-            tree = self._take()
+            taken = self._take()
             if number % _PSS_EVERY == 0:
-                self._peak_pss = max(self._peak_pss, sum(_pss(p.pid) for p in tree))
+                self._peak_pss = max(self._peak_pss, sum(_pss(p.pid) for p in taken))
 
     def _take(self) -> list[Process]:
-        tree = _tree(self._root, self._without)
-        self._cpu |= {p.pid: p.cpu_s for p in tree}
+        taken = tree(self._root, self._without)
+        self._cpu |= {p.pid: p.cpu_s for p in taken}
         self._samples.append(Sample(time.time(), sum(self._cpu.values())))
         # A child that shares its parent's memory, until it becomes another program, is not counted again.
-        resident = {p.pid: p.rss for p in tree}
-        alone = [p for p in tree if resident.get(p.parent) != p.rss]
+        resident = {p.pid: p.rss for p in taken}
+        alone = [p for p in taken if resident.get(p.parent) != p.rss]
         if sum(p.rss for p in alone) > self.peak_rss():
             self._peak = [(p.name, p.rss) for p in alone]
         return alone
 
 
-def _tree(root: int, without: tuple[int, ...]) -> list[Process]:
+def tree(root: int, without: tuple[int, ...] = ()) -> list[Process]:
+    """A process and all its descendants, without the trees of `without`."""
     found = {p.pid: p for p in _processes()}
     children: dict[int, list[int]] = {}
     for process in found.values():
         children.setdefault(process.parent, []).append(process.pid)
-    waiting, tree = [root], []
+    waiting, reached = [root], []
     while waiting:
         pid = waiting.pop()
         if pid in found and pid not in without:
-            tree.append(found[pid])
+            reached.append(found[pid])
             waiting += children.get(pid, ())
-    return tree
+    return reached
 
 
 def _pss(pid: int) -> int:
