@@ -4,6 +4,9 @@ Layouts: L1 `%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n` (log4j 1, Flink �
 (log4j 2, Flink ≥ 1.11), L3 logback's `%d{…SSS} [%thread] %-5level %logger{60} %X{sourceThread} - %msg`, and YARN's
 three: `%c{2} (%F:%M(%L)) - %m`, EMR's `%c (%t): %m` and Hadoop's own `%c: %m`. The padding may have been eaten by a
 shipper, a zone may stand behind the time, a colour code anywhere, and an editor's line number before it all.
+
+Patterns of users' own are read as far as a time and a level stand in front: in brackets, in any order, with a thread or
+a logger or without. A time without a date, or in another order of its parts, is none.
 """
 
 import re
@@ -20,6 +23,13 @@ _match_head = re.compile(_HEAD).match
 _match_usual = re.compile(
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3}) +"
     r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +[^\s:]+ +(?:\[.{0,200}?\] +|\S+ +)?- "
+).match
+_LEVEL = r"\[? *(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL) *\]?:? +"
+_BESIDE = r"(?:\[[^\]]{0,200}\] +|\| +){0,4}"
+_match_loose = re.compile(
+    rf"(?P<first>{_LEVEL})?\[?(?:(\d{{2,4}}[-/.]\d\d[-/.]\d{{2,4}})[ T])?(\d\d:\d\d:\d\d)(?:[,.](\d{{3}})\d*)?"
+    rf"(?: ?(Z|[+-]\d\d:?\d\d))?\]? +{_BESIDE}(?(first)|{_LEVEL}){_BESIDE}"
+    r"(?:\S+(?: +\[[^\]]{0,200}\])* +- |[\w$]+(?:\.[\w$]+)+ *: |\S+ +\| )?"
 ).match
 _seconds = times.seconds
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -72,12 +82,21 @@ def split(line: str) -> tuple[int, str, bool] | None:
 def _unusual(line: str) -> tuple[int, str, bool] | None:
     head = _match_head(line)
     if head is None:
-        return None
+        return _loosely(line)
     time, message = times.of_second(head[1]), line[head.end() :]
     if time < 0:
         return -1, message, False
     time += int(head[2])
     return (time - times.of_zone(head[3]), message, True) if head[3] else (time, message, False)
+
+
+def _loosely(line: str) -> tuple[int, str, bool] | None:
+    head = _match_loose(line)
+    if head is None:
+        return None
+    date, second, ms, zone = head.groups()[1:]
+    time, zoned = times.of_text(f"{date}T{second}.{ms or 0}{zone or ''}")
+    return time, line[head.end() :], zoned
 
 
 def unnumbered(line: str) -> str:

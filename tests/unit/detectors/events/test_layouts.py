@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from detectors.events import layout
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
@@ -62,8 +63,20 @@ LAYOUTS = {
     "pattern": doc(timestamp="2026-11-21 00:06:25,154", thread="main", file="Execution.java") + "\n" + STACK,
     "text": f"2026-11-21 00:06:25,154 INFO  org.apache.flink.X [] - {MESSAGE}\n{STACK}",
     "text-zone": f"2026-11-21 01:06:25,154+0100 INFO  org.apache.flink.X [] - {MESSAGE}\n{STACK}",
+    **{
+        f"own-{number}": f"{head}{MESSAGE}\n{STACK}"
+        for number, head in enumerate(
+            (
+                "[2026-11-21 00:06:25,154] INFO ",
+                "[2026-11-21 00:06:25,154] INFO [org.apache.flink.X] ",
+                "2026-11-21 00:06:25,154 [INFO] o.a.f.X - ",
+                "INFO  2026-11-21 00:06:25.154 [main] o.a.f.X - ",
+                "2026-11-21 00:06:25.154 | WARN | o.a.f.X | ",
+            )
+        )
+    },
 }
-ZONED = LAYOUTS.keys() - {"pattern", "text"}
+ZONED = {name for name in LAYOUTS.keys() - {"pattern", "text"} if not name.startswith("own-")}
 
 
 def otlp(line: str, **more: Any) -> str:
@@ -112,6 +125,24 @@ def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(
     throwables = Throwables()
     failure = [f for e in events if (f := throwables.join(e)) is not None][1]
     assert (failure.fields["of"], failure.fields["frame"]) == ("task_state", OWN_FRAME)
+
+
+@pytest.mark.parametrize(
+    ("head", "at"),
+    [
+        ("00:06:25.154 [main] INFO  o.a.f.X - ", -1),
+        ("26/11/21 00:06:25 INFO o.a.f.X: ", -1),
+        ("2026-11-21 00:06:25 INFO  o.a.f.X [] - ", AT - 154),
+    ],
+)
+def test_a_time_is_told_as_far_as_the_layout_tells_it(head: str, at: int) -> None:
+    (event,) = read(head + MESSAGE)
+    assert (event.meaning, event.local_time) == ("task_state", at)
+
+
+@pytest.mark.parametrize("line", ["2026-11-21 00:06:25 pods are INFO now: x", "00:06:25 [main] x", "INFO a.b - x"])
+def test_a_line_without_a_time_and_a_level_in_front_has_no_head(line: str) -> None:
+    assert layout.split(line) is None
 
 
 def test_causes_of_a_thrown_object_are_read_to_the_deepest() -> None:
