@@ -19,6 +19,9 @@ from streaming.known_issues import shipped
 from streaming.recording import records_of
 
 TRIGGER_MS = 1_000
+# Live the pulse moves the clock on. A log often ends with what killed its process, and detectors wait a little for the
+# reason or for a goodbye before they say so.
+AFTER_MS = 5_000
 
 
 def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
@@ -62,6 +65,8 @@ def replay(
     for last in changes.values():
         _configure(index, last, rejected)
         yield from step(index, store, [], index.clock)
+    if clocks:
+        yield from step(index, store, [], clocks[-1] + AFTER_MS)
 
 
 def _without_changes(records: list[Record], config_topic: str) -> tuple[list[Record], dict[int, list[Record]]]:
