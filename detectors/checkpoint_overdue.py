@@ -228,7 +228,8 @@ class CheckpointOverdue(Detector):
                 )
 
     def _said_at(self, known: JobCheckpoints, job: str, flight: Flight) -> int:
-        return flight.at + max(self.limit(known, job) + known.lag, known.gauge.hold if known.gauge else 0)
+        at = flight.at + self.limit(known, job) + known.lag
+        return at if known.gauge is None else max(at, flight.at + known.gauge.hold, _answered(known.gauge, flight))
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -362,6 +363,12 @@ class CheckpointOverdue(Detector):
             advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
             "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
         )
+
+
+def _answered(gauge: Gauge, flight: Flight) -> int:
+    """When the next sample should have told whether it still runs; 0 when one has, or none is to be expected."""
+    last = gauge.heard + 2 * gauge.every
+    return last + 1 if gauge.every > 0 and gauge.heard <= flight.at + _GAUGE_LAG_MS and flight.at <= last else 0
 
 
 def _deaf(gauge: Gauge, flight: Flight, now: int) -> bool:

@@ -35,6 +35,24 @@ def test_it_is_said_after_thirty_seconds_where_only_lines_come_or_samples_are_ra
         assert [(t.cause, t.at - START) for t in said] == [("checkpoint_overdue", 101 * SECOND)]
 
 
+def test_rare_samples_are_waited_for_since_a_line_may_have_been_lost() -> None:
+    def said(last: float) -> list[int]:
+        events: list[Event] = []
+        for number, at in enumerate(range(12_000, 130_000, 20_000), 1):
+            fields = {"job": JOB, "checkpoint": str(number)}
+            events.append(log("checkpoint_triggered", at, at, type="CHECKPOINT", **fields))
+            if number < 6:
+                events.append(log("checkpoint_completed", at + 20, at + 20, bytes="1", duration="20", **fields))
+        events += [
+            metric("checkpoints_in_progress", at, last if at > 112_000 else 0.0, at, job_id=JOB)
+            for at in range(9_000, 240_000, 50_000)
+        ]
+        return [t.at - START for t in run(in_order(events), until=START + 4 * MINUTE)]
+
+    assert said(0.0) == []
+    assert said(1.0) == [160 * SECOND]
+
+
 def test_where_the_metrics_stop_with_the_lines_it_may_have_completed_unheard() -> None:
     assert hung(72 * SECOND) == []
 
