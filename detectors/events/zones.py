@@ -3,10 +3,13 @@
 The stock layouts print no zone; a line that tells its own (JSON layouts do) needs none of this. "Triggering checkpoint
 N @ <epoch ms>" gives the offset of its source exactly; without it the Kafka timestamp does, rounded to a quarter of an
 hour, since every zone's offset is a multiple of that.
+
+A line without a time was written as long before it arrived as the lines around it: by the least delay of its source.
 """
 
 import msgspec
 
+from detectors.bounded import put
 from detectors.events.event import LogEvent
 
 _QUARTER_MS = 15 * 60_000
@@ -15,17 +18,26 @@ _MAX_SOURCES = 500
 
 
 class Zones(msgspec.Struct, array_like=True):
-    """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from the broker."""
+    """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from the broker.
+
+    `delays` are the least ms from a line's own time to its Kafka timestamp, by source.
+    """
 
     learned: dict[str, int] = {}
     guessed: dict[str, int] = {}
+    delays: dict[str, int] = {}
 
     def event_time(self, event: LogEvent) -> int:
-        """Epoch ms at which the line was written; the Kafka timestamp when the line has no time of its own."""
+        """Epoch ms at which the line was written, as far as it or its source tells."""
         if event.local_time < 0:
-            return event.timestamp
-        if event.zoned:
-            return event.local_time
+            return event.timestamp - max(self.delays.get(event.source, 0), 0)
+        time = event.local_time if event.zoned else self._unzoned(event)
+        delay = event.timestamp - time
+        if delay < self.delays.get(event.source, delay + 1):
+            put(self.delays, event.source, delay, _MAX_SOURCES)
+        return time
+
+    def _unzoned(self, event: LogEvent) -> int:
         epoch = event.fields.get("epoch")
         if event.meaning == "checkpoint_triggered" and epoch is not None:
             self._learn(event.source, _rounded(event.local_time - int(epoch)))

@@ -174,6 +174,21 @@ def test_a_shipper_that_lags_for_hours_does_not_move_a_zone_that_was_seen_before
     assert zones.event_time(_line(now + HOUR + 60_000, now + 4 * HOUR)) == now + 60_000
 
 
+def test_a_line_without_a_time_was_written_as_long_ago_as_its_neighbours() -> None:
+    """A shipper that is 40 s behind: what a JVM prints as it dies must not seem to come after its loss."""
+    zones = Zones()
+    arrived = 1_795_227_180_000 + 40_000
+    line, late = one(LINE.encode(), timestamp=arrived), one(LINE.encode(), timestamp=arrived + 60_000)
+    stack = one(b"java.lang.OutOfMemoryError: Java heap space", timestamp=arrived + 5_000)
+    assert isinstance(line, LogEvent)
+    assert isinstance(late, LogEvent)
+    assert isinstance(stack, LogEvent)
+    assert zones.event_time(stack) == stack.timestamp
+    zones.event_time(line)
+    zones.event_time(late)
+    assert zones.event_time(stack) == stack.timestamp - 40_000
+
+
 def test_an_epoch_that_no_zone_explains_teaches_nothing() -> None:
     now, zones = 1_795_227_180_000, Zones()
     assert zones.event_time(_line(now, now + 1_000, epoch=999_999_999_999_999_999)) == now
