@@ -180,7 +180,8 @@ class NodeLost(Detector):
             kind=self.kind,
             subject=node,
             entity={"node": node, "host": host, "job_id": job, "job_name": name},
-            since=loss.since,
+            # It has not answered since then: what it took with it may have been seen to be gone long before.
+            since=loss.since - loss.silent * 1_000,
             at=now,
             severity="critical" if ours or leads else "warning",
             summary=f"node {node} is lost: {silent}{what}" + (" and the JobManager" if leads else ""),

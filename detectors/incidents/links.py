@@ -66,7 +66,8 @@ LINKS: tuple[Link, ...] = (
     # The TaskManagers of a job fill alike, and one that is killed again is the same leak.
     *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
     # Nodes and the JobManager
-    *_chain("node_lost", "taskmanager_lost jobmanager_lost silence", "host", 15),
+    # From the time a node falls silent, as long as a patient YARN waits: ten minutes by default.
+    *_chain("node_lost", "taskmanager_lost jobmanager_lost silence", "host", 30),
     *_chain(
         "ha_connection_lost", f"jobmanager_lost taskmanager_lost silence restart_loop {_CHECKPOINTS}", "cluster", 15
     ),

@@ -81,3 +81,17 @@ def test_a_node_explains_what_was_on_it_however_its_name_is_written() -> None:
     assert explains(node, finding("jobmanager_lost", "HDFS08-dev"))
     assert not explains(node, finding("jobmanager_lost", "hdfs05-dev.example.com"))
     assert not explains(finding("node_lost", "10.21.33.15"), finding("jobmanager_lost", "10.21.33.16"))
+
+
+def test_it_is_lost_since_it_fell_silent_and_explains_what_went_with_it_however_patient_yarn_is() -> None:
+    slow = [log("node_lost", 30 * MINUTE, 1, "rm", node=NODE, silent="1500")]
+    gone = [
+        log("tm_registered", 0, 1, tm="tm-1:1-a", host="hdfs08-dev"),
+        log("tm_timed_out", 6 * MINUTE, 2, tm="tm-1:1-a"),
+    ]
+    said = of_nodes(*slow, *gone, until=31 * MINUTE)
+    assert [(f.kind, f.since - START) for f in said[-1].findings] == [
+        ("taskmanager_lost", 6 * MINUTE),
+        ("node_lost", 5 * MINUTE),
+    ]
+    assert said[-1].cause == "node_lost"
