@@ -110,8 +110,11 @@ class Topology(msgspec.Struct, array_like=True):
         return any(named)
 
     def job_of(self, event: LogEvent) -> str:
-        """Id of the job a checkpoint line is about; the source when no line of it has ever named a job."""
-        return event.fields.get("job") or self.job_of_source.get(event.source) or f"source:{event.source}"
+        """Id of the job a checkpoint line is about; where no line has ever named one, the only one that is measured,
+        else the source.
+        """
+        only = next(iter(self.names)) if len(self.names) == 1 else f"source:{event.source}"
+        return event.fields.get("job") or self.job_of_source.get(event.source) or only
 
     def job_name(self, job: str) -> str:
         """Name of the job, or the empty string."""
