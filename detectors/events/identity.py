@@ -97,6 +97,8 @@ class Places:
             if len(self._known) >= _MAX_ORIGINS:
                 self._known.clear()
             cluster, source = origin.cluster(self._identity), origin.source()
-            place = Place(cluster[:MAX_NAME], source[:MAX_NAME], origin.host[:MAX_NAME])
+            # A key is often all that comes with a raw line: cluster/host.
+            host = origin.host or origin.key.partition("/")[2]
+            place = Place(cluster[:MAX_NAME], source[:MAX_NAME], host[:MAX_NAME])
             self._known[origin] = place
         return place

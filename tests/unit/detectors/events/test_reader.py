@@ -174,6 +174,12 @@ def test_a_shipper_that_lags_for_hours_does_not_move_a_zone_that_was_seen_before
     assert zones.event_time(_line(now + HOUR + 60_000, now + 4 * HOUR)) == now + 60_000
 
 
+def test_the_host_of_a_raw_line_is_in_its_header_else_behind_the_cluster_in_its_key() -> None:
+    assert one(LINE.encode(), key=b"orders/tm-1").host == "tm-1"
+    assert one(LINE.encode(), key=b"orders/tm-1", headers=(("host", b"node-7"),)).host == "node-7"
+    assert one(LINE.encode(), key=b"orders").host == ""
+
+
 def test_a_line_without_a_time_was_written_as_long_ago_as_its_neighbours() -> None:
     """A shipper that is 40 s behind: what a JVM prints as it dies must not seem to come after its loss."""
     zones = Zones()
