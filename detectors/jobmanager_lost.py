@@ -83,8 +83,8 @@ class JobmanagerLost(Detector):
         )
         alone_for: Duration = Field(
             60_000,
-            description="One TaskManager of several that lost it is believed when nothing is heard of the JobManager "
-            "for this long: more often it is the TaskManager that froze.",
+            description="One TaskManager of several that lost it, or of a JobManager never heard, is believed when "
+            "nothing is heard of the JobManager for this long: more often it is the TaskManager that froze.",
         )
         back_within: Duration = Field(
             60_000,
@@ -153,7 +153,8 @@ class JobmanagerLost(Detector):
 
     def _due(self, state: State, loss: Loss) -> int:
         peers = [w for w in state.known.witnesses.values() if w.address and w.address == loss.address and not w.marks]
-        alone = not loss.fatal and not loss.refused and len(loss.tms) < 2 and peers
+        doubtful = peers or self._master(state, loss) is None
+        alone = not loss.fatal and not loss.refused and len(loss.tms) < 2 and doubtful
         return loss.at + (self.config.alone_for if alone else self.config.confirm)
 
     def _of_a_peer(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:

@@ -92,6 +92,16 @@ def test_one_taskmanager_alone_is_believed_only_when_the_jobmanager_stays_silent
     assert opened(*alone) == ["jobmanager_lost"]
 
 
+def test_one_whose_jobmanager_was_never_heard_may_be_the_one_that_froze() -> None:
+    """The JobManager's log may be shipped half a minute later."""
+    only = [log("jm_address", 10, source="tm-1", address=JM), *silent(AT, "tm-1")]
+    again = log("tm_registered", AT + SECOND, source="jm", tm="tm-1:1-a", lag=30 * SECOND)
+    assert opened(*only, again) == []
+    assert opened(*only, until=AT + 50 * SECOND) == []
+    assert opened(*only) == ["jobmanager_lost"]
+    assert opened(only[0], *killed("tm-1"), until=AT + 15 * SECOND) == ["jobmanager_lost"]
+
+
 def test_the_connections_a_taskmanager_closes_by_itself_prove_nothing() -> None:
     closing = [log("jm_closed", AT, source="tm-1", job=JOB), log("jm_closed", AT + 1, source="tm-1")]
     assert opened(*cluster("tm-1"), *closing, gated(AT + 5, "tm-1", "tm-2:4000")) == []
