@@ -28,6 +28,7 @@ _MAX_NODES = 100
 _MAX_HOSTS = 400
 _MAX_CONTAINERS = 20
 _MAX_RECORDS = 5
+_MAX_SILENT_S = 86_400
 
 
 class NodeLoss(msgspec.Struct, array_like=True):
@@ -126,7 +127,7 @@ class NodeLost(Detector):
             loss = NodeLoss(now.time, now.clock, event.source)
             put(state.losses, node, loss, _MAX_NODES)
         loss.since = min(loss.since, now.time)
-        loss.silent = int(event.fields.get("silent", loss.silent))
+        loss.silent = min(int(event.fields.get("silent", loss.silent)), _MAX_SILENT_S)
         self._add(loss, event, now)
 
     def _killed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
