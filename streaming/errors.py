@@ -3,7 +3,7 @@
 UserError
 ├── ConfigError       streaming.settings: the file, key by key
 ├── PreflightError    streaming.preflight: brokers, topics, checkpoint
-├── PublishedError    streaming.published: the topic of the configuration, or what it holds
+├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
 └── JobError          streaming.job: the query failed; its cause in one line
 """

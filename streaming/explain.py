@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from detectors.overrides import OverriddenDetectors, Override
 from detectors.units import format_duration
-from streaming.document import Place, dotted
+from streaming.configuration.document import Place, dotted
 
 _LIMITS = {
     "greater_than": ("gt", "must be more than"),

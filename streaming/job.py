@@ -20,16 +20,16 @@ from pyspark.sql.streaming import StreamingQuery
 from detectors.settings import Published
 from streaming.app import start_query
 from streaming.brokers import Stopped, await_brokers
+from streaming.configuration.in_force import InForce
+from streaming.configuration.matched import Unmatched, matched_by
+from streaming.configuration.published import ConfigTopic
+from streaming.configuration.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.errors import JobError
 from streaming.gaps import Gaps
-from streaming.in_force import InForce
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
-from streaming.matched import Unmatched, matched_by
 from streaming.preflight import check_topics, starting_offsets
-from streaming.published import ConfigTopic
 from streaming.pulse import Pulse
-from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.serving import Health, listen
 from streaming.session import start_session
 from streaming.settings import Settings

@@ -21,7 +21,7 @@ from detectors.units import Duration
 from sinks.kafka_access import KafkaAccess
 from sinks.settings import Sinks
 from sinks.topics import TopicNames
-from streaming.document import NO_DOCUMENT, Document, Place, read_document
+from streaming.configuration.document import NO_DOCUMENT, Document, Place, read_document
 from streaming.errors import ConfigError
 from streaming.explain import explain
 

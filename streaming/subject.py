@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from detectors.overrides import Override, resolve
 from detectors.settings import Live
-from streaming.difference import written
+from streaming.configuration.difference import written
 
 
 class Setting(NamedTuple):

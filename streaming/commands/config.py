@@ -9,11 +9,11 @@ import msgspec
 from detectors.settings import Live, Published, publish
 from streaming.commands import printed
 from streaming.commands.options import config_option, json_option, settings_of, user
-from streaming.difference import changes
-from streaming.document import read_document
+from streaming.configuration.difference import changes
+from streaming.configuration.document import read_document
+from streaming.configuration.fixed import fixed_values, refuse_other_hashes
+from streaming.configuration.published import ConfigTopic
 from streaming.errors import ConfigError, PublishedError
-from streaming.fixed import fixed_values, refuse_other_hashes
-from streaming.published import ConfigTopic
 from streaming.settings import SECTIONS, Settings, load, validate
 from streaming.terminal import echo, echo_json
 
@@ -39,7 +39,7 @@ def check(file: Path) -> None:
 @config.command()
 def defaults() -> None:
     """Print the configuration file with every setting, its default and its reason."""
-    from streaming.reference import configuration_file
+    from streaming.configuration.reference import configuration_file
 
     echo(configuration_file(), newline=False)
 
@@ -92,7 +92,7 @@ def apply(
 @json_option
 def show(config_file: Path | None, subject: str | None, as_json: bool) -> None:
     """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
-    from streaming.matched import matched_by
+    from streaming.configuration.matched import matched_by
     from streaming.subject import settings_for
 
     settings = settings_of(config_file)
@@ -161,7 +161,7 @@ def rollback(hash: str | None, config_file: Path | None) -> None:  # noqa: A002 
 def _check_against(
     recordings: tuple[Path, ...], old: Live, new: Live, settings: Settings, max_new: int, max_lost: int
 ) -> None:
-    from streaming.tune import compare
+    from streaming.tuning.compare import compare
 
     found = compare(recordings, old, new, settings)
     for sign, incidents in (("+", found.added), ("-", found.removed)):

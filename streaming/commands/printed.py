@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.settings import Live, Published
-from streaming.difference import Change, changes
-from streaming.published import History
-from streaming.silences import Listed, listed
+from streaming.configuration.difference import Change, changes
+from streaming.configuration.published import History
+from streaming.configuration.silences import Listed, listed
 from streaming.subject import Setting, about
 from streaming.terminal import Console, echo, echo_json
 

@@ -8,7 +8,7 @@ from streaming.terminal import echo
 @click.command()
 def schema() -> None:
     """Print conf/flinkwatch.schema.json: the configuration file's JSON schema, for editors."""
-    from streaming.schema import configuration_schema
+    from streaming.configuration.schema import configuration_schema
 
     echo(configuration_schema(), newline=False)
 
@@ -16,6 +16,6 @@ def schema() -> None:
 @click.command()
 def docs() -> None:
     """Print docs/configuration.md: every setting with type, default, bounds, reason, and when a change counts."""
-    from streaming.configuration_page import configuration_page
+    from streaming.configuration.page import configuration_page
 
     echo(configuration_page(), newline=False)

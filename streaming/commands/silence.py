@@ -13,10 +13,10 @@ from detectors.incidents.silences import Silence, at
 from detectors.units import parse_duration
 from streaming.commands import printed
 from streaming.commands.options import config_option, json_option, settings_of, user
+from streaming.configuration.published import ConfigTopic
+from streaming.configuration.silences import about, expired, listed
 from streaming.errors import ConfigError
-from streaming.published import ConfigTopic
 from streaming.settings import Settings
-from streaming.silences import about, expired, listed
 from streaming.terminal import echo, echo_json
 
 _PATTERN = "a glob such as prod-*, or ~ and an RE2 expression"

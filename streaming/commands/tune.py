@@ -63,8 +63,8 @@ def tune(
 
 
 def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_json: bool) -> Any:
-    from streaming.tune import compare
-    from streaming.tune_report import clock, print_comparison
+    from streaming.tuning.compare import compare
+    from streaming.tuning.report import clock, print_comparison
 
     new = load(new_file).live
     with _status("replaying") as say:
@@ -81,9 +81,9 @@ def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_jso
 def _suggest(
     files: tuple[Path, ...], healthy: tuple[Path, ...], kinds: tuple[str, ...], settings: Settings, as_json: bool
 ) -> None:
-    from streaming.tune_report import print_suggestions
-    from streaming.tune_suggest import suggest
-    from streaming.tune_threshold import TUNABLE
+    from streaming.tuning.report import print_suggestions
+    from streaming.tuning.suggest import suggest
+    from streaming.tuning.threshold import TUNABLE
 
     for kind in kinds:
         if kind not in TUNABLE:

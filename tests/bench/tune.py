@@ -20,7 +20,7 @@ from detectors.events.metrics import read_prometheus
 from detectors.settings import Live
 from streaming.recording import line_of
 from streaming.settings import Settings
-from streaming.tune import compare
+from streaming.tuning.compare import compare
 from tests.bench.clusters import START, Cluster, Page
 
 JOBS, TMS, SLOTS = 10, 10, 10

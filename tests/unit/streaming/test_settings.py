@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from streaming.configuration.reference import configuration_file
 from streaming.errors import ConfigError
-from streaming.reference import configuration_file
 from streaming.settings import Settings, load
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "flinkwatch.yaml"

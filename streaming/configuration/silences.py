@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 from detectors.incidents.silences import Silence, at
 from detectors.settings import PublishedSilence
+from streaming.configuration.published import History
 from streaming.errors import ConfigError
-from streaming.published import History
 
 State = Literal["active", "pending", "ended"]
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from detectors import DETECTORS
+from streaming.configuration.reference import configuration_file
+from streaming.configuration.schema import configuration_schema
 from streaming.errors import ConfigError
-from streaming.reference import configuration_file
-from streaming.schema import configuration_schema
 from streaming.settings import Settings, load
 
-CONF = Path(__file__).parents[3] / "conf"
+CONF = Path(__file__).parents[4] / "conf"
 SCHEMA = json.loads(configuration_schema())
 VALIDATORS = [jsonschema.Draft7Validator(SCHEMA), jsonschema.Draft202012Validator(SCHEMA)]
 SILENCE = "{until: 2026-12-01T06:00:00Z, author: ann, comment: why}"

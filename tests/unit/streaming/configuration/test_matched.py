@@ -3,8 +3,8 @@
 from structlog.testing import capture_logs
 
 from detectors.settings import Live, Published, publish
+from streaming.configuration.matched import Unmatched
 from streaming.errors import PublishedError
-from streaming.matched import Unmatched
 
 LIVE = Live.model_validate(
     {

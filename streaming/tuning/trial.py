@@ -12,10 +12,10 @@ import msgspec
 from detectors import DETECTORS
 from detectors.overrides import INCIDENTS, Override, resolve
 from detectors.settings import Live
-from streaming.tune import Replayed
-from streaming.tune_events import Kept
-from streaming.tune_incidents import Told, paired
-from streaming.tune_threshold import Threshold, Written
+from streaming.tuning.compare import Replayed
+from streaming.tuning.events import Kept
+from streaming.tuning.incidents import Told, paired
+from streaming.tuning.threshold import Threshold, Written
 
 _ROOM = 1.25
 """How far beyond the last alarm a threshold is set where no recorded incident limits it."""

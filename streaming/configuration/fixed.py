@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from streaming.difference import ABSENT, leaves, written
-from streaming.document import NO_DOCUMENT, Document
+from streaming.configuration.difference import ABSENT, leaves, written
+from streaming.configuration.document import NO_DOCUMENT, Document
 from streaming.errors import ConfigError
 from streaming.settings import FIXED, validate
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from tests.unit.streaming.configuration.test_schema import editor_says
 
 from detectors.overrides import resolve
-from streaming.configuration_page import configuration_page
+from streaming.configuration.page import configuration_page
 from streaming.settings import Settings, load
-from tests.unit.streaming.test_schema import editor_says
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 EXAMPLES = [
     (page, text)
     for page in ("configuration.md", "delivery.md")

@@ -11,10 +11,10 @@ import msgspec
 from detectors.overrides import Override
 from detectors.settings import Live
 from streaming.settings import Settings
-from streaming.tune_events import Kept
-from streaming.tune_incidents import paired
-from streaming.tune_threshold import Threshold, Written, thresholds
-from streaming.tune_trial import Scope, Suggestion, Trial, alone, incidents_of
+from streaming.tuning.events import Kept
+from streaming.tuning.incidents import paired
+from streaming.tuning.threshold import Threshold, Written, thresholds
+from streaming.tuning.trial import Scope, Suggestion, Trial, alone, incidents_of
 
 
 class Suggestions(msgspec.Struct):

@@ -11,10 +11,10 @@ from rich.text import Text
 from detectors.overrides import Override
 from detectors.units import spoken
 from streaming.terminal import Console
-from streaming.tune import Comparison
-from streaming.tune_incidents import Told
-from streaming.tune_suggest import Suggestions
-from streaming.tune_trial import Suggestion
+from streaming.tuning.compare import Comparison
+from streaming.tuning.incidents import Told
+from streaming.tuning.suggest import Suggestions
+from streaming.tuning.trial import Suggestion
 
 _STYLES = {"added": "red", "removed": "green", "silenced": "dim", "told": "red"}
 _UNTOLD = "cannot be told"

@@ -1,6 +1,6 @@
 """What every error in a configuration file says: golden/config_errors.txt has each file and, below it, its error.
 
-After a change on purpose: `python -m pytest tests/unit/streaming/test_config_errors.py --regenerate`, then read the
+After a change on purpose: `python -m pytest tests/unit/streaming/configuration/test_errors.py --regenerate`, then read the
 difference.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from detectors.settings import Live
-from streaming.document import read_document
+from streaming.configuration.document import read_document
 from streaming.errors import ConfigError
 from streaming.settings import SECTIONS, load, validate
 

@@ -15,10 +15,10 @@ import structlog
 from watchfiles import watch
 
 from detectors.settings import Live, Published, publish
-from streaming.document import parse_document, read_document
+from streaming.configuration.document import parse_document, read_document
+from streaming.configuration.fixed import Values, fixed_values, hashes, refuse_changes
+from streaming.configuration.published import ConfigTopic
 from streaming.errors import ConfigError, PublishedError
-from streaming.fixed import Values, fixed_values, hashes, refuse_changes
-from streaming.published import ConfigTopic
 from streaming.settings import SECTIONS, validate
 
 log = structlog.get_logger()

@@ -10,11 +10,11 @@ import pytest
 
 from detectors.settings import Live, publish, settings_hash
 from sinks.kafka_access import KafkaAccess
-from streaming import reload
+from streaming.configuration import reload
+from streaming.configuration.published import ConfigTopic
+from streaming.configuration.reload import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.errors import ConfigError, PublishedError
-from streaming.published import ConfigTopic
-from streaming.reload import ConfigFile, FileWatch, fixed_of, publish_file
-from tests.unit.streaming.memory_topic import MemoryTopic
+from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 
 def text(count: int, more: str = "") -> str:

@@ -13,11 +13,11 @@ from streaming.commands import config as config_module
 from streaming.commands import silence as silence_module
 from streaming.commands.config import config
 from streaming.commands.silence import silence
+from streaming.configuration.fixed import hashes
+from streaming.configuration.reload import fixed_of
 from streaming.errors import ConfigError, PublishedError
-from streaming.fixed import hashes
-from streaming.reload import fixed_of
 from tests.recorded import SCENARIOS
-from tests.unit.streaming.memory_topic import MemoryTopic
+from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 USUAL = settings_hash(Live())
 READINGS = [
@@ -133,7 +133,7 @@ def test_show_warns_of_an_override_that_matches_nothing(
         "- {cluster: a, detectors: {restart_loop: {count: 7}}}\n"
         "- {cluster: b, detectors: {restart_loop: {count: 7}}}\n",
     )
-    monkeypatch.setattr("streaming.matched._newest", lambda access, name: READINGS)
+    monkeypatch.setattr("streaming.configuration.matched._newest", lambda access, name: READINGS)
     output = run(config, "show").output
     assert "override 1 (cluster=b) matches nothing" in output
     assert "override 0" not in output

@@ -4,8 +4,8 @@ import time
 
 from detectors.incidents.silences import Silence
 from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, encode_published, publish_silence
+from streaming.configuration.published import History, encode_silence
 from streaming.errors import PublishedError
-from streaming.published import History, encode_silence
 
 
 class MemoryTopic:

@@ -10,9 +10,9 @@ from kafka.errors import KafkaError
 
 from detectors.settings import Published
 from sinks.secret import SecretError
-from streaming.difference import changes
-from streaming.matched import Unmatched
-from streaming.published import ConfigTopic, History
+from streaming.configuration.difference import changes
+from streaming.configuration.matched import Unmatched
+from streaming.configuration.published import ConfigTopic, History
 
 log = structlog.get_logger()
 

@@ -13,8 +13,8 @@ from detectors import bucket
 from detectors.settings import Live, publish
 from streaming.replay import MemoryStore, step
 from streaming.settings import Settings
-from streaming.tune_events import Batches, pieces, streams
-from streaming.tune_incidents import Tale, Told, paired
+from streaming.tuning.events import Batches, pieces, streams
+from streaming.tuning.incidents import Tale, Told, paired
 
 _SAME_MS = 1_000
 """Openings this close together are at the same time: one trigger."""

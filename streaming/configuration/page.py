@@ -13,8 +13,8 @@ from detectors.overrides import Override
 from detectors.settings import DetectorSettings
 from detectors.units import format_duration
 from sinks.routing import QuietHours, Route
-from streaming.configuration_words import HEAD, OVERRIDES, SILENCES
-from streaming.schema import DURATION, MOMENT, TIME, schema_of
+from streaming.configuration.schema import DURATION, MOMENT, TIME, schema_of
+from streaming.configuration.words import HEAD, OVERRIDES, SILENCES
 from streaming.settings import FIXED, Settings
 
 _COLUMNS = "| setting | type | default | allowed | change | why |\n| --- | --- | --- | --- | --- | --- |\n"

@@ -12,8 +12,8 @@ from detectors.settings import Live, publish
 from streaming.cli import cli
 from streaming.replay import load, replay
 from streaming.settings import Settings
-from streaming.tune_suggest import Suggestions, suggest
-from streaming.tune_threshold import TUNABLE, Threshold, thresholds
+from streaming.tuning.suggest import Suggestions, suggest
+from streaming.tuning.threshold import TUNABLE, Threshold, thresholds
 from tests.recorded import READER, SCENARIOS
 
 # A checkpoint that hangs for 150 s, and one that does for 90 s, of the same job.

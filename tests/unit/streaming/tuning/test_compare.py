@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detectors.settings import Live
-from streaming import tune_events
 from streaming.cli import cli
 from streaming.errors import RecordingError
 from streaming.settings import Settings
-from streaming.tune import Replayed, compare
-from streaming.tune_events import pieces, streams
-from streaming.tune_incidents import Told, paired
+from streaming.tuning import events
+from streaming.tuning.compare import Replayed, compare
+from streaming.tuning.events import pieces, streams
+from streaming.tuning.incidents import Told, paired
 from tests.recorded import SCENARIOS, records, said, summary
 
 SETTINGS = Settings()
@@ -136,7 +136,7 @@ def test_a_large_recording_is_decoded_by_a_process_of_its_own(monkeypatch: pytes
     here = [b for piece in pieces((HUNG,), SETTINGS) for b in piece]
     broken = tmp_path / "broken.jsonl"
     broken.write_bytes(gzip.decompress(HUNG.read_bytes()) + b'{"topic": 1}\n')
-    monkeypatch.setattr(tune_events, "_OWN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(events, "_OWN_PROCESS_BYTES", 0)
     assert [b for piece in pieces((HUNG,), SETTINGS) for b in piece] == here
     with pytest.raises(RecordingError, match=r"broken\.jsonl:\d+: not a recorded Kafka record"):
         list(pieces((broken,), SETTINGS))

@@ -1,0 +1,1 @@
+"""What another configuration would have said: `flinkwatch tune`."""
