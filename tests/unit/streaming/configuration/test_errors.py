@@ -1,7 +1,7 @@
 """What every error in a configuration file says: golden/config_errors.txt has each file and, below it, its error.
 
-After a change on purpose: `python -m pytest tests/unit/streaming/configuration/test_errors.py --regenerate`, then read the
-difference.
+After a change on purpose: `python -m pytest tests/unit/streaming/configuration/test_errors.py --regenerate`, then read
+the difference.
 """
 
 import re

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from tests.unit.streaming.configuration.test_schema import editor_says
 
 from detectors.overrides import resolve
 from streaming.configuration.page import configuration_page
 from streaming.settings import Settings, load
+from tests.unit.streaming.configuration.test_schema import editor_says
 
 DOCS = Path(__file__).parents[4] / "docs"
 EXAMPLES = [
