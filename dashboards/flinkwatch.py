@@ -38,7 +38,10 @@ def flinkwatch() -> dashboard.Dashboard:
 def _overview() -> Iterator[Panel]:
     yield number("Not ready", "Checks of /-/ready that find something wrong.", f"sum(1 - {_of('ready')})", (1, RED))
     yield number(
-        "Behind", "Records in Kafka that no batch has read yet.", f"sum({_of('offsets_behind')})", (100_000, ORANGE)
+        "Behind",
+        "Records the last batch left unread for its limit.",
+        f"sum({_of('offsets_behind')})",
+        (100_000, ORANGE),
     )
     yield number(
         "Since the last batch",
@@ -60,7 +63,7 @@ def _overview() -> Iterator[Panel]:
 def _reading() -> Iterator[Panel]:
     yield graph(
         "Records behind",
-        "In Kafka, and no batch has read them yet.",
+        "Left unread by the last batch for its limit.",
         Query(f"max by (topic) ({_of('offsets_behind')})", "{{topic}}"),
     )
     yield graph(

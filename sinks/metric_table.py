@@ -192,7 +192,7 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described(
             "processed_records_per_second", "gauge", (), "Records the last batch worked through per second, by Spark."
         ),
-        Described("offsets_behind", "gauge", ("topic",), "Records in Kafka that no batch has read yet."),
+        Described("offsets_behind", "gauge", ("topic",), "Records the last batch left unread for its limit."),
         Described("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
         Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
         Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
