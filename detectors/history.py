@@ -98,6 +98,11 @@ class History(msgspec.Struct, array_like=True):
         )
         return [Point(self.begun + at * _UNIT_MS, v, _decoded(size), _decoded(load)) for at, v, size, load in columns]
 
+    def time(self, scale: int, index: int) -> int:
+        """When a point of a scale was, such as -1, the newest."""
+        times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
+        return self.begun + times[index] * _UNIT_MS
+
     def before(self, scale: int, time: int) -> list[float]:
         """Values of a scale from before a time."""
         times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")

@@ -166,7 +166,7 @@ def _triangle(before: tuple[X, float], point: tuple[X, float], x: float, y: floa
 def _variance(n: int, *series: Sequence[float]) -> float:
     """Of Kendall's score of n points, less what ties in the series take away."""
     tied = (values for values in series if len(set(values)) < len(values))
-    ties = sum(_term(k) for values in tied for k in Counter(values).values())
+    ties = sum(_term(k) for values in tied for k in Counter(values).values() if k > 1)
     return max(_term(n) - ties, 0) / 18
 
 
