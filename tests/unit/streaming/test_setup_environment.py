@@ -154,7 +154,7 @@ def test_an_unknown_argument_is_refused() -> None:
         ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] self-signed", "PIP_CERT"),
         ("javax.net.ssl.SSLHandshakeException: PKIX path building failed: …", "SSL_CERT_FILE"),
         ("NewConnectionError: [Errno -3] Temporary failure in name resolution", "no network"),
-        ("ERROR: No matching distribution found for pyspark==4.2.0", "PIP_INDEX_URL"),
+        ("ERROR: No matching distribution found for pyspark==4.2.1", "PIP_INDEX_URL"),
         ("unresolved dependency: org.apache.kafka#kafka_2.13;3.9.1: not found", "FLINKWATCH_IVY_SETTINGS"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "not the one that was locked"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
