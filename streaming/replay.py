@@ -38,10 +38,12 @@ def replay(
     published: Published,
     rejected: Counter[str] | None = None,
     config_topic: str = "",
+    after_ms: int = AFTER_MS,
 ) -> Iterator[Transition]:
     """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read.
 
-    A record of `config_topic` takes force where it stands, as in the job: before what comes after it.
+    A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
+    for `after_ms` when the last record has come.
     """
     index, store = bucket.Index(published=published), MemoryStore()
     records, changes = _without_changes(records, config_topic)
@@ -66,7 +68,7 @@ def replay(
         _configure(index, last, rejected)
         yield from step(index, store, [], index.clock)
     if clocks:
-        yield from step(index, store, [], clocks[-1] + AFTER_MS)
+        yield from step(index, store, [], clocks[-1] + after_ms)
 
 
 def _without_changes(records: list[Record], config_topic: str) -> tuple[list[Record], dict[int, list[Record]]]:

@@ -43,7 +43,7 @@ def of_creep(transitions: list[Transition]) -> list[Transition]:
 def with_changes(here: Installation, records: list[Record]) -> list[Transition]:
     """What a replay says of records among which are changes of the configuration."""
     reader = Reader(Identity(), frozenset({here.metrics}))
-    return list(replay(records, reader, publish(Live(), 0, "test"), config_topic=f"{here.prefix}.config"))
+    return list(replay(records, reader, publish(Live(), 0, "test"), config_topic=f"{here.prefix}.config", after_ms=0))
 
 
 def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(installation: Make) -> None:
