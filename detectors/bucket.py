@@ -12,13 +12,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 from pydantic import ValidationError
 
+from detectors import isolation
 from detectors.bounded import put
 from detectors.configuration import Configuration
-from detectors.engine import decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.silences import MAX_SILENCES, Silence
+from detectors.isolation import Defect
 from detectors.matching import Match
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
@@ -93,13 +94,6 @@ class Index(msgspec.Struct):
         return self.published.hash if self.published else _DEFAULT
 
 
-class Defect(NamedTuple):
-    """An event that a detector could not take: the error, in one line."""
-
-    event: Event
-    error: str
-
-
 class Said(NamedTuple):
     """What a step over a bucket says; `defects` are events lost to an error in a detector."""
 
@@ -151,17 +145,14 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
     said = Said([], [], [], [])
     for cluster, own in by_cluster.items():
         engine = configuration.engine(cluster)
-        data = store.get(cluster)
-        state = decode_state(data) if data is not None else engine.new_state()
-        try:
-            result = engine.step(cluster, state, own, until, index.clock)
-            encoded = encode_state(state)
-        except Exception as error:  # noqa: BLE001
-            # The outer edge: an error in a detector must not stop the stream, nor touch the state of this or any other
-            # cluster. The events are kept with the error, and the cluster is asked again when its next one comes.
+        defects: list[Defect] = []
+        stepped = isolation.step(engine, cluster, store.get(cluster), own, until, index.clock, defects)
+        said.defects.extend(defects)
+        if stepped is None:
+            # The cluster is asked again when its next event comes.
             index.dues.pop(cluster, None)
-            said.defects.extend(Defect(event, f"{type(error).__name__}: {error}") for event in own)
             continue
+        state, encoded, result = stepped
         said.transitions.extend(result.transitions)
         if engine.over(state, until):
             store.remove(cluster)

@@ -209,7 +209,8 @@ def _unpacked(keys: bytes | None) -> list[str]:
     return text.split("\0") if text else []
 
 
-def _arrival(event: Event) -> tuple[int, str, int, int]:
+def arrival(event: Event) -> tuple[int, str, int, int]:
+    """Events are folded in this order: by Kafka timestamp, those of one by where they stand."""
     return event.timestamp, event.topic, event.partition, event.offset
 
 
@@ -233,7 +234,7 @@ class _Fold:
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
             self._configured(since)
-        for event in sorted(events, key=_arrival):
+        for event in sorted(events, key=arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
             now = min(clock, until)
             self._expire(now)

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
 from detectors.incidents.incident import Reading
+from detectors.isolation import Defect
 from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
@@ -145,7 +146,7 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     return readings
 
 
-def _defect_letter(defect: bucket.Defect) -> DeadLetter:
+def _defect_letter(defect: Defect) -> DeadLetter:
     event = defect.event
     key = f"{event.topic}/{event.partition}/{event.offset}".encode()
     return DeadLetter("defect", key, _encode_json({"reason": "defect", "detail": defect.error, "event": event}))

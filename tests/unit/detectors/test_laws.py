@@ -404,14 +404,3 @@ def test_partitions_that_are_read_ahead_make_nothing_overdue() -> None:
         batch = [*good[2 * n : 2 * n + 2], *ahead[2 * n : 2 * n + 2]]
         until = max(e.timestamp for e in good[2 * n : 2 * n + 2])
         assert step(index, store, batch, until).transitions == []
-
-
-def test_a_defect_in_one_cluster_is_told_and_does_not_touch_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    bad = log("checkpoint_triggered", 0, 1, checkpoint="not a number", job="a" * 32, epoch=str(START))
-    good = msgspec.structs.replace(_steady("b", 0, 1)[0], cluster="other")
-    assert isinstance(bad, LogEvent)
-    index, store = Index(published=PUBLISHED), MemoryStore()
-    said = step(index, store, [bad, good], START + 1_000)
-    assert [d.event for d in said.defects] == [bad]
-    assert store.get("c") is None
-    assert store.get("other") is not None
