@@ -55,7 +55,7 @@ class BucketProcessor(StatefulProcessor):
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
         before = bucket.encode_index(index)
-        _configure(index, number, packed)
+        left = _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
         letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
@@ -70,7 +70,7 @@ class BucketProcessor(StatefulProcessor):
             readings.append(canary.reading(sent, index.clock))
         for reading in readings:
             yield Row(topic=self._topics.readings, key=reading.key().encode(), value=_encode_json(reading))
-        for gone in said.gone:
+        for gone in said.gone + left:
             yield Row(topic=self._topics.readings, key=gone.encode(), value=None)
         after = bucket.encode_index(index)
         if after != before:
@@ -94,16 +94,19 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> None:
-    """A configuration takes force at the start of a batch, before any event of it."""
+def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[str]:
+    """A configuration takes force at the start of a batch, before any event of it; the keys of readings it ends."""
     # The topic has one partition, so one task has read what there is of it, in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
-    if published is not None or silences:
-        refused = index.configure(published, silences)
-        if refused and number == 0:
-            # Every bucket has refused the same.
-            index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
+    if published is None and not silences:
+        return []
+    before = {r.key() for r in _matched(index, number)}
+    refused = index.configure(published, silences)
+    if refused and number == 0:
+        # Every bucket has refused the same.
+        index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
+    return sorted(before.difference(r.key() for r in _matched(index, number)))
 
 
 def _clock(index: bucket.Index, packed: list[Packed]) -> int:
@@ -133,16 +136,23 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts
     ]
-    for override, match in enumerate(index.overrides()):
-        labels = {"override": str(override), "match": match, "bucket": str(number)}
-        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
-        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
+    readings += _matched(index, number)
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
         readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+    return readings
+
+
+def _matched(index: bucket.Index, number: int) -> list[Reading]:
+    """How many of the bucket's jobs each override fits."""
+    readings = []
+    for override, match in enumerate(index.overrides()):
+        labels = {"override": str(override), "match": match, "bucket": str(number)}
+        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
+        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
     return readings
 
 

@@ -75,6 +75,21 @@ def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsT
     assert transitions[0].cause == "late_barrier_acks"
 
 
+def test_what_is_told_of_an_override_ends_with_it(tester: TwsTester) -> None:
+    rows = []
+    for at, clusters in ((1, ["a", "b"]), (2, ["b"]), (3, [])):
+        off = {"checkpoint_overdue": {"enabled": False}}
+        settings = Live.model_validate({"overrides": [{"cluster": c, "detectors": off} for c in clusters]})
+        packed = Packed(clocks={"pulse/0": at * 60_000}, wall=FAR, published=publish(settings, at=at, by="test"))
+        rows.append([r for r in feed(tester, packed) if b"override_matched" in r.key])
+    keys = [f"override_matched|bucket=3|match=cluster={c}|override={n}" for c, n in (("a", 0), ("b", 1), ("b", 0))]
+    assert [[(r.key.decode(), r.value is None) for r in batch] for batch in rows] == [
+        [(keys[0], False), (keys[1], False)],
+        [(keys[2], False), (keys[0], True), (keys[1], True)],
+        [(keys[2], True)],
+    ]
+
+
 def test_silences_that_are_refused_are_counted_by_one_bucket() -> None:
     many = [silence(10**12, id=f"s{n}") for n in range(MAX_SILENCES + 3)]
     for number, counted in ((0, [3.0]), (1, [])):
@@ -122,7 +137,7 @@ def test_rows_of_state_are_counted_and_the_clock_is_told_by_one_bucket() -> None
 def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing_else(
     tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The injected fault: a detector that fails. The next batch finds the state as it was before."""
+    """The injected fault: a detector that fails. What it does not want is taken by the others all the same."""
     from detectors.late_barrier_acks import LateBarrierAcks
 
     half = len(events("late-barrier-acks")) * 6 // 10
@@ -132,7 +147,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
         rows = feed(tester, packed_of("late-barrier-acks", slice(half, half + 40)))
     letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
     assert {letter["detail"] for letter in letters} == {"ZeroDivisionError: division by zero"}
-    assert len(letters) == 40
+    assert {letter["event"][1] for letter in letters} <= LateBarrierAcks.wants
     rest = feed(tester, packed_of("late-barrier-acks", slice(half + 40, None)))
     numbers = [decode_transition(v).seq for v in said(first + rest, "incidents") if v is not None]
     assert numbers == list(range(1, len(numbers) + 1))
