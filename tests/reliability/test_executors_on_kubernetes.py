@@ -83,7 +83,7 @@ def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
         stored += here.send(records[middle:])
         wait_as_kubernetes(here, lambda: committed(here, stored))
         assert here.job.terminate() == 0
-    said, expected = here.transitions(), replayed(stored, here.metrics)
+    said, expected = sorted(here.transitions(), key=lambda t: t.seq), replayed(stored, here.metrics)
     assert len({t.incident for t in said}) == 1
     assert [t.seq for t in said] == list(range(1, len(said) + 1))
     assert said[-1].cause == expected[-1].cause == "late_barrier_acks"
