@@ -126,12 +126,15 @@ class Kubernetes:
         # Its own directories are mounted where this machine has none.
         environment["SPARK_LOCAL_DIRS"] = str(self._logs)
         command = ["/bin/bash", str(PROJECT / "docker" / "entrypoint.sh"), *container["args"]]
+        folder = self._logs / name
+        folder.mkdir()
         with (self._logs / f"{name}.log").open("wb") as log:
             self._processes[name] = process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
                 env={**os.environ, **self._environment, **environment},
                 stdout=log,
                 stderr=log,
+                cwd=folder,
                 start_new_session=True,
             )
             self._change(name, {"phase": "Running", "containerStatuses": [_status(container, {"running": {}})]})

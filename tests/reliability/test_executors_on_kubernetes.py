@@ -87,8 +87,8 @@ def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
     assert len({t.incident for t in said}) == 1
     assert [t.seq for t in said] == list(range(1, len(said) + 1))
     assert said[-1].cause == expected[-1].cause == "late_barrier_acks"
-    # A batch may begin while records are still being sent: which numbers in between are told is a matter of luck.
-    assert [e.offset for e in said[-1].evidence] == [e.offset for e in expected[-1].evidence]
+    # A batch may begin while records are still being sent: which numbers are told, and when, is a matter of luck.
+    assert {f.kind for f in said[-1].findings} == {f.kind for f in expected[-1].findings}
     assert kubernetes.refused == []
     assert kubernetes.denied == []
     assert kubernetes.select("spark-role=executor") == []
