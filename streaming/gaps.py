@@ -23,6 +23,7 @@ from kafka.errors import KafkaError
 from detectors.events.words import inputs
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.secret import SecretError
+from streaming.background import Background
 
 log = structlog.get_logger()
 
@@ -66,27 +67,19 @@ class Firsts:
         return lines
 
 
-class Gaps:
-    """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query."""
+class Gaps(Background):
+    """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query.
+
+    Start it before the query, or what that skips in its first batch is not noticed.
+    """
 
     def __init__(self, access: KafkaAccess, topics: tuple[str, ...], tell: Callable[[str], None]) -> None:
+        super().__init__("gaps")
         self._access = access
         self._topics = topics
         self._tell = tell
         self._firsts = Firsts()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gaps", daemon=True)
-
-    def start(self) -> None:
-        """Begin; before the query does, or what it skips in its first batch is not noticed."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, within two seconds."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2)
 
     def progressed(self, progress: Any) -> None:
         """A batch has finished."""

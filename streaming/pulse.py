@@ -5,7 +5,6 @@ again has the same clock. What the driver has to say of the input goes the same 
 so does the canary (`sinks.canary`).
 """
 
-import threading
 import time
 from collections import deque
 from typing import Any
@@ -18,6 +17,7 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from streaming import canary
+from streaming.background import Background
 
 log = structlog.get_logger()
 
@@ -25,35 +25,24 @@ log = structlog.get_logger()
 _MOST_LINES = 10_000
 
 
-class Pulse:
+class Pulse(Background):
     """Writes to `topic` every `every` ms, and every `canary_every` ms (0: never) a canary.
 
     From a thread of its own, until stopped.
     """
 
     def __init__(self, access: KafkaAccess, topic: str, every: int, canary_every: int = 0) -> None:
+        super().__init__("pulse")
         self._access = access
         self._topic = topic
         self._every = every / 1000
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def tell(self, line: str) -> None:
         """Write a line of `detectors.events.words.inputs` with the next beat."""
         self._lines.append(line)
-
-    def stop(self) -> None:
-        """End, within two seconds; nothing to do when it never began."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2)
 
     def _producer(self) -> KafkaProducer:
         # The client would wait up to 30 s between attempts, and the clock with it.

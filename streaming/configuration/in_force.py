@@ -1,6 +1,5 @@
 """What is in force, as the topic of the configuration tells it: also when somebody else published it."""
 
-import threading
 from collections.abc import Callable
 from contextlib import closing
 
@@ -10,6 +9,7 @@ from kafka.errors import KafkaError
 
 from detectors.settings import Published
 from sinks.secret import SecretError
+from streaming.background import Background
 from streaming.configuration.difference import changes
 from streaming.configuration.matched import Unmatched
 from streaming.configuration.published import ConfigTopic, History
@@ -20,29 +20,18 @@ _POLL_MS = 500
 _RETRY_S = 2.0
 
 
-class InForce:
+class InForce(Background):
     """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
 
     def __init__(
         self, topic: ConfigTopic, published: Published, told: Callable[[str], None], unmatched: Unmatched
     ) -> None:
+        super().__init__("configuration in force")
         self._topic = topic
         self._published = published
         self._told = told
         self._unmatched = unmatched
         unmatched.expect(published)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="configuration in force", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; nothing to do when it never began."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -5,7 +5,6 @@ the file says something else than it last did.
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import structlog
 from watchfiles import watch
 
 from detectors.settings import Live, Published, publish
+from streaming.background import Background
 from streaming.configuration.document import parse_document, read_document
 from streaming.configuration.fixed import Values, fixed_values, hashes, refuse_changes
 from streaming.configuration.published import ConfigTopic
@@ -71,30 +71,20 @@ def fixed_of(path: Path | None, environment: Mapping[str, str] = os.environ) -> 
     return fixed_values(read_document(path, SECTIONS) if path else None, environment)
 
 
-class FileWatch:
+class FileWatch(Background):
     """Reloads the file whenever it holds something new, in a thread of its own; `told` hears how it went.
 
+    What it holds at the start is looked at as well.
     Its directory is watched, since editors and ConfigMaps put another file in its place.
     """
 
     def __init__(self, file: ConfigFile, told: Callable[[bool], None]) -> None:
+        super().__init__("configuration file", ends_within_s=5.0)
         self._file = file
         self._told = told
         self._seen: bytes | None = None
         self._missing_since = 0.0
         self._unpublished = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="configuration file", daemon=True)
-
-    def start(self) -> None:
-        """Begin; what the file holds now is looked at as well."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
 
     def _run(self) -> None:
         self._look()
