@@ -15,7 +15,7 @@ from tests.e2e.harness import Installation
 from tests.e2e.standalone import StandaloneCluster
 from tests.e2e.test_job import essence, recorded, replayed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PARTS = 4
 
@@ -41,7 +41,7 @@ def test_killed_executors_lose_nothing(installation: Callable[..., Installation]
         environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(bare_python(tmp_path))}
         here.job = JobProcess(here.folder, here.configuration, "--no-deliver", *master, environment=environment)
         here.job.start()
-        here.wait_for(lambda: len(cluster.executors()) == 2, within=120)
+        here.wait_for(lambda: len(cluster.executors()) == 2)
         stored, killed = [], set()
         for part in range(PARTS):
             stored += here.send(records[part * len(records) // PARTS : (part + 1) * len(records) // PARTS])
@@ -49,9 +49,9 @@ def test_killed_executors_lose_nothing(installation: Callable[..., Installation]
             for executor in cluster.executors() if part < PARTS - 1 else ():
                 os.kill(executor, signal.SIGKILL)
                 killed.add(executor)
-            here.wait_for(lambda: len(set(cluster.executors()) - killed) == 2, within=120)
+            here.wait_for(lambda: len(set(cluster.executors()) - killed) == 2)
         expected = replayed(stored, here.metrics)
-        here.wait_for(lambda: len(here.transitions()) >= len(expected), within=120)
+        here.wait_for(lambda: len(here.transitions()) >= len(expected))
         assert here.job.terminate() == 0
     assert len(killed) >= 2 * (PARTS - 1)
     assert len(expected) > 1

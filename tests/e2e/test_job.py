@@ -12,7 +12,7 @@ from detectors.settings import Live, publish
 from streaming.replay import load, replay
 from tests.e2e.harness import SCENARIOS, Installation
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.e2e
 
 Make = Callable[..., Installation]
 

@@ -17,7 +17,7 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import lasting_obstacle
 from tests.e2e.secured import USER, Secured, secured_broker
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.e2e
 
 PROJECT = Path(__file__).parents[2]
 WAYS = ["tls", "mutual tls", "scram over tls", "plain over tls", "scram", "plain"]

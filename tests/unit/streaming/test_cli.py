@@ -15,7 +15,7 @@ RECORDING = SCENARIOS / "late-barrier-acks" / "input.jsonl.gz"
 
 def flinkwatch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streaming", *map(str, arguments)]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_replay_prints_one_transition_a_line() -> None:
@@ -48,7 +48,7 @@ def test_replay_never_loads_spark() -> None:
         [sys.executable, "-c", code, "replay", str(RECORDING)],
         cwd=PROJECT,
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
