@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from sinks.codecs import missing_codecs
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from sinks.topics import TopicsError, ensure_topics
 from streaming.errors import PreflightError
 from streaming.settings import Settings
+
+log = structlog.get_logger()
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -26,6 +30,8 @@ def check_topics(settings: Settings) -> dict[str, int]:
     Raises PreflightError.
     """
     kafka = settings.kafka
+    if missing := missing_codecs():
+        log.warning("compressed records cannot be read", codecs=list(missing), install=list(missing.values()))
     with _brokers(kafka.access) as admin:
         try:
             ensure_topics(admin, kafka.topics, kafka.topics.create)
