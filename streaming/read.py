@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from detectors.decoding import UndecodableError
 from detectors.events.envelope import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
@@ -121,7 +122,7 @@ class _Task:
             record = _record(*row)
             try:
                 change = read_change(record.key, record.value)
-            except ValueError as error:
+            except UndecodableError as error:
                 self._take(record, Rejected("bad_config", str(error), record))
                 continue
             if isinstance(change, Published):

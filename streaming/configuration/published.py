@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import msgspec
+import structlog
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.silences import Silence
 from detectors.settings import (
     CONFIG_KEY,
@@ -29,15 +31,23 @@ from streaming.errors import PublishedError
 # Enough for a machine that is busy starting.
 _WITHIN_S = 30
 _WITHIN_MS = _WITHIN_S * 1000
+_NAMED = 3
 
 encode_silence = msgspec.json.Encoder().encode
 
 
+log = structlog.get_logger()
+
+
 class History(msgspec.Struct):
-    """What the topic holds: configurations in order, and the newest of each silence by id."""
+    """What the topic holds: configurations in order, the newest of each silence by id, and why records are left out.
+
+    `unreadable` has a sentence for each record that is no configuration and no silence.
+    """
 
     configurations: list[Published] = []
     silences: dict[str, PublishedSilence] = {}
+    unreadable: list[str] = []
 
     @property
     def in_force(self) -> Published | None:
@@ -49,16 +59,27 @@ class History(msgspec.Struct):
         """The newest that the file of a job was the origin of."""
         return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
 
-    def add(self, key: bytes | None, value: bytes | None) -> None:
+    def add(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
         """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
         try:
             change = read_change(key, value)
-        except ValueError:
+        except UndecodableError as error:
+            self.unreadable.append(f"offset {offset}: {error.reason}: {error}")
             return
         if isinstance(change, Published):
             self.configurations.append(change)
         elif change is not None:
             self.silences[change.read().id] = change
+
+
+def warn_unreadable(topic: str, unreadable: list[str]) -> None:
+    """Say that records of the topic are left out, and why; all of them are counted, the newest are named."""
+    log.warning(
+        "configuration records cannot be read and are left out",
+        topic=topic,
+        count=len(unreadable),
+        newest=unreadable[-_NAMED:],
+    )
 
 
 class ConfigTopic:
@@ -69,7 +90,7 @@ class ConfigTopic:
         self.name = topic
 
     def history(self) -> History:
-        """Everything up to now."""
+        """Everything up to now. A warning in the log names the records that cannot be read."""
         history, partition = History(), TopicPartition(self.name, 0)
         deadline = time.monotonic() + _WITHIN_S
         with self._clear_errors("read"), closing(self.consumer()) as consumer:
@@ -82,7 +103,9 @@ class ConfigTopic:
                 if time.monotonic() > deadline:
                     raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S} s")
                 for record in consumer.poll(timeout_ms=500).get(partition, ()):
-                    history.add(record.key, record.value)
+                    history.add(record.key, record.value, record.offset)
+        if history.unreadable:
+            warn_unreadable(self.name, history.unreadable)
         return history
 
     def publish(self, published: Published) -> None:
