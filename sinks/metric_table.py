@@ -30,6 +30,18 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described("build_info", "info", ("version",), "The version that runs."),
     ),
     "incidents": (
+        Described(
+            "incident_open",
+            "gauge",
+            ("incident", "cluster"),
+            "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. Its labels never change.",
+        ),
+        Described(
+            "incident_info",
+            "info",
+            ("incident", *_INCIDENT),
+            "Current cause, severity and job of an open incident; its labels change with them.",
+        ),
         Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
         Described("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
         Described(

@@ -30,8 +30,8 @@ def check_topics(settings: Settings) -> dict[str, int]:
     Raises PreflightError.
     """
     kafka = settings.kafka
-    if missing := missing_codecs():
-        log.warning("compressed records cannot be read", codecs=list(missing), install=list(missing.values()))
+    if unreadable := missing_codecs():
+        log.warning("compressed records cannot be read", codecs=list(unreadable), install=list(unreadable.values()))
     with _brokers(kafka.access) as admin:
         try:
             ensure_topics(admin, kafka.topics, kafka.topics.create)

@@ -100,12 +100,13 @@ def test_the_job_reads_logs_of_every_codec(installation: Callable[..., Installat
     topics = {codec: f"{here.prefix}.in.{codec}" for codec in CODECS}
     with closing(KafkaAdminClient(bootstrap_servers=here.bootstrap)) as admin:
         for codec, name in topics.items():
-            configs = {"compression.type": codec}
+            configs = {"compression.type": codec, "retention.ms": "-1"}
             admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
     here.configuration["kafka"]["logs"] = list(topics.values())
     here.job = JobProcess(here.folder, here.configuration, "--no-deliver")
-    # Not UTF-8, so each is rejected and its dead letter names the topic.
-    here.send(Record(name, 0, 0, 1_763_712_000_000, None, b"\xff" * 1_000) for name in topics.values())
+    # Each is rejected, and its dead letter names the topic.
+    value = b'{"neither": "message nor log"}'
+    here.send(Record(name, 0, 0, 1_763_712_000_000, None, value) for name in topics.values())
     here.job.start()
     here.wait_for(lambda: len(here.rejected()) == len(CODECS), within=240)
     assert {letter["topic"] for letter in here.rejected()} == set(topics.values())

@@ -70,8 +70,8 @@ def test_every_alert_says_what_it_is_about_and_where_it_is_explained(rule: dict[
     assert annotations["summary"]
     assert annotations["description"].endswith(".")
     pages = {annotations["runbook_url"]}
-    if "$labels.kind" in annotations["runbook_url"]:
-        pages = {annotations["runbook_url"].replace("{{ $labels.kind }}", one.kind) for one in DETECTORS}
+    if ".Labels.kind" in annotations["runbook_url"]:
+        pages = {f"docs/runbooks/{kind}.md" for kind in ("index", *(one.kind for one in DETECTORS))}
     for page in pages:
         file, _, anchor = page.partition("#")
         text = (PROJECT / file).read_text()

@@ -36,7 +36,8 @@ class MemoryKafka:
         self.wall = time.time
         self.partitions = 2
         for partition in range(self.partitions):
-            self.logs[TopicPartition(TOPICS.incidents, partition)] = []
+            for topic in (TOPICS.incidents, TOPICS.readings):
+                self.logs[TopicPartition(topic, partition)] = []
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
