@@ -46,7 +46,7 @@ class Index(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
-    cluster how many of its jobs each override is about.
+    cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic.
     """
 
     version: int = 1
@@ -59,6 +59,7 @@ class Index(msgspec.Struct):
     silences: dict[str, PublishedSilence] = {}
     matched: dict[str, list[int]] = {}
     silences_hash: str = ""
+    cut: dict[str, int] = {}
 
     def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
         """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of

@@ -134,6 +134,13 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "sum",
         ),
         Described(
+            "outputs_cut_total",
+            "counter",
+            ("topic",),
+            "Records of flinkwatch that were larger than their topic takes, and were cut or replaced by a dead letter.",
+            "sum",
+        ),
+        Described(
             "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
         ),
         Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),

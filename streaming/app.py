@@ -7,6 +7,8 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sinks.kafka_access import spark_options
+from sinks.topic_limits import largest_record
+from streaming.outlet import MAX_ROW_BYTES
 from streaming.read import SELECTION, Stage
 from streaming.rows import EMIT_SCHEMA, READ_SCHEMA
 from streaming.settings import Settings
@@ -21,7 +23,8 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
     `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) count without a checkpoint only.
     """
     topics = settings.kafka.topics
-    outputs = OutputTopics(topics.incidents, topics.readings, topics.rejected)
+    names = topics.incidents, topics.readings, topics.rejected
+    outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
     said = watch(read(source(spark, settings, starting_offsets), settings), outputs)
     return emit(said, settings)
 
@@ -74,6 +77,8 @@ def outbox(said: DataFrame, settings: Settings) -> DataStreamWriter:
         .writeStream.format("kafka")
         .queryName(QUERY_NAME)
         .options(**spark_options(settings.kafka.access))
+        # No row is larger than MAX_ROW_BYTES; the client counts a batch's headers as well, and guesses high.
+        .option("kafka.max.request.size", 2 * MAX_ROW_BYTES)
         .option("checkpointLocation", settings.streaming.checkpoint)
         .outputMode("update")
     )

@@ -7,6 +7,7 @@ records that hold a literal of the vocabulary, or that do not look like a record
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,8 @@ from detectors.events.words import inputs
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
-from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
+from streaming.rows import Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.spark_errors import extent, naming
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
 # ten times what the rest of the record does.
@@ -65,18 +67,25 @@ class Stage:
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(Reader(self._identity, self._metric_topics), self._buckets)
         for batch in batches:
-            for topic, part in _by_topic(batch):
-                if topic == self._config_topic:
-                    task.configure(part)
-                    continue
-                task.tick(topic, part)
-                if topic == self._pulse_topic:
-                    task.hear(part)
-                else:
-                    task.read(part, topic in self._metric_topics)
-            if task.events >= _FLUSH_EVENTS:
-                yield task.flush(every_bucket=False)
-        yield task.flush(every_bucket=True)
+            with naming("read", partial(_extent, batch)):
+                self._fold(task, batch)
+                rows = task.flush(every_bucket=False) if task.events >= _FLUSH_EVENTS else None
+            if rows is not None:
+                yield rows
+        with naming("read", lambda: "the end of its task"):
+            rows = task.flush(every_bucket=True)
+        yield rows
+
+    def _fold(self, task: "_Task", batch: pa.RecordBatch) -> None:
+        for topic, part in _by_topic(batch):
+            if topic == self._config_topic:
+                task.configure(part)
+                continue
+            task.tick(topic, part)
+            if topic == self._pulse_topic:
+                task.hear(part)
+            else:
+                task.read(part, topic in self._metric_topics)
 
 
 class _Task:
@@ -136,7 +145,7 @@ class _Task:
         wanted = batch.filter(_may_matter(batch.column("value"), metrics))
         for row in zip(*(wanted.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
-            self._take(record, self._reader.read(record))
+            self._take(record, self._found(record))
 
     def hear(self, batch: pa.RecordBatch) -> None:
         """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
@@ -149,10 +158,17 @@ class _Task:
                 packed = self._bucket(bucket_of(inputs.CLUSTER, self._buckets))
                 packed.canary = max(packed.canary, sent)
                 continue
-            found = self._reader.read(record)
+            found = self._found(record)
             if not isinstance(found, Rejected):
                 found = [msgspec.structs.replace(event, cluster=inputs.CLUSTER) for event in found]
             self._take(record, found)
+
+    def _found(self, record: Record) -> list[Event] | Rejected:
+        try:
+            return self._reader.read(record)
+        except Exception as error:  # noqa: BLE001
+            # The outer edge: what a record holds must not stop the stream, whatever reading it has overlooked.
+            return Rejected("defect", f"{type(error).__name__}: {error}", record)
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
@@ -178,10 +194,31 @@ class _Task:
         rows = sorted(self._packed.items())
         columns = [
             pa.array([n for n, _ in rows], pa.int32()),
-            pa.array([encode_packed(p) for _, p in rows], pa.binary()),
+            pa.array([_encoded(p) for _, p in rows], pa.binary()),
         ]
         self._new()
         return pa.RecordBatch.from_arrays(columns, schema=_OUT)
+
+
+def _encoded(packed: Packed) -> bytes:
+    """The packed as bytes; an event that cannot be carried goes to the dead letters alone."""
+    try:
+        return encode_packed(packed)
+    except Exception:  # noqa: BLE001 - each event is tried by itself, and what is at fault beside them is raised there
+        whole, packed.events = packed.events, []
+    for event in whole:
+        try:
+            encode_event(event)
+        except Exception as error:  # noqa: BLE001
+            packed.rejected.append(defect_letter(event, f"{type(error).__name__}: {error}"))
+        else:
+            packed.events.append(event)
+    return encode_packed(packed)
+
+
+def _extent(batch: pa.RecordBatch) -> str:
+    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    return extent(zip(*columns, strict=True))
 
 
 class _Header(msgspec.Struct):
