@@ -3,7 +3,7 @@
 import re
 
 
-def cause_of(error: BaseException | None) -> str:
+def cause_of(error: BaseException | str | None) -> str:
     """The deepest reason in one line."""
     text = str(error) if error is not None else "the query ended"
     causes = re.findall(r"(?:Caused by: |^)([\w.$]+(?:Error|Exception)[^\n]*)", text, re.MULTILINE)
