@@ -215,6 +215,9 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
         Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
         Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
+        Described(
+            "query_restarts_total", "counter", (), "Restarts of the query after a failure, since this process began."
+        ),
         Described("config_info", "info", ("hash",), "The hash of the configuration in force."),
         Described(
             "config_last_reload_successful",

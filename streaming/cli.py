@@ -47,15 +47,17 @@ cli.add_command(tune)
 @click.option("--master", help="Spark master, such as spark://host:7077; wins over streaming.master.")
 def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
     """Run the job and, unless --no-deliver, delivery in the same process."""
-    from streaming.job import run as run_job
+    # Before the imports, which take seconds: a signal ends all of it in order.
     from streaming.stop import Stop
+
+    stop = Stop()
+    stop.install()
+    from streaming.job import run as run_job
 
     if master is not None:
         # In the environment it wins over the file at every reload, too.
         os.environ["FLINKWATCH__STREAMING__MASTER"] = master
     settings = settings_of(config_file)
-    stop = Stop()
-    stop.install()
     run_job(settings, deliver=not no_deliver, by=user(), stop=stop, file=config_path(config_file))
 
 

@@ -3,6 +3,7 @@
 UserError
 ├── ConfigError       streaming.settings: the file, key by key
 ├── PreflightError    streaming.preflight: brokers, topics, checkpoint
+│   └── TopicMissingError
 ├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
 └── JobError          streaming.job: the query failed; its cause in one line
@@ -19,6 +20,10 @@ class ConfigError(UserError):
 
 class PreflightError(UserError):
     """The job cannot start: what is missing and what to do."""
+
+
+class TopicMissingError(PreflightError):
+    """Kafka does not have a topic that others write: waiting for it is not flinkwatch's decision."""
 
 
 class PublishedError(UserError):

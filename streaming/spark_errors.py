@@ -40,7 +40,7 @@ def extent(places: Iterable[tuple[str, int, int]]) -> str:
     return ", ".join(said[:_MAX_PLACES] + more) or "no record"
 
 
-def cause_of(error: BaseException | None) -> str:
+def cause_of(error: BaseException | str | None) -> str:
     """The deepest reason in one line."""
     text = str(error) if error is not None else "the query ended"
     named = re.search(r"StageError: ([^\n]*)", text)
