@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
+from detectors.engine import Dropped
 from detectors.incidents.incident import Reading
 from detectors.isolation import Defect
 from streaming import canary
@@ -59,6 +60,7 @@ class BucketProcessor(StatefulProcessor):
         events = [event for p in packed for event in p.events]
         said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
         letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
+        letters += [_dropped_letter(d) for d in said.dropped]
         for letter in letters:
             index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
             yield Row(topic=self._topics.rejected, key=letter.key, value=letter.value)
@@ -160,3 +162,9 @@ def _defect_letter(defect: Defect) -> DeadLetter:
     event = defect.event
     key = f"{event.topic}/{event.partition}/{event.offset}".encode()
     return DeadLetter("defect", key, _encode_json({"reason": "defect", "detail": defect.error, "event": event}))
+
+
+def _dropped_letter(dropped: Dropped) -> DeadLetter:
+    """The state itself is not in the letter: it is what could not be read."""
+    told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
+    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), _encode_json(told))
