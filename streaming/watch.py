@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
+from detectors.engine import Dropped
 from detectors.incidents.incident import Reading
 from streaming import canary
 from streaming.collector import collector_resting
@@ -65,6 +66,7 @@ class BucketProcessor(StatefulProcessor):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
         letters += [defect_letter(d.event, d.error) for d in said.defects]
+        letters += [_dropped_letter(d) for d in said.dropped]
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
         readings = said.readings + _counters(index, number, bool(letters))
@@ -179,3 +181,9 @@ def _matched(index: bucket.Index, number: int) -> list[Reading]:
         matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
         readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
     return readings
+
+
+def _dropped_letter(dropped: Dropped) -> DeadLetter:
+    """The state itself is not in the letter: it is what could not be read."""
+    told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
+    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))

@@ -20,7 +20,7 @@ def test_every_kind_has_its_runbook_and_its_line_in_their_list(kind: str) -> Non
     assert f"runbooks/{kind}.md" in (PROJECT / "mkdocs.yml").read_text()
 
 
-@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect"])
+@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect", "unreadable_state"])
 def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
     assert f"| `{reason}` |" in (PROJECT / "docs" / "inputs.md").read_text()
 
