@@ -2,21 +2,20 @@
 
 import os
 import sys
-from collections import Counter
 from pathlib import Path
 
 import click
-import msgspec
 
 from streaming.commands.capture import capture
 from streaming.commands.config import config
 from streaming.commands.options import config_option, config_path, settings_of, user
 from streaming.commands.play import play
 from streaming.commands.reference import docs, schema
+from streaming.commands.replay import replay
 from streaming.commands.silence import silence
 from streaming.commands.tune import tune
 from streaming.logs import configure_logs
-from streaming.terminal import echo, echo_json
+from streaming.terminal import echo
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,6 +36,7 @@ cli.add_command(config)
 config.add_command(schema)
 config.add_command(docs)
 cli.add_command(play)
+cli.add_command(replay)
 cli.add_command(silence)
 cli.add_command(tune)
 
@@ -72,32 +72,6 @@ def deliver(config_file: Path | None) -> None:
     stop = Stop()
     stop.install()
     run_delivery(settings, stop)
-
-
-@cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="One transition a line, as in the topic flinkwatch.incidents.")
-def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> None:
-    """What flinkwatch would have said of recorded Kafka records, log files or metric pages. No Spark, no Kafka."""
-    from detectors.events.reader import Reader
-    from detectors.settings import publish
-    from streaming import report
-    from streaming.replay import load as load_records
-    from streaming.replay import replay as replay_records
-
-    settings = settings_of(config_file)
-    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    records = load_records(files, *settings.kafka.for_files)
-    rejected: Counter[str] = Counter()
-    transitions = replay_records(
-        records, reader, publish(settings.live, at=0, by="replay"), rejected, settings.kafka.topics.config
-    )
-    if as_json:
-        for transition in transitions:
-            echo_json(msgspec.json.encode(transition))
-    else:
-        report.print_transitions(list(transitions), len(records), rejected)
 
 
 @cli.command()

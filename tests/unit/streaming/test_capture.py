@@ -69,7 +69,7 @@ def sent(kafka: Kafka) -> Iterator[list[Record]]:
 
 
 def _read(file: Path) -> list[Record]:
-    return list(records_of(file, "logs", "metrics"))
+    return list(records_of(file))
 
 
 @pytest.mark.e2e
