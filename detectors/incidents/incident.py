@@ -40,13 +40,17 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them."""
+    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them.
+
+    `failed` are attempts that never succeeded, with what they had reached by then: expired checkpoints at their age.
+    """
 
     name: str
     unit: str
     points: list[tuple[int, float]]
     threshold: float | None = None
     fit: list[tuple[int, float]] = []
+    failed: list[tuple[int, float]] = []
 
 
 class Finding(msgspec.Struct, kw_only=True):
