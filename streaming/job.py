@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from detectors.settings import Published
-from streaming.app import start_query
+from streaming.app import input_topics, start_query
 from streaming.brokers import Stopped, await_brokers
 from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
@@ -30,6 +30,7 @@ from streaming.known_issues import shipped
 from streaming.layout import check_layout
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
+from streaming.recreated import read_recreated_from_their_beginning
 from streaming.serving import Health, listen
 from streaming.session import start_session
 from streaming.settings import Settings
@@ -63,6 +64,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
 
         try:
             spark, offsets, published = _prepare(settings, ask, exits)
+            began_again = read_recreated_from_their_beginning(spark, settings)
         except Stopped:
             log.info("stopped before Kafka was there")
             return
@@ -76,7 +78,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
         )
         exits.callback(pulse.stop)
-        gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
+        topics = (*settings.kafka.logs, *settings.kafka.metrics)
+        gaps = Gaps(settings.kafka.access, topics, pulse.tell, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
         query = _start(spark, settings, offsets)
@@ -90,8 +93,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             watched.start()
         if settings.streaming.pulse:
             pulse.start()
-        topics = [*settings.kafka.logs, *settings.kafka.metrics]
-        log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
+        log.info("watching", topics=list(topics), checkpoint=settings.streaming.checkpoint)
         _follow(query, health, gaps, telemetry, stop)
 
 
