@@ -13,6 +13,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from detectors.settings import Published
+from streaming.app import input_topics
 from streaming.brokers import Stopped, await_brokers
 from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
@@ -24,6 +25,7 @@ from streaming.known_issues import shipped
 from streaming.layout import check_layout
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
+from streaming.recreated import read_recreated_from_their_beginning
 from streaming.running import Offsets, Running
 from streaming.serving import Health, listen
 from streaming.session import start_session_while
@@ -52,6 +54,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         exits.callback(jvm.end)
         try:
             spark, offsets, published = _prepare(settings, ask, jvm, stop)
+            began_again = read_recreated_from_their_beginning(spark, settings)
         except Stopped:
             log.info("stopped while starting")
             return
@@ -65,7 +68,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
         )
         exits.callback(pulse.stop)
-        gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
+        topics = (*settings.kafka.logs, *settings.kafka.metrics)
+        gaps = Gaps(settings.kafka.access, topics, pulse.tell, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
         unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
@@ -80,8 +84,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
                 watched.start()
             if settings.streaming.pulse:
                 pulse.start()
-            topics = [*settings.kafka.logs, *settings.kafka.metrics]
-            log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
+            log.info("watching", topics=list(topics), checkpoint=settings.streaming.checkpoint)
 
         def ask_again() -> Offsets:
             await_brokers(settings, stop, health.waiting)
