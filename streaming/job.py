@@ -28,6 +28,7 @@ from streaming.errors import JobError
 from streaming.gaps import Gaps
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.not_understood import NotUnderstood
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
 from streaming.serving import Health, listen
@@ -79,6 +80,9 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
         exits.callback(gaps.stop)
         gaps.start()
+        not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
+        exits.callback(not_understood.stop)
+        not_understood.start()
         query = _start(spark, settings, offsets)
         unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
         in_force = InForce(topic, published, telemetry.configured, unmatched)

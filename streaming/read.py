@@ -22,7 +22,7 @@ from detectors.events.words import inputs
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
-from streaming.rows import Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
 from streaming.sampling import Samples, spread
 from streaming.spark_errors import extent, naming
 
@@ -40,6 +40,8 @@ SELECTION = {
 """Column → its expression over Spark's Kafka source."""
 
 _FLUSH_EVENTS = 10_000
+# The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
+_MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
 # Metric records that hold a literal and no known name.
 _LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
@@ -102,6 +104,7 @@ class _Task:
         self._published: Published | None = None
         self._silences: list[PublishedSilence] = []
         self._samples = Samples(reader)
+        self._kept = 0
         self._new()
 
     def _new(self) -> None:
@@ -193,7 +196,9 @@ class _Task:
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
             number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
-            self._bucket(number).rejected.append(dead_letter(found))
+            letter = dead_letter(found, MAX_KEPT_BYTES if self._kept < _MAX_KEPT else _KEPT_BEYOND)
+            self._kept += len(letter.value)
+            self._bucket(number).rejected.append(letter)
             self.events += 1
             return
         for event in found:

@@ -7,11 +7,14 @@ import msgspec
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
+from structlog.testing import capture_logs
 
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.recognised import Looked, Recognised
+from sinks.kafka_access import KafkaAccess
+from streaming.not_understood import NotUnderstood
 from streaming.read import Stage
 from streaming.replay import load
 from streaming.rows import Packed, bucket_of, decode_packed, encode_packed
@@ -144,3 +147,24 @@ def test_what_is_kept_is_bounded() -> None:
     names = [record(f'{{"message": "Checkpoint of flink", "fields": {{"cluster": "c{n}"}}}}') for n in range(40)]
     assert sum(counts[0] for counts in looked(names).values()) == 40
     assert bucket_of("", 2) in (0, 1)
+
+
+def test_the_job_warns_of_a_source_once_an_hour_and_says_when_it_is_over() -> None:
+    now = [0.0]
+    follower = NotUnderstood(KafkaAccess(), "flinkwatch.readings", lambda: now[0])
+    recognised = Recognised()
+    for at in (0, 600_000):
+        recognised.fold([Looked("flink.logs", "prod", "tm-1", 100, 100, 1)], at)
+    (reading,) = [r for r in recognised.readings({}, 600_000) if r.name == "input_not_understood_ratio"]
+    key, value = reading.key().encode(), msgspec.json.encode(reading)
+    with capture_logs() as logs:
+        for at in (0.0, 15.0, 3_601.0):
+            now[0] = at
+            follower.hear(key, value)
+        follower.hear(b"heap_floor_bytes|cluster=prod", value)
+        follower.hear(key, b"not a reading")
+        follower.hear(key, None)
+        follower.hear(key, None)
+    assert [one["log_level"] for one in logs] == ["warning", "warning", "info"]
+    named = [logs[0][name] for name in ("topic", "cluster", "source", "share")]
+    assert named == ["flink.logs", "prod", "tm-1", 1]
