@@ -22,6 +22,7 @@ from detectors.incidents.known_issues import Issues
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.isolation import Defect
 from detectors.matching import Match
+from detectors.recognised import Recognised
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
 INDEX_VERSION = 1
@@ -48,7 +49,8 @@ class Index(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
-    cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic.
+    cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic,
+    and `recognised` what of the input is understood.
     """
 
     version: int = INDEX_VERSION
@@ -62,6 +64,7 @@ class Index(msgspec.Struct):
     matched: dict[str, list[int]] = {}
     silences_hash: str = ""
     cut: dict[str, int] = {}
+    recognised: Recognised = msgspec.field(default_factory=Recognised)
 
     def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
         """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of

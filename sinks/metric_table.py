@@ -134,6 +134,26 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "sum",
         ),
         Described(
+            "records_understood_total",
+            "counter",
+            ("topic",),
+            "Records with a log line of a known layout or a metric of a known name, estimated from a sample.",
+            "sum",
+        ),
+        Described(
+            "records_not_understood_total",
+            "counter",
+            ("topic",),
+            "Records without any log line of a known layout or any metric of a known name, estimated from a sample.",
+            "sum",
+        ),
+        Described(
+            "input_not_understood_ratio",
+            "gauge",
+            ("topic", "cluster", "source"),
+            "Share of a source's records that are not understood; absent unless nearly all of them are not.",
+        ),
+        Described(
             "outputs_cut_total",
             "counter",
             ("topic",),

@@ -23,6 +23,7 @@ from streaming.gaps import Gaps
 from streaming.jvm import Jvm
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.not_understood import NotUnderstood
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
 from streaming.recreated import read_recreated_from_their_beginning
@@ -72,6 +73,9 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         gaps = Gaps(settings.kafka.access, topics, pulse.tell, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
+        not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
+        exits.callback(not_understood.stop)
+        not_understood.start()
         unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
         in_force = InForce(topic, published, telemetry.configured, unmatched)
         exits.callback(in_force.stop)

@@ -22,7 +22,8 @@ from detectors.events.words import inputs
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
-from streaming.rows import Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.sampling import Samples, spread
 from streaming.spark_errors import extent, naming
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
@@ -39,6 +40,10 @@ SELECTION = {
 """Column → its expression over Spark's Kafka source."""
 
 _FLUSH_EVENTS = 10_000
+# The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
+_MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
+# Metric records that hold a literal and no known name.
+_LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
 # A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
 _LOG_SHAPE = (
@@ -98,6 +103,8 @@ class _Task:
         self._clocks: dict[str, int] = {}
         self._published: Published | None = None
         self._silences: list[PublishedSilence] = []
+        self._samples = Samples(reader)
+        self._kept = 0
         self._new()
 
     def _new(self) -> None:
@@ -127,8 +134,7 @@ class _Task:
 
         What is none is rejected, the last good stays.
         """
-        for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
+        for record in _records(batch):
             try:
                 change = read_change(record.key, record.value)
             except UndecodableError as error:
@@ -142,18 +148,35 @@ class _Task:
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""
         self._bucket(0).records += batch.num_rows
-        wanted = batch.filter(_may_matter(batch.column("value"), metrics))
-        for row in zip(*(wanted.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
-            self._take(record, self._found(record))
+        mask = _may_matter(batch.column("value"), metrics)
+        empty: list[Record] = []
+        for record in _records(batch.filter(mask)):
+            found = self._found(record)
+            self._take(record, found)
+            if metrics and found == []:
+                empty.append(record)
+            elif metrics and isinstance(found, list):
+                self._samples.understood(record.topic, found[0])
+        # A metric record that became an event has been looked at already; of the others a few are.
+        rest = pc.indices_nonzero(pc.invert(mask)) if metrics else None
+        self._samples.look(empty[:_LOOKED_AT], 1)
+        self._look_at_some(batch, rest)
+
+    def _look_at_some(self, batch: pa.RecordBatch, rest: pa.Array | None) -> None:
+        """Look at a few records of the batch, or of the `rest` of it."""
+        count = batch.num_rows if rest is None else len(rest)
+        if count == 0:
+            return
+        chosen = spread(count, batch.column("offset")[0].as_py())
+        places = pa.array(chosen) if rest is None else rest.take(pa.array(chosen))
+        self._samples.look(_records(batch.take(places)), count // len(chosen))
 
     def hear(self, batch: pa.RecordBatch) -> None:
         """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
         cluster.
         """
         told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
-        for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
+        for record in _records(told):
             if sent := canary.sent_at(record.value):
                 packed = self._bucket(bucket_of(inputs.CLUSTER, self._buckets))
                 packed.canary = max(packed.canary, sent)
@@ -173,7 +196,9 @@ class _Task:
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
             number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
-            self._bucket(number).rejected.append(dead_letter(found))
+            letter = dead_letter(found, MAX_KEPT_BYTES if self._kept < _MAX_KEPT else _KEPT_BEYOND)
+            self._kept += len(letter.value)
+            self._bucket(number).rejected.append(letter)
             self.events += 1
             return
         for event in found:
@@ -191,6 +216,8 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
                 packed.published, packed.silences = self._published, self._silences
+            for looked in self._samples.taken():
+                self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())
         columns = [
             pa.array([n for n, _ in rows], pa.int32()),
@@ -234,6 +261,11 @@ def _record(
 ) -> Record:
     pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
     return Record(topic, partition, offset, timestamp, key, value, pairs)
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
+        yield _record(*row)
 
 
 def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
+from detectors.recognised import Looked
 from detectors.settings import Published, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
@@ -47,6 +48,7 @@ class Packed(msgspec.Struct, array_like=True):
     published: Published | None = None
     canary: int = 0
     silences: list[PublishedSilence] = []
+    looked: list[Looked] = []
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

@@ -69,6 +69,7 @@ class BucketProcessor(StatefulProcessor):
         letters += [_dropped_letter(d) for d in said.dropped]
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
+        left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = said.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
             readings.append(canary.reading(sent, index.clock))
@@ -163,6 +164,7 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts
     ]
+    readings += index.recognised.readings({"bucket": str(number)}, index.clock)
     readings += _matched(index, number)
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000

@@ -84,6 +84,7 @@ class _Shipped(msgspec.Struct, frozen=True):
     cluster: Any = None
     level: Any = None
     log_level: Any = msgspec.field(name="log.level", default=None)
+    severity: Any = None
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
 
 
@@ -169,6 +170,7 @@ def open_log(record: Record, header: str) -> list[Entry]:
     if (
         shipped.level is not None
         or shipped.log_level is not None
+        or shipped.severity is not None
         or (isinstance(log, _LogMeta) and log.level is not None)
     ) and (logged := json_layout.read(value)) is not None:
         return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]

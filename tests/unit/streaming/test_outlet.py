@@ -11,11 +11,22 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from detectors.events.event import MetricEvent, Record, Rejected, Sample
+from detectors.events.identity import Identity
 from detectors.incidents.incident import Evidence, Reading, Series, decode_transition
 from streaming.outlet import MAX_ROW_BYTES, Outlet
-from streaming.rows import MAX_KEPT_BYTES, MAX_LETTER_BYTES, Packed, dead_letter, defect_letter, encode_packed
+from streaming.read import Stage
+from streaming.rows import (
+    MAX_KEPT_BYTES,
+    MAX_LETTER_BYTES,
+    Packed,
+    dead_letter,
+    decode_packed,
+    defect_letter,
+    encode_packed,
+)
 from streaming.watch import BucketProcessor, OutputTopics
 from tests.unit.sinks.samples import make_transition, overdue_finding
+from tests.unit.streaming.test_read import batch
 
 # Each as large as a topic may take, and larger.
 UNITS = [b"\x00", b"\x01", b"x", b'"', b"\n", "日".encode(), b"\xff", b"\xed\xa0\x80", "\U0001f680".encode(), b"\\"]
@@ -131,3 +142,15 @@ def test_no_row_of_a_batch_is_too_large_and_what_was_cut_is_counted(limit: int) 
     counts = {r["name"]: r["value"] for r in map(msgspec.json.decode, [r.value for r in rows if r.topic == "readings"])}
     assert counts["records_rejected_total"] == 2
     assert counts.get("outputs_cut_total", 0) == (0 if limit > 400_000 else 2)
+
+
+def test_the_letters_of_one_task_are_bounded_together() -> None:
+    """A backlog of large records that are all rejected does not fill the memory."""
+    value = b"\x00" * 500_000
+    records = [Record("flink.logs", 0, n, 5, b"prod/jm-1", value) for n in range(30)]
+    stage = Stage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.pulse", 2)
+    rows = [row.as_py() for out in stage.run(batch(records) for _ in range(10)) for row in out.column(1)]
+    letters = [letter for row in rows for letter in decode_packed(row).rejected]
+    assert len(letters) == 300
+    assert sum(len(letter.value) for letter in letters) < 66 * 1024 * 1024
+    assert {msgspec.json.decode(letter.value)["truncated"] for letter in letters} == {True}
