@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from detectors.settings import Published
 from streaming.brokers import Stopped, await_brokers
+from streaming.checkpoint_files import local_path
+from streaming.checkpoint_lock import CheckpointLock
 from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
 from streaming.configuration.published import ConfigTopic
@@ -33,6 +35,9 @@ from streaming.telemetry import Telemetry
 
 log = structlog.get_logger()
 
+# A process that was killed leaves its JVM behind for a moment.
+_LOCK_WITHIN_S = 20.0
+
 
 def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
     """Run until `stop`; `file` holds the settings and is read again when it changes.
@@ -48,9 +53,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             await_brokers(settings, stop, health.waiting)
             return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
 
-        jvm = Jvm(stop)
-        exits.callback(jvm.end)
         try:
+            jvm = _new_jvm(settings, stop, health, exits)
             spark, offsets, published = _prepare(settings, ask, jvm, stop)
         except Stopped:
             log.info("stopped while starting")
@@ -92,6 +96,20 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             running.run(spark, offsets, begun)
         except Stopped:
             log.info("stopped while the query was started again")
+
+
+def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -> Jvm:
+    """The JVM that is to be, which holds the lock on a checkpoint of this host. Raises PreflightError, Stopped."""
+    folder = local_path(settings.streaming.checkpoint)
+    descriptors: tuple[int, ...] = ()
+    if folder is not None:
+        health.waiting("the job before on this checkpoint has not ended yet")
+        lock = exits.enter_context(CheckpointLock(folder).held(_LOCK_WITHIN_S, stop))
+        health.started()
+        descriptors = () if lock.descriptor is None else (lock.descriptor,)
+    jvm = Jvm(stop, descriptors)
+    exits.callback(jvm.end)
+    return jvm
 
 
 def _prepare(

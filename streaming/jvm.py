@@ -40,8 +40,10 @@ _DEAF = 'trap "" INT TERM; exec "$0" "$@"'
 class Jvm:
     """One JVM at a time; `start` may be called again after it has gone."""
 
-    def __init__(self, stop: Stop | None = None) -> None:
+    def __init__(self, stop: Stop | None = None, inherits: tuple[int, ...] = ()) -> None:
+        """`inherits` are descriptors that it holds as long as it lives."""
         self._stop = stop or Stop()
+        self._inherits = inherits
         self._process: subprocess.Popen[bytes] | None = None
         self._log = JvmLog()
         self._killed = False
@@ -125,6 +127,7 @@ class Jvm:
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            pass_fds=self._inherits,
         )
         self._log = JvmLog(process.stderr)
         return process

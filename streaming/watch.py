@@ -17,6 +17,7 @@ from detectors.isolation import Defect
 from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
+from streaming.rebuilt import NOT_REBUILT, Rebuilt
 from streaming.rows import DeadLetter, Packed, decode_packed
 
 _encode_json = msgspec.json.Encoder().encode
@@ -34,8 +35,9 @@ class OutputTopics(msgspec.Struct, frozen=True):
 class BucketProcessor(StatefulProcessor):
     """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
 
-    def __init__(self, topics: OutputTopics) -> None:
+    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> None:
         self._topics = topics
+        self._rebuilt = rebuilt
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the two state variables."""
@@ -63,7 +65,7 @@ class BucketProcessor(StatefulProcessor):
             index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
             yield Row(topic=self._topics.rejected, key=letter.key, value=letter.value)
         index.records += sum(p.records for p in packed)
-        for transition in said.transitions:
+        for transition in self._rebuilt.new(said.transitions):
             yield Row(topic=self._topics.incidents, key=transition.incident.encode(), value=_encode_json(transition))
         readings = said.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
