@@ -24,6 +24,7 @@ from streaming.gaps import Gaps
 from streaming.jvm import Jvm
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.logs import keep_one_form
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
 from streaming.running import Offsets, Running
@@ -44,6 +45,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
 
     Raises PreflightError or PublishedError when it cannot start, JobError when it has failed.
     """
+    keep_one_form()
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -32,6 +32,9 @@ _END_WITHIN_S = 10.0
 _OUT_OF_HEAP = 3
 """What -XX:+ExitOnOutOfMemoryError ends with."""
 _WORKER_START = Path(__file__).resolve().parent / "worker_start"
+
+# Its thread prints a traceback when the JVM has gone, which is noticed elsewhere.
+accumulators.AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 # An ignored signal stays ignored in every program that is executed: the JVM and the workers it starts.
 _DEAF = 'trap "" INT TERM; exec "$0" "$@"'

@@ -65,10 +65,12 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
         )
     with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
         begins = _begins(consumer, settings.kafka, since)
-        until = _until(consumer, folder, settings.kafka, now)
         known = _known(consumer, settings.kafka.topics.incidents)
+        read = _read_before(folder)
+        until = _until(consumer, read, settings.kafka, known)
         stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
-        new = Rebuilt(until, _may_change(known, stale, until), _by_topic(begins, settings.kafka))
+        offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **_by_topic(begins)}
+        new = Rebuilt(until, _by_topic(read), _may_change(known, stale, until), offsets)
         kept = _replace(folder, new, now)
     return Done(kept, until, sorted(stale))
 
@@ -102,18 +104,17 @@ def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
     return {p: found[p].offset if found.get(p) is not None else ends[p] for p in partitions}
 
 
-def _until(consumer: Any, folder: Path, kafka: Kafka, now: int) -> int:
-    """How far the old job had come: the time of the first log or metric record that it has not read."""
-    read = _read_before(folder)
+def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known]) -> int:
+    """How far the old job had come: behind its newest record, and not past the first one that it has not read."""
+    if not read:
+        return max((each.transition.at for each in known.values()), default=-1) + 1
     inputs = {*kafka.logs, *kafka.metrics}
-    done = {p: offset for p, offset in read.items() if p.topic in inputs}
-    if not done:
-        # Without its offsets: as far as it has written changes of incidents.
-        known = _known(consumer, kafka.topics.incidents)
-        return max((each.transition.at for each in known.values()), default=0)
-    ends = consumer.end_offsets(list(done))
-    unread = [_time_at(consumer, p, offset) for p, offset in done.items() if offset < ends[p]]
-    return min([now, *(time for time in unread if time is not None)])
+    ends = consumer.end_offsets(list(read))
+    done = [
+        _time_at(consumer, p, offset - 1) for p, offset in read.items() if p.topic != kafka.topics.config and offset
+    ]
+    left = [_time_at(consumer, p, offset) for p, offset in read.items() if p.topic in inputs and offset < ends[p]]
+    return min([max((time for time in done if time is not None), default=0) + 1, *(t for t in left if t is not None)])
 
 
 def _read_before(folder: Path) -> Offsets:
@@ -205,9 +206,9 @@ def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[s
     }
 
 
-def _by_topic(begins: Offsets, kafka: Kafka) -> dict[str, dict[str, int]]:
-    offsets: dict[str, dict[str, int]] = {kafka.topics.config: {"0": _EARLIEST}}
-    for partition, offset in begins.items():
+def _by_topic(given: Offsets) -> dict[str, dict[str, int]]:
+    offsets: dict[str, dict[str, int]] = {}
+    for partition, offset in given.items():
         offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
     return offsets
 

@@ -15,11 +15,13 @@ FILE = "flinkwatch.rebuild.json"
 class Rebuilt(msgspec.Struct, frozen=True):
     """What the job before had done, and where the new one begins to read.
 
-    Transitions before `until` (clock, epoch ms) stand in Kafka already. `known` has the number of the newest transition
-    of each incident that may still change. `offsets` are by topic and partition.
+    `until` is the clock (epoch ms) to which the job before had come, `read` the offsets to which it had read, where its
+    checkpoint still told. `known` has the number of the newest transition of each incident that may still change.
+    `offsets` are where reading begins. Offsets are by topic and partition.
     """
 
     until: int = 0
+    read: dict[str, dict[str, int]] = {}
     known: dict[str, int] = {}
     offsets: dict[str, dict[str, int]] = {}
 
@@ -30,10 +32,16 @@ class Rebuilt(msgspec.Struct, frozen=True):
         itself, its next change would pass for one that was delivered long ago.
         """
         for transition in transitions:
-            if transition.at < self.until:
+            if transition.at < self.until and not self._has_news(transition):
                 continue
             before = self.known.get(transition.incident, 0)
             yield msgspec.structs.replace(transition, seq=transition.seq + before) if before else transition
+
+    def _has_news(self, transition: Transition) -> bool:
+        """Whether it shows a record that the job before has not read, such as one of a partition that lagged."""
+        return bool(self.read) and any(
+            each.offset >= self.read.get(each.topic, {}).get(str(each.partition), 0) for each in transition.evidence
+        )
 
 
 NOT_REBUILT = Rebuilt()

@@ -102,7 +102,8 @@ _RULES = (
     ),
     _rule(
         r"Python worker exited unexpectedly|Failed to launch Python daemon|No port number in .*daemon|"
-        r"Python daemon failed to launch|PYTHON_DAEMON|BrokenPipe|Connection reset|java\.io\.EOFException",
+        r"Python daemon failed to launch|PYTHON_DAEMON|BrokenPipe|Stream closed|Broken pipe|"
+        r"Connection reset|java\.io\.EOFException",
         "A Python worker of Spark ended or was killed, as the kernel does when memory is short",
         PASSES,
     ),

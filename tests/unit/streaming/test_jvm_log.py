@@ -1,12 +1,16 @@
 """What the JVM writes to stderr becomes lines of flinkwatch's own log."""
 
 import contextlib
+import io
 import json
+import logging
+import sys
 
 import pytest
+import structlog
 
 from streaming.jvm_log import JvmLog
-from streaming.logs import configure_logs, write_line
+from streaming.logs import OneForm, configure_logs, write_line
 
 LINES = (
     "WARNING: Using incubator modules: jdk.incubator.vector",
@@ -45,3 +49,16 @@ def test_a_full_disk_under_the_log_stops_nothing(monkeypatch: pytest.MonkeyPatch
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()
+
+
+def test_what_anything_prints_is_an_event_in_a_process_that_logs_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stderr", OneForm(out))
+    configure_logs("json")
+    structlog.get_logger().info("own")
+    logging.getLogger("other").warning("library")
+    sys.stderr.write("Traceback\n  of a th")
+    sys.stderr.write("read\n")
+    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == [
+        *("own", "library", "Traceback", "  of a thread"),
+    ]

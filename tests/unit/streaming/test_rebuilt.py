@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from detectors.incidents.incident import Transition
+from detectors.incidents.incident import Evidence, Transition
 from streaming.errors import PreflightError
 from streaming.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in, write
 
@@ -43,10 +44,20 @@ def test_a_known_incident_goes_on_above_the_numbers_it_had() -> None:
     ]
 
 
+def test_what_a_record_shows_that_was_not_read_is_new_whatever_its_time() -> None:
+    """A partition that lagged brings records from before the time to which the others had come."""
+    rebuilt = Rebuilt(until=100, read={"in": {"0": 7}})
+    seen = msgspec.structs.replace(change("a", 1, 50), evidence=[Evidence("in", 0, 6, 50, "x")])
+    unseen = msgspec.structs.replace(
+        change("b", 1, 50), evidence=[Evidence("in", 0, 6, 50, "x"), Evidence("in", 0, 7, 50, "x")]
+    )
+    assert numbers(rebuilt, seen, unseen) == [("b", 1)]
+
+
 def test_it_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert rebuilt_in(str(tmp_path)) == NOT_REBUILT
     assert rebuilt_in("s3a://bucket/state") == NOT_REBUILT
-    rebuilt = Rebuilt(5, {"a": 1}, {"in": {"0": 3}})
+    rebuilt = Rebuilt(5, {"in": {"0": 7}}, {"a": 1}, {"in": {"0": 3}})
     write(tmp_path, rebuilt)
     assert rebuilt_in(str(tmp_path)) == rebuilt
     (tmp_path / "flinkwatch.rebuild.json").write_bytes(b"{")
