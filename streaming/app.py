@@ -10,6 +10,7 @@ from sinks.kafka_access import spark_options
 from sinks.topic_limits import largest_record
 from streaming.outlet import MAX_ROW_BYTES
 from streaming.read import SELECTION, Stage
+from streaming.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in
 from streaming.rows import EMIT_SCHEMA, READ_SCHEMA
 from streaming.settings import Settings
 from streaming.watch import BucketProcessor, OutputTopics
@@ -25,7 +26,9 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
     topics = settings.kafka.topics
     names = topics.incidents, topics.readings, topics.rejected
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
-    said = watch(read(source(spark, settings, starting_offsets), settings), outputs)
+    rebuilt = rebuilt_in(settings.streaming.checkpoint)
+    records = source(spark, settings, {**starting_offsets, **rebuilt.offsets})
+    said = watch(read(records, settings), outputs, rebuilt)
     return emit(said, settings)
 
 
@@ -58,10 +61,10 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
     return records.mapInArrow(stage.run, READ_SCHEMA)
 
 
-def watch(packed: DataFrame, outputs: OutputTopics) -> DataFrame:
+def watch(packed: DataFrame, outputs: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> DataFrame:
     """Events → transitions, readings, dead letters, with the state of every cluster."""
     return packed.groupBy("bucket").transformWithState(
-        BucketProcessor(outputs), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+        BucketProcessor(outputs, rebuilt), EMIT_SCHEMA, outputMode="Update", timeMode="None"
     )
 
 

@@ -3,15 +3,15 @@
 Only for a checkpoint on this host; of another storage Spark's own words have to do.
 """
 
-import json
+import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
 from streaming.troubles import REBUILD, RESTORE
 
 _LOGS = ("offsets", "commits")
+_LINES_OF_A_LOG = 2
 
 
 def local_path(checkpoint: str) -> Path | None:
@@ -33,54 +33,43 @@ def damage_in(checkpoint: str) -> str:
 
 
 def _damaged(folder: Path) -> Iterator[tuple[Path, str]]:
-    for file in (folder / "metadata", folder / "flinkwatch.json"):
-        if file.is_file() and (problem := _json_problem(file.read_bytes())):
+    """The files that a start needs first."""
+    logs = [file for name in _LOGS for file in sorted(_numbered(folder / name), key=lambda file: -int(file.name))]
+    state = [each for each in sorted(folder.glob("state/**/*")) if each.is_file() and not each.name.startswith(".")]
+    if _numbered(folder / "commits") and not _numbered(folder / "offsets"):
+        yield folder / "offsets", "has lost its files"
+    for file in (folder / "metadata", folder / "flinkwatch.json", *logs, *state):
+        try:
+            problem = _problem(file, is_log=file in logs)
+        except FileNotFoundError:
+            # Spark removes old ones meanwhile.
+            continue
+        if problem:
             yield file, problem
-    for name in _LOGS:
-        for file in sorted(_numbered(folder / name), key=lambda file: -int(file.name)):
-            if problem := _log_problem(file.read_bytes()):
-                yield file, problem
-    for file in sorted(folder.glob("state/**/*.zip")):
-        if problem := _zip_problem(file):
-            yield file, problem
-    for file in sorted(folder.glob("state/**/*")):
-        if file.is_file() and not file.stat().st_size and not file.name.startswith("."):
-            yield file, "is empty"
 
 
 def _numbered(folder: Path) -> list[Path]:
     return [file for file in folder.iterdir() if file.name.isdigit()] if folder.is_dir() else []
 
 
-def _json_problem(data: bytes) -> str:
-    if not data.strip():
+def _problem(file: Path, *, is_log: bool) -> str:
+    data = file.read_bytes()
+    if not data:
         return "is empty"
-    try:
-        json.loads(data)
-    except ValueError:
-        return "is damaged"
-    return ""
-
-
-def _log_problem(data: bytes) -> str:
-    """A log of Spark is its version, then one JSON document a line; a source without an offset is a dash."""
-    lines = data.splitlines()
-    if not lines:
-        return "is empty"
-    if not lines[0].startswith(b"v"):
-        return "is damaged"
-    if not lines[1:]:
+    # A log of Spark is its version, then JSON; without that it was cut off.
+    if is_log and (not data.startswith(b"v") or len(data.splitlines()) < _LINES_OF_A_LOG):
         return "is cut off"
-    return next((p for line in lines[1:] if line != b"-" and (p := _json_problem(line))), "")
+    checksums = file.with_name(f".{file.name}.crc")
+    return "" if not checksums.is_file() or _is_whole(data, checksums.read_bytes()) else "is damaged"
 
 
-def _zip_problem(file: Path) -> str:
-    try:
-        with ZipFile(file) as archive:
-            bad = archive.testzip()
-    except (BadZipFile, zlib.error, OSError, EOFError, NotImplementedError):
-        return "is empty" if not file.stat().st_size else "is damaged"
-    return f"is damaged in {bad}" if bad else ""
+def _is_whole(data: bytes, checksums: bytes) -> bool:
+    """Hadoop writes a CRC-32 of every 512 bytes into a file beside it, after a header of eight bytes."""
+    if not checksums.startswith(b"crc\0"):
+        return True
+    (size,) = struct.unpack_from("!i", checksums, 4)
+    sums = b"".join(struct.pack("!I", zlib.crc32(data[i : i + size])) for i in range(0, len(data), size))
+    return sums == checksums[8:]
 
 
 def _advice(folder: Path, file: Path) -> str:

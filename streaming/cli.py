@@ -10,6 +10,7 @@ from streaming.commands.capture import capture
 from streaming.commands.config import config
 from streaming.commands.options import config_option, config_path, settings_of, user
 from streaming.commands.play import play
+from streaming.commands.rebuild import rebuild
 from streaming.commands.reference import docs, schema
 from streaming.commands.replay import replay
 from streaming.commands.silence import silence
@@ -36,6 +37,7 @@ cli.add_command(config)
 config.add_command(schema)
 config.add_command(docs)
 cli.add_command(play)
+cli.add_command(rebuild)
 cli.add_command(replay)
 cli.add_command(silence)
 cli.add_command(tune)

@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from detectors.settings import Published
 from streaming.app import input_topics
 from streaming.brokers import Stopped, await_brokers
+from streaming.checkpoint_files import local_path
+from streaming.checkpoint_lock import CheckpointLock
 from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
 from streaming.configuration.published import ConfigTopic
@@ -23,6 +25,7 @@ from streaming.gaps import Gaps
 from streaming.jvm import Jvm
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.logs import keep_one_form
 from streaming.not_understood import NotUnderstood
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
@@ -36,12 +39,16 @@ from streaming.telemetry import Telemetry
 
 log = structlog.get_logger()
 
+# A process that was killed leaves its JVM behind for a moment.
+_LOCK_WITHIN_S = 20.0
+
 
 def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
     """Run until `stop`; `file` holds the settings and is read again when it changes.
 
     Raises PreflightError or PublishedError when it cannot start, JobError when it has failed.
     """
+    keep_one_form()
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)
@@ -51,9 +58,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             await_brokers(settings, stop, health.waiting)
             return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
 
-        jvm = Jvm(stop)
-        exits.callback(jvm.end)
         try:
+            jvm = _new_jvm(settings, stop, health, exits)
             spark, offsets, published = _prepare(settings, ask, jvm, stop)
             began_again = read_recreated_from_their_beginning(spark, settings)
         except Stopped:
@@ -99,6 +105,20 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             running.run(spark, offsets, begun)
         except Stopped:
             log.info("stopped while the query was started again")
+
+
+def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -> Jvm:
+    """The JVM that is to be, which holds the lock on a checkpoint of this host. Raises PreflightError, Stopped."""
+    folder = local_path(settings.streaming.checkpoint)
+    descriptors: tuple[int, ...] = ()
+    if folder is not None:
+        health.waiting("the job before on this checkpoint has not ended yet")
+        lock = exits.enter_context(CheckpointLock(folder).held(_LOCK_WITHIN_S, stop))
+        health.started()
+        descriptors = () if lock.descriptor is None else (lock.descriptor,)
+    jvm = Jvm(stop, descriptors)
+    exits.callback(jvm.end)
+    return jvm
 
 
 def _prepare(

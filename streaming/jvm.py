@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -33,6 +33,9 @@ _OUT_OF_HEAP = 3
 """What -XX:+ExitOnOutOfMemoryError ends with."""
 _WORKER_START = Path(__file__).resolve().parent / "worker_start"
 
+# Its thread prints a traceback when the JVM has gone, which is noticed elsewhere.
+accumulators.AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+
 # An ignored signal stays ignored in every program that is executed: the JVM and the workers it starts.
 _DEAF = 'trap "" INT TERM; exec "$0" "$@"'
 
@@ -40,8 +43,10 @@ _DEAF = 'trap "" INT TERM; exec "$0" "$@"'
 class Jvm:
     """One JVM at a time; `start` may be called again after it has gone."""
 
-    def __init__(self, stop: Stop | None = None) -> None:
+    def __init__(self, stop: Stop | None = None, inherits: tuple[int, ...] = ()) -> None:
+        """`inherits` are descriptors that it holds as long as it lives."""
         self._stop = stop or Stop()
+        self._inherits = inherits
         self._process: subprocess.Popen[bytes] | None = None
         self._log = JvmLog()
         self._killed = False
@@ -125,6 +130,7 @@ class Jvm:
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            pass_fds=self._inherits,
         )
         self._log = JvmLog(process.stderr)
         return process

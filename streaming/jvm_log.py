@@ -1,12 +1,11 @@
 """What Spark's JVM and the Python workers write to stderr, as lines of flinkwatch's own log."""
 
-import json
 import threading
 from collections.abc import Iterable
 
 import structlog
 
-from streaming.logs import logs_json, write_line
+from streaming.logs import is_event, logs_json, write_line
 
 log = structlog.get_logger()
 
@@ -19,6 +18,11 @@ _NOISE = (
     "Using Spark's default log4j profile",
     "Streaming TransformWithStateInPandas Python worker",
     "Starting Streaming TransformWithState",
+    # Of a batch that was ended; the query says why.
+    'Exception in thread "stateConnectionListenerThread"',
+    # Stack traces that no logger has written. Their first line is kept.
+    "\tat ",
+    "\t... ",
 )
 
 
@@ -43,16 +47,7 @@ class JvmLog:
         self.last = line
         if self.quiet:
             return
-        if not logs_json() or _is_event(line):
+        if not logs_json() or is_event(line):
             write_line(line)
         else:
             log.warning("spark", line=line)
-
-
-def _is_event(line: str) -> bool:
-    if not line.startswith("{"):
-        return False
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False

@@ -2,9 +2,14 @@
 sentence plus fields.
 """
 
+import io
+import json
 import logging
+import os
 import sys
-from typing import Any
+import threading
+from datetime import UTC, datetime
+from typing import Any, TextIO
 
 import structlog
 
@@ -40,9 +45,52 @@ class _Lines:
     debug = info = warning = warn = error = err = critical = fatal = failure = exception = log = msg
 
 
+class OneForm(io.TextIOBase):
+    """Standard error of a process that logs JSON: a line that anything else prints becomes an event, too."""
+
+    def __init__(self, inner: TextIO) -> None:
+        self._inner = inner
+        self._begun = threading.local()
+
+    def write(self, text: str) -> int:
+        *lines, self._begun.text = (getattr(self._begun, "text", "") + text).split("\n")
+        for line in filter(str.strip, lines):
+            self._inner.write((line if is_event(line) else _as_event(line)) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        self._inner.flush()
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+
+def is_event(line: str) -> bool:
+    """Whether a line is a JSON object."""
+    if not line.startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def keep_one_form() -> None:
+    """From now on nothing in this process prints anything but JSON to stderr, if that is the form of the log."""
+    if _json and not isinstance(sys.stderr, OneForm):
+        sys.stderr = OneForm(sys.stderr)
+
+
+def _as_event(line: str) -> str:
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"event": line, "level": "error", "timestamp": now})
+
+
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        write_line(self.format(record))
+        # What py4j logs with a traceback it also raises; it uses the root logger.
+        if f"{os.sep}py4j{os.sep}" not in record.pathname:
+            write_line(self.format(record))
 
 
 def configure_logs(log_format: str = "auto") -> None:
@@ -77,7 +125,5 @@ def configure_logs(log_format: str = "auto") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    # What it logs with a traceback it also raises.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Its clients retry by themselves, and what they give up on they raise.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -23,7 +23,7 @@ from streaming.settings import Settings
 from streaming.spark_errors import cause_of
 from streaming.stop import Stop
 from streaming.telemetry import Telemetry
-from streaming.troubles import NEVER, PASSES, Trouble, trouble_of
+from streaming.troubles import NEVER, PASSES, UNKNOWN, Trouble, trouble_of
 
 log = structlog.get_logger()
 
@@ -139,14 +139,19 @@ class Running:
     def _trouble(self, error: BaseException) -> Trouble:
         if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
             return Trouble(gone, PASSES)
-        if isinstance(error, PreflightError):
-            return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
-        checkpoint = self.settings.streaming.checkpoint
-        trouble = trouble_of(str(error), checkpoint)
-        log.debug("spark", error=cause_of(error))
-        if damage := damage_in(checkpoint):
-            return Trouble(damage, NEVER)
-        return trouble
+        return explained(error, self.settings.streaming.checkpoint)
+
+
+def explained(error: BaseException, checkpoint: str) -> Trouble:
+    """What failed, with the file of the checkpoint when one is to blame."""
+    if isinstance(error, PreflightError):
+        return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+    log.debug("spark", error=cause_of(error))
+    trouble = trouble_of(error, checkpoint)
+    # What passes by itself has another cause than a file that is damaged and perhaps not needed.
+    if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
+        return Trouble(damage, NEVER)
+    return trouble
 
 
 class _Slow:

@@ -1,6 +1,7 @@
 """The Spark session: which Java, which jars, which properties, and why."""
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -37,6 +38,8 @@ _JAVA_OPTIONS = (
 )
 
 _KNOCK_S = 3.0
+_ONE_HOST = re.compile(r"local(?:\[(\*|\d+)\])?")
+_ATTEMPTS = 4
 _STATE = "spark.sql.streaming.stateStore."
 
 PROPERTIES: dict[str, str] = {
@@ -99,7 +102,7 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     conf = {
         "spark.app.name": "flinkwatch",
-        "spark.master": settings.master,
+        "spark.master": _master(settings.master),
         "spark.jars": ",".join(str(jar) for jar in spark_jars()),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(_java_options()),
@@ -140,6 +143,12 @@ def start_session_while(
         except BaseException:
             jvm.kill()
             raise
+
+
+def _master(master: str) -> str:
+    """On one host Spark tries a task once, elsewhere four times; a worker that was killed is no reason to give up."""
+    found = _ONE_HOST.fullmatch(master)
+    return f"local[{found[1] or 1},{_ATTEMPTS}]" if found else master
 
 
 def _java_options() -> tuple[str, ...]:

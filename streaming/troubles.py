@@ -21,6 +21,9 @@ REBUILD = "`flinkwatch rebuild` makes a new checkpoint from Kafka without notify
 RESTORE = f"restore a copy of the checkpoint, or: {REBUILD}"
 
 
+_PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+
+
 class Trouble(NamedTuple):
     """What went wrong, in one line, and how often within an hour the query may be started again for it."""
 
@@ -57,6 +60,10 @@ _RULES = (
         "a kafka.topics.prefix of its own",
     ),
     _rule(
+        r"(?:Incomplete log file|Checksum error:) (?:file:)?(?P<file>\S+)",
+        "{file} is empty or damaged: " + RESTORE,
+    ),
+    _rule(
         r"MISSING_STATE_DIRECTORY|STATE_STORE_STATE_DIRECTORY|Cannot find .*state directory",
         "The checkpoint {checkpoint} has lost its folder `state`: " + RESTORE,
     ),
@@ -72,13 +79,9 @@ _RULES = (
         "The state in {checkpoint} was written by a version with another state: start that version, or: " + REBUILD,
     ),
     _rule(
-        r"CANNOT_LOAD_STATE_STORE|STATE_STORE_.*CHECKSUM|CHECKSUM|CANNOT_READ_DELTA_FILE|CANNOT_READ_.*SNAPSHOT|"
+        r"CANNOT_LOAD_STATE_STORE|STATE_STORE_.*CHECKSUM|CANNOT_READ_DELTA_FILE|CANNOT_READ_.*SNAPSHOT|"
         r"Corruption: |ZipException|FAILED_READ_FILE|CANNOT_READ_STATE|EOFException.*hangelog|SNAPSHOT_PARTITION_ID",
         "The state in {checkpoint}/state is damaged or incomplete: " + RESTORE,
-    ),
-    _rule(
-        r"Incomplete log file (?P<file>\S+)",
-        "{file} is empty or damaged: " + RESTORE,
     ),
     _rule(
         r"(?P<kind>UnknownTopicOrPartitionException|UnknownTopicIdException|This server does not host this "
@@ -99,7 +102,8 @@ _RULES = (
     ),
     _rule(
         r"Python worker exited unexpectedly|Failed to launch Python daemon|No port number in .*daemon|"
-        r"Python daemon failed to launch|PYTHON_DAEMON|BrokenPipe|Connection reset|java\.io\.EOFException",
+        r"Python daemon failed to launch|PYTHON_DAEMON|BrokenPipe|Stream closed|Broken pipe|"
+        r"Connection reset|java\.io\.EOFException",
         "A Python worker of Spark ended or was killed, as the kernel does when memory is short",
         PASSES,
     ),
@@ -121,7 +125,7 @@ _RULES = (
 def trouble_of(error: BaseException | str | None, checkpoint: str) -> Trouble:
     """What `error`, or what Spark says as text, means to the person who has to act."""
     text = error if isinstance(error, str) else str(error or "")
-    cause = cause_of(text or None)
+    cause = _PREFIX.sub("", cause_of(text or None))
     for rule in _RULES:
         if found := rule.pattern.search(text):
             line = rule.line.format(checkpoint=checkpoint, **_known(found))

@@ -18,6 +18,7 @@ from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
 from streaming.outlet import MAX_ROW_BYTES, Outlet, Sent
+from streaming.rebuilt import NOT_REBUILT, Rebuilt
 from streaming.rows import DeadLetter, Packed, decode_packed, defect_letter
 from streaming.spark_errors import extent, naming
 
@@ -36,8 +37,9 @@ class OutputTopics(msgspec.Struct, frozen=True):
 class BucketProcessor(StatefulProcessor):
     """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
 
-    def __init__(self, topics: OutputTopics) -> None:
+    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> None:
         self._topics = topics
+        self._rebuilt = rebuilt
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the two state variables."""
@@ -62,7 +64,7 @@ class BucketProcessor(StatefulProcessor):
         events = [event for p in packed for event in p.events]
         said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
         outlet = Outlet(self._topics.limit)
-        for transition in said.transitions:
+        for transition in self._rebuilt.new(said.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
         letters += [defect_letter(d.event, d.error) for d in said.defects]
