@@ -274,8 +274,7 @@ def _in_child(work: Callable[[], Any]) -> Any:
         os.close(read)
         status = 1
         with contextlib.suppress(BaseException):
-            with _quiet():
-                answer = json.dumps(work()).encode()
+            answer = json.dumps(work()).encode()
             with os.fdopen(write, "wb") as out:
                 out.write(answer)
             status = 0
@@ -297,9 +296,10 @@ def _forked(work: Callable[[], tuple[int, str]]) -> tuple[Status, str]:
         os.close(read)
         resource.setrlimit(resource.RLIMIT_CPU, (_HANG_CPU_S, _HANG_CPU_S))
         status, note = _KILLED, ""
-        with contextlib.suppress(BaseException), _quiet():
+        with contextlib.suppress(BaseException):
             status, note = work()
-        os.write(write, note.encode())
+        with contextlib.suppress(OSError):
+            os.write(write, note.encode())
         os._exit(status)
     os.close(write)
     with os.fdopen(read, "rb") as source:
@@ -311,14 +311,6 @@ def _forked(work: Callable[[], tuple[int, str]]) -> tuple[Status, str]:
         return "hung", ""
     statuses: dict[int, Status] = {_SURVIVED: "survived", _KILLED: "killed", _BROKEN: "not applicable"}
     return statuses[os.WEXITSTATUS(ended)], note
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-    yield
 
 
 def _say(text: str) -> None:
