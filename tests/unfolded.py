@@ -1,7 +1,8 @@
 """What a stream says, as text: every transition with every field, and every series of readings.
 
 Of the transitions of one incident each shows what differs from the one before: `path: value` as JSON, `- path` for what
-is gone. Nothing but empty fields is left out, so two texts are equal only if the transitions are.
+is gone. Nothing but empty fields is left out, so two texts are equal only if the transitions are. Numbers have nine
+digits: the last ones of a logarithm are not the same on every machine.
 """
 
 from collections import Counter
@@ -44,7 +45,7 @@ def readings_text(steps: Iterable[Said]) -> str:
 
 
 def _reading(reading: Reading) -> str:
-    return f"{_time(reading.at)} {reading.type} {reading.value!r}"
+    return f"{_time(reading.at)} {reading.type} {rounded(reading.value)}"
 
 
 def _changes(before: Flat, now: Flat) -> Iterator[str]:
@@ -82,7 +83,16 @@ def _flatten(found: Flat, path: str, value: Any) -> None:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(rounded(value)).decode()
+
+
+def rounded(value: Any) -> Any:
+    """The same with nine digits in every number."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, list | tuple):
+        return [rounded(inner) for inner in value]
+    return {key: rounded(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def _name(finding: Finding) -> str:
