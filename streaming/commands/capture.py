@@ -33,6 +33,8 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
             out,
             lambda done, of: status.update(f"capturing {done:,} of {of:,} records"),
         )
+    for topic in found.missing:
+        echo(f"Warning: Kafka has no topic {topic}, so nothing of it is in the recording.", error=True)
     if not found.records:
         echo(f"{out}: no record has come for {spoken(last)}; is --last long enough?")
         return

@@ -19,11 +19,12 @@ from streaming.commands.options import (
     timeout_option,
     user,
 )
+from streaming.commands.reference import docs, schema
 from streaming.configuration.difference import changes
 from streaming.configuration.document import Document, read_document
 from streaming.configuration.fixed import fixed_values, refuse_other_hashes
 from streaming.configuration.published import ConfigTopic
-from streaming.errors import ConfigError, PublishedError
+from streaming.errors import ConfigError, PublishedError, RefusedError
 from streaming.settings import SECTIONS, Settings, load, validate
 from streaming.terminal import echo, echo_json
 
@@ -204,7 +205,7 @@ def _check_against(
             echo(f"{sign} {one.cause} {one.cluster} {one.job}: {one.summary}")
     echo(f"On the recordings: {len(found.added)} new, {len(found.removed)} lost.")
     if len(found.added) > max_new or len(found.removed) > max_lost:
-        raise ConfigError(
+        raise RefusedError(
             f"refused: {len(found.added)} new and {len(found.removed)} lost incidents; "
             f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost). Nothing is published"
         )
@@ -228,3 +229,7 @@ def _topic(settings: Settings, timeout: int) -> ConfigTopic:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+config.add_command(schema)
+config.add_command(docs)
