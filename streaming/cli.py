@@ -6,20 +6,23 @@ from pathlib import Path
 
 import click
 
-from streaming.commands.capture import capture
-from streaming.commands.config import config
+from streaming.commands.lazy import LazyGroup
 from streaming.commands.options import config_option, config_path, settings_of, user
-from streaming.commands.play import play
-from streaming.commands.rebuild import rebuild
-from streaming.commands.reference import docs, schema
-from streaming.commands.replay import replay
-from streaming.commands.silence import silence
-from streaming.commands.tune import tune
 from streaming.logs import configure_logs
 from streaming.terminal import echo
 
+_LATER = {
+    "capture": "streaming.commands.capture:capture",
+    "config": "streaming.commands.config:config",
+    "play": "streaming.commands.play:play",
+    "rebuild": "streaming.commands.rebuild:rebuild",
+    "replay": "streaming.commands.replay:replay",
+    "silence": "streaming.commands.silence:silence",
+    "tune": "streaming.commands.tune:tune",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=LazyGroup, later=_LATER, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flinkwatch")
 @click.option(
     "--log-format",
@@ -29,18 +32,9 @@ from streaming.terminal import echo
 )
 def cli(log_format: str) -> None:
     """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
+    from streaming.logs import configure_logs
+
     configure_logs(log_format)
-
-
-cli.add_command(capture)
-cli.add_command(config)
-config.add_command(schema)
-config.add_command(docs)
-cli.add_command(play)
-cli.add_command(rebuild)
-cli.add_command(replay)
-cli.add_command(silence)
-cli.add_command(tune)
 
 
 @cli.command()

@@ -29,8 +29,7 @@ from sinks.secret import SecretError
 from streaming.errors import PublishedError
 
 # Enough for a machine that is busy starting.
-_WITHIN_S = 30
-_WITHIN_MS = _WITHIN_S * 1000
+_WITHIN_MS = 30_000
 _NAMED = 3
 
 encode_silence = msgspec.json.Encoder().encode
@@ -85,14 +84,15 @@ def warn_unreadable(topic: str, unreadable: list[str]) -> None:
 class ConfigTopic:
     """Reads and writes the topic. Every call raises PublishedError when the brokers do not answer in time."""
 
-    def __init__(self, access: KafkaAccess, topic: str) -> None:
+    def __init__(self, access: KafkaAccess, topic: str, within_ms: int = _WITHIN_MS) -> None:
         self._access = access
+        self._within_ms = within_ms
         self.name = topic
 
     def history(self) -> History:
         """Everything up to now. A warning in the log names the records that cannot be read."""
         history, partition = History(), TopicPartition(self.name, 0)
-        deadline = time.monotonic() + _WITHIN_S
+        deadline = time.monotonic() + self._within_ms / 1000
         with self._clear_errors("read"), closing(self.consumer()) as consumer:
             if self.name not in consumer.topics():
                 raise PublishedError(f"Kafka has no topic {self.name}: has `flinkwatch run` been started there?")
@@ -101,7 +101,9 @@ class ConfigTopic:
             consumer.seek_to_beginning(partition)
             while consumer.position(partition) < end:
                 if time.monotonic() > deadline:
-                    raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S} s")
+                    raise PublishedError(
+                        f"{self.name} could not be read to its end within {self._within_ms / 1000:g} s"
+                    )
                 for record in consumer.poll(timeout_ms=500).get(partition, ()):
                     history.add(record.key, record.value, record.offset)
         if history.unreadable:
@@ -125,6 +127,7 @@ class ConfigTopic:
             # A topic made by reading it would forget.
             allow_auto_create_topics=False,
             reconnect_backoff_max_ms=2_000,
+            bootstrap_timeout_ms=self._within_ms,
         )
 
     def _send(self, records: Mapping[bytes, bytes]) -> None:
@@ -135,15 +138,16 @@ class ConfigTopic:
                     **client_options(self._access),
                     acks="all",
                     allow_auto_create_topics=False,
-                    max_block_ms=_WITHIN_MS,
+                    bootstrap_timeout_ms=self._within_ms,
+                    max_block_ms=self._within_ms,
                     # What was given up must not land later.
-                    delivery_timeout_ms=_WITHIN_MS,
-                    request_timeout_ms=_WITHIN_MS,
+                    delivery_timeout_ms=self._within_ms,
+                    request_timeout_ms=self._within_ms,
                 )
             ) as producer,
         ):
             for key, value in records.items():
-                producer.send(self.name, key=key, value=value).get(timeout=2 * _WITHIN_S)
+                producer.send(self.name, key=key, value=value).get(timeout=2 * self._within_ms / 1000)
 
     @contextmanager
     def _clear_errors(self, done: str) -> Iterator[None]:

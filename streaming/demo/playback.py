@@ -12,10 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer
+from msgspec import structs
 
 from detectors.events.event import Record
 from streaming import canary
 from streaming.errors import RecordingError
+from streaming.recording import is_recording
 from streaming.replay import load
 
 _PULSE_MS = 1_000
@@ -97,6 +99,9 @@ class Playback:
 def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
     """The records of one file. Raises RecordingError, also when there are none."""
     records = load([recording], logs_topic, metrics_topic)
+    if not is_recording(recording):
+        # Of a log file each line has the name of the file for its topic.
+        records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
     if not records:
         raise RecordingError(f"{recording}: holds no record to play")
     return records

@@ -22,7 +22,7 @@ from streaming.demo.slack_server import Call
 from streaming.demo.stack import CHANNEL, Stack
 from streaming.embedded.broker import BrokerError
 from streaming.embedded.job_process import JobProcessError
-from streaming.errors import UserError
+from streaming.errors import RecordingError, UserError
 from streaming.stop import Stop
 from streaming.terminal import Console
 
@@ -77,7 +77,7 @@ def find_scenario(name: str) -> Path:
     found = _SCENARIOS / name / "input.jsonl.gz"
     if not found.is_file():
         names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise UserError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
     return found
 
 
