@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detectors.advice import keep_state
 from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
 from sinks.slack.blocks import MESSAGE_LIMIT, Message
 from sinks.slack.escape import code, plain, prose
@@ -161,6 +162,12 @@ def test_the_time_in_front_of_a_sentence_is_when_that_was_known() -> None:
 def test_evidence_is_in_order_of_time() -> None:
     times = [line[:8] for line in block(render(CASES["opened"]), "Evidence")[2:-1]]
     assert times == ["14:00:24", "14:01:24"]
+
+
+def test_an_advice_that_begins_with_the_state_is_not_cut_before_what_to_do() -> None:
+    one = make_transition(advice=keep_state("a" * 32) + "Read the exception. " * 20 + "Then cancel the job.")
+    assert "Then cancel the job." in everything(render(one))
+    assert "Then cancel the job." in render_plain(one).text
 
 
 def test_a_stale_incident_does_not_look_recovered() -> None:
