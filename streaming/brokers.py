@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from sinks.kafka_access import client_options
-from sinks.kafka_reach import lasting_obstacle
+from sinks.kafka_reach import lasting_obstacle, timed_out
 from sinks.secret import SecretError
 from streaming.errors import PreflightError
 from streaming.settings import Settings
@@ -62,7 +62,7 @@ def _problem(servers: str) -> str:
         except socket.gaierror:
             problems.append(f"{server}: there is no host of this name")
         except TimeoutError:
-            problems.append(f"{server}: no answer")
+            problems.append(f"{server}: {timed_out(server)}")
         except (OSError, OverflowError) as error:
             problems.append(f"{server}: {getattr(error, 'strerror', None) or error}")
         else:

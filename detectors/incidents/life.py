@@ -68,6 +68,7 @@ class Life(BaseModel):
 def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
     own = _holder(incidents, finding)
+    finding = _after(own, finding)
     if finding.closed_at is not None:
         return [] if own is None or own.resolved_at is not None else _closed(incidents, own, finding, scene)
     if finding.severity == "info":
@@ -190,6 +191,18 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
     key = identity(finding)
     holders = [i for i in incidents if key in i.more or any(identity(f) == key for f in i.findings)]
     return min(holders, key=lambda i: i.resolved_at is not None, default=None)
+
+
+def _after(own: Incident | None, finding: Finding) -> Finding:
+    """The finding, not dated before what its detector said of it last: a partition that is read ahead may have dated
+    that up to a minute ahead of the clock. What the detector says now is newer all the same, above all an end.
+    """
+    key = identity(finding)
+    before = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
+    if before <= finding.at:
+        return finding
+    closed = None if finding.closed_at is None else max(finding.closed_at, before)
+    return msgspec.structs.replace(finding, at=before, closed_at=closed)
 
 
 def _joins(incident: Incident, finding: Finding) -> bool:

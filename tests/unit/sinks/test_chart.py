@@ -1,16 +1,20 @@
 """The chart: a PNG of the numbers behind an incident, drawn apart, uploaded beside delivery."""
 
+import re
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.dates import date2num
+from matplotlib.figure import Figure
 from structlog.testing import capture_logs
 
 from detectors.incidents.incident import Forecast, Series
@@ -63,6 +67,43 @@ def test_the_same_order_gives_the_same_bytes_in_every_process() -> None:
 def test_other_numbers_give_another_picture() -> None:
     other = Series("checkpoint duration", "s", [(time, value + 1) for time, value in POINTS])
     assert draw(ORDER) != draw(Order(title=ORDER.title, series=other, since=ORDER.since))
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, order: Order) -> Any:
+    """The axes of the picture of an order."""
+    kept = []
+    add = Figure.add_subplot
+    monkeypatch.setattr(Figure, "add_subplot", lambda self: kept.append(add(self)) or kept[-1])
+    draw(order)
+    return kept[-1]
+
+
+def test_expired_checkpoints_are_crosses_at_their_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Completed ones alone fall and end before the incident: on a phone that says that it gets better."""
+    falling = [(OPENED_AT + 15_000 * n, 0.28 - 0.015 * n) for n in range(14)]
+    expired = [(OPENED_AT + 300_000 + 30_000 * n, 30.0) for n in range(6)]
+    axes = drawn(monkeypatch, Order(title="t", series=Series("d", "s", falling, failed=expired), since=OPENED_AT))
+    (crosses,) = (line for line in axes.get_lines() if line.get_marker() == "x")
+    assert list(crosses.get_ydata()) == [30.0] * 6
+    assert axes.get_ylim()[1] > 30
+    assert axes.get_xlim()[1] > date2num(datetime.fromtimestamp(expired[-1][0] / 1000, tz=UTC))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "form"),
+    [
+        (5, r"\d\d:\d\d:\d\d"),
+        (180, r"\d\d:\d\d"),
+        (3 * 1440, r"[A-Z][a-z]{2} \d\d \d\d:\d\d"),
+        (14 * 1440, r"[A-Z][a-z]{2} \d\d"),
+    ],
+)
+def test_every_tick_says_a_whole_time(monkeypatch: pytest.MonkeyPatch, minutes: int, form: str) -> None:
+    points = [(OPENED_AT + minutes * 2_000 * n, 1.0 + n) for n in range(31)]
+    axes = drawn(monkeypatch, Order(title="t", series=Series("d", "s", points), since=OPENED_AT))
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert 2 <= len(ticks) <= 9
+    assert all(re.fullmatch(form, tick) for tick in ticks)
 
 
 NASTY_VALUES = st.floats() | st.sampled_from([1e308, -1e308, 5e-324, 0.0])
