@@ -17,9 +17,11 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
 from detectors.events.words import inputs
+from detectors.heartbeat import Beat
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
+from streaming.pulse import beat_of
 from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
@@ -88,6 +90,9 @@ class _Task:
         self._clocks: dict[str, int] = {}
         self._published: Published | None = None
         self._silences: list[PublishedSilence] = []
+        self._beat: Beat | None = None
+        self._beat_offset = 0
+        self._pulse = ""
         self._new()
 
     def _new(self) -> None:
@@ -141,6 +146,7 @@ class _Task:
         """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
         cluster.
         """
+        self._beats(batch)
         told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
         for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
             record = _record(*row)
@@ -152,6 +158,16 @@ class _Task:
             if not isinstance(found, Rejected):
                 found = [msgspec.structs.replace(event, cluster=inputs.CLUSTER) for event in found]
             self._take(record, found)
+
+    def _beats(self, batch: pa.RecordBatch) -> None:
+        """Keep the newest beat that tells its monotonic time."""
+        told = batch.filter(pc.is_valid(batch.column("headers")))
+        for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
+            record = _record(*row)
+            beat = beat_of(record.headers)
+            if beat is not None and record.offset >= self._beat_offset:
+                self._beat, self._beat_offset = beat, record.offset
+                self._pulse = f"{record.topic}/{record.partition}"
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
@@ -174,6 +190,7 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
                 packed.published, packed.silences = self._published, self._silences
+                packed.beat, packed.pulse = self._beat, self._pulse
         rows = sorted(self._packed.items())
         columns = [
             pa.array([n for n, _ in rows], pa.int32()),

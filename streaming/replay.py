@@ -13,6 +13,7 @@ from detectors.clock import believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
+from detectors.order import BOUND_MS
 from detectors.settings import Published, read_change
 from streaming.errors import RecordingError
 from streaming.known_issues import shipped
@@ -56,19 +57,21 @@ def replay(
     for i, clock in enumerate(clocks):
         if clock >= limit or i in changes:
             if i:
-                yield from step(index, store, events, clocks[i - 1])
+                yield from step(index, store, events, clocks[i - 1], clocks[i - 1])
             _configure(index, changes.pop(i, ()), rejected)
             events, limit = [], clock + TRIGGER_MS
         found = read[i]
         if not isinstance(found, Rejected):
             events += found
     if clocks:
-        yield from step(index, store, events, clocks[-1])
+        yield from step(index, store, events, clocks[-1], clocks[-1])
     for last in changes.values():
         _configure(index, last, rejected)
         yield from step(index, store, [], index.clock)
     if clocks:
-        yield from step(index, store, [], clocks[-1] + after_ms)
+        # What waits for a partition that lagged has all come.
+        end = clocks[-1] + after_ms
+        yield from step(index, store, [], end, end + BOUND_MS)
 
 
 def _without_changes(records: list[Record], config_topic: str) -> tuple[list[Record], dict[int, list[Record]]]:
@@ -97,9 +100,11 @@ def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter
             index.configure(None, [change])
 
 
-def step(index: bucket.Index, store: bucket.Store, events: list[Event], until: int) -> list[Transition]:
+def step(
+    index: bucket.Index, store: bucket.Store, events: list[Event], until: int, front: int | None = None
+) -> list[Transition]:
     """One second of the stream. Raises RecordingError when a detector fails."""
-    said = bucket.step(index, store, events, until, shipped())
+    said = bucket.step(index, store, events, until, shipped(), front)
     if said.defects:
         defect = said.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")

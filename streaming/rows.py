@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
+from detectors.heartbeat import Beat
 from detectors.settings import Published, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
@@ -28,7 +29,8 @@ class Packed(msgspec.Struct, array_like=True):
     """What a read task has for one bucket.
 
     `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
-    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one.
+    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one;
+    `beat` the newest beat of the pulse that tells its monotonic time, `pulse` the partition it was in.
     """
 
     clocks: dict[str, int] = {}
@@ -39,6 +41,8 @@ class Packed(msgspec.Struct, array_like=True):
     published: Published | None = None
     canary: int = 0
     silences: list[PublishedSilence] = []
+    beat: Beat | None = None
+    pulse: str = ""
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

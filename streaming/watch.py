@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import structlog
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from detectors import bucket
+from detectors import bucket, heartbeat
+from detectors.events.event import Event
 from detectors.incidents.incident import Reading
 from detectors.isolation import Defect
 from streaming import canary
@@ -21,6 +23,11 @@ from streaming.rows import DeadLetter, Packed, decode_packed
 
 _encode_json = msgspec.json.Encoder().encode
 _COUNTERS_EVERY_MS = 15_000
+_BATCH_MS = 10_000
+_MAX_REFUSED = 10
+_NO_ROOM = "too_many_clusters"
+
+log = structlog.get_logger()
 
 
 class OutputTopics(msgspec.Struct, frozen=True):
@@ -57,8 +64,10 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.encode_index(index)
         left = _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
-        said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
+        until, front = _clocks(index, packed)
+        said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
         letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
+        letters += _refused(index, said.refused)
         for letter in letters:
             index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
             yield Row(topic=self._topics.rejected, key=letter.key, value=letter.value)
@@ -109,8 +118,9 @@ def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[s
     return sorted(before.difference(r.key() for r in _matched(index, number)))
 
 
-def _clock(index: bucket.Index, packed: list[Packed]) -> int:
-    """How far the stream has come: the least advanced partition of this batch, never past the machine's time.
+def _clocks(index: bucket.Index, packed: list[Packed]) -> tuple[int, int]:
+    """How far the stream has come: on the least advanced partition of this batch and on the furthest one, neither past
+    the time it is.
 
     In a catch-up every partition with a backlog is in the batch, so none is overtaken; live, the pulse alone moves the
     clock when nothing else comes. The bound keeps a producer whose clock is ahead from driving it.
@@ -120,9 +130,18 @@ def _clock(index: bucket.Index, packed: list[Packed]) -> int:
         for partition, timestamp in part.clocks.items():
             clocks[partition] = max(clocks.get(partition, 0), timestamp)
     if not clocks:
-        return index.clock
-    wall = max(p.wall for p in packed)
-    return min([*clocks.values(), wall])
+        return index.clock, index.front
+    # A host whose clock was set has this one wrong, too.
+    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > heartbeat.FAR_MS else 0)
+    beat, pulse = max(((p.beat, p.pulse) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, ""))
+    if beat is not None:
+        others = max((t for partition, t in clocks.items() if partition != pulse), default=0)
+        now = clocks[pulse] = heartbeat.heard(index.beats, beat, others, index.clock)
+        if index.clock - now > heartbeat.FAR_MS:
+            index.go_back(now)
+        # What was read may be as new as the batch.
+        now += _BATCH_MS
+    return min([*clocks.values(), now]), min(max(clocks.values()), now)
 
 
 def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
@@ -137,12 +156,18 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         for name, labels, value in counts
     ]
     readings += _matched(index, number)
+    readings += [
+        Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
+        for c, order in index.orders.items()
+    ]
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
         readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+        wrong = index.beats.wrong / 1000
+        readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
     return readings
 
 
@@ -156,7 +181,23 @@ def _matched(index: bucket.Index, number: int) -> list[Reading]:
     return readings
 
 
-def _defect_letter(defect: Defect) -> DeadLetter:
-    event = defect.event
+def _refused(index: bucket.Index, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
+    """Count the events of clusters for which there is no room, and keep one of the first clusters: it names them."""
+    kept = list(refused.items())[:_MAX_REFUSED]
+    count = sum(number for number, _ in refused.values()) - len(kept)
+    if count:
+        index.rejected[_NO_ROOM] = index.rejected.get(_NO_ROOM, 0) + count
+    if refused:
+        names = [cluster for cluster, _ in kept]
+        log.warning("no room for more clusters", clusters=len(refused), first=names, events=count + len(kept))
+    detail = f"more than {bucket.MAX_CLUSTERS} clusters in this bucket"
+    return [_letter(_NO_ROOM, f"{detail}: {cluster}", event) for cluster, (_, event) in kept]
+
+
+def _letter(reason: str, detail: str, event: Event) -> DeadLetter:
     key = f"{event.topic}/{event.partition}/{event.offset}".encode()
-    return DeadLetter("defect", key, _encode_json({"reason": "defect", "detail": defect.error, "event": event}))
+    return DeadLetter(reason, key, _encode_json({"reason": reason, "detail": detail, "event": event}))
+
+
+def _defect_letter(defect: Defect) -> DeadLetter:
+    return _letter("defect", defect.error, defect.event)
