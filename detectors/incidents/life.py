@@ -16,7 +16,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents import recurrence
-from detectors.incidents.incident import Finding, Transition
+from detectors.incidents.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents.links import joined, leading
 from detectors.incidents.telling import Incident, Scene, identity, say, severity_now
 from detectors.units import Duration, spoken
@@ -24,6 +24,8 @@ from detectors.units import Duration, spoken
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
 _MAX_MORE = 500
+# An incident that comes and goes all the time is told like one whose numbers change, at ever longer intervals.
+_MANY = 50
 
 
 class Life(BaseModel):
@@ -160,6 +162,14 @@ def closed_of(
     return said
 
 
+def go_back(incidents: list[Incident], now: int) -> None:
+    """The clock goes back to `now`: what was said in between was said now, else nothing more would be for as long."""
+    for incident in incidents:
+        incident.opened_at, incident.said_at = min(incident.opened_at, now), min(incident.said_at, now)
+        incident.closed_at = incident.closed_at and min(incident.closed_at, now)
+        incident.resolved_at = incident.resolved_at and min(incident.resolved_at, now)
+
+
 def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
     """Silences that begin, end or are changed at once."""
     return [t for incident in incidents if incident.seq for t in _silence_turned(incident, now, scene)]
@@ -267,6 +277,9 @@ def _joined(
     else:
         incident.changed = f"{finding.kind} goes on"
         return []
+    if not merged and _too_often(incident, before[1]):
+        incident.changed = reason
+        return []
     told = [say(incident, "updated", finding.at, reason, scene)]
     return told + [_part_of(other, incident.id, finding, scene) for other in merged]
 
@@ -297,11 +310,19 @@ def _closed(incidents: list[Incident], incident: Incident, finding: Finding, sce
     if finding.severity == "info":
         incident.changed = f"{finding.kind} is over"
         return []
-    if same and severity_now(incident) == incident.severity and not incident.stale:
-        incident.changed = f"{finding.kind} is over for one of several"
-        return []
     reason = f"{finding.kind} is over: {finding.closed_because}"
-    return [say(incident, "updated", finding.at, reason, scene)]
+    if same and severity_now(incident) == incident.severity and not incident.stale:
+        reason = f"{finding.kind} is over for one of several"
+    elif not _too_often(incident, incident.severity):
+        return [say(incident, "updated", finding.at, reason, scene)]
+    incident.changed = reason
+    return []
+
+
+def _too_often(incident: Incident, before: Severity) -> bool:
+    """Whether it has changed so often that one more is held back; what makes it worse is, only much later."""
+    worse = SEVERITIES.index(severity_now(incident)) > SEVERITIES.index(before)
+    return incident.seq >= (10 * _MANY if worse else _MANY)
 
 
 def _over(incident: Incident) -> bool:
