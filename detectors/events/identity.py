@@ -15,6 +15,7 @@ Envelope = Literal["auto", "always", "never"]
 
 MAX_NAME = 300
 _MAX_ORIGINS = 4096
+_FROM_VALUE: frozenset[Rule] = frozenset({"field", "app", "namespace/app"})
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 
 
@@ -64,7 +65,7 @@ class Origin(NamedTuple):
         """The cluster, by the first rule that applies."""
         for rule in identity.cluster:
             found = self._by(rule, identity)
-            if found:
+            if found and (rule not in _FROM_VALUE or self._may(found)):
                 return found
         return identity.default
 
@@ -75,9 +76,11 @@ class Origin(NamedTuple):
             return self
         return self._replace(transport=f"{self.file} {self.host}")
 
+    def _may(self, found: str) -> bool:
+        """Whether the value may give that name: where header or key names a cluster, only the same one."""
+        return self.transport is None or f"{self.header or self.key}/".startswith(f"{found}/")
+
     def _by(self, rule: Rule, identity: Identity) -> str:
-        if self.transport is not None and rule in ("field", "app", "namespace/app"):
-            return ""
         match rule:
             case "header" | "field" | "app":
                 found: str = getattr(self, rule)

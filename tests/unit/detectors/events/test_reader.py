@@ -175,6 +175,15 @@ def test_a_line_of_a_job_cannot_speak_for_another_cluster(document: dict[str, An
         assert by_envelope != "own" or "headers" in named
 
 
+@pytest.mark.parametrize("key", [b"shop/orders", b"shop/orders/tm-1"])
+def test_a_name_that_the_key_gives_as_well_may_come_from_the_value(key: bytes) -> None:
+    """Names may hold a slash: namespace/app."""
+    document = {"message": LINE, "fields": {"cluster": "shop/orders"}}
+    assert one(json.dumps(document).encode(), key=key).cluster == "shop/orders"
+    document["fields"] = {"cluster": "shop/order"}
+    assert one(json.dumps(document).encode(), key=key).cluster == "shop"
+
+
 def test_a_key_that_is_no_cluster_and_host_names_one_only_where_nothing_else_does_or_the_operator_says_so() -> None:
     """Shippers that wrap each line are often keyed by host."""
     document = json.dumps({"message": LINE, "fields": {"cluster": "by-field"}}).encode()
