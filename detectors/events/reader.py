@@ -28,7 +28,7 @@ class Reader:
     """
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
-        self._header, self._trusted = identity.header, identity.envelope
+        self._identity = identity
         self._places = Places(identity)
         self._metric_topics = metric_topics
 
@@ -41,7 +41,7 @@ class Reader:
 
     def _logs(self, record: Record) -> list[Event]:
         events: list[Event] = []
-        for text, origin, logged in envelope.open_log(record, self._header, self._trusted):
+        for text, origin, logged in envelope.open_log(record, self._identity):
             self._text(record, text, origin, logged, events)
         return events
 
@@ -113,7 +113,7 @@ class Reader:
 
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
-        origin = envelope.origin_of(record, self._header)
+        origin = envelope.origin_of(record, self._identity.header)
         events: list[Event] = []
         for samples, tags, time in _pages(value):
             if samples:
