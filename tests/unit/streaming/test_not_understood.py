@@ -151,7 +151,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_the_job_warns_of_a_source_once_an_hour_and_says_when_it_is_over() -> None:
     now = [0.0]
-    follower = NotUnderstood(KafkaAccess(), "flinkwatch.readings", lambda: now[0])
+    follower = NotUnderstood(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "flinkwatch.readings", lambda: now[0])
     recognised = Recognised()
     for at in (0, 600_000):
         recognised.fold([Looked("flink.logs", "prod", "tm-1", 100, 100, 1)], at)
