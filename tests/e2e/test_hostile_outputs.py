@@ -1,5 +1,6 @@
 """What hostile records would make the job write, and hostile records of its own topics, on a real broker."""
 
+import time
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,10 @@ from tests.e2e.test_job import essence, replayed
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 PROJECT = Path(__file__).parents[2]
-# Python runs it in every process of the job: a detector that fails on one event.
+# Python runs it in every process of the job: a detector that fails on one event, a read stage that fails on one record.
 FAULT = """
 from detectors.engine import Engine
+from streaming import read
 
 _step = Engine.step
 
@@ -31,7 +33,15 @@ def step(self, cluster, state, events, *rest):
     return _step(self, cluster, state, events, *rest)
 
 
+def may_matter(values, metrics):
+    if b"no room" in values.to_pylist():
+        raise MemoryError("no room")
+    return _may_matter(values, metrics)
+
+
 Engine.step = step
+_may_matter = read._may_matter
+read._may_matter = may_matter
 """
 SAMPLE = 'flink_taskmanager_Status_JVM_Memory_Heap_Used{tm_id="container_1700000000000_0001_01_%06d",host="h%d"} 1\n'
 POISON = [
@@ -44,7 +54,8 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     installation: Callable[..., Installation],
 ) -> None:
     """One log record of 300,000 NUL bytes, an event of 7,900 samples on which a detector fails, and two records of the
-    configuration, before the first start and while the job runs: all are letters that can be read, and counted.
+    configuration, before the first start and while the job runs: all are letters that can be read, and counted. What
+    ends the query after all is named in one line.
     """
     here = installation()
     (here.folder / "sitecustomize.py").write_text(FAULT)
@@ -70,7 +81,6 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     here.wait_for(lambda: len(here.transitions()) >= len(expected) and len(here.rejected()) >= 4, within=240)
     here.send(poison)
     here.wait_for(lambda: len(here.rejected()) >= 6, within=120)
-    assert here.job.terminate() == 0
     letters = {(r["reason"], r.get("offset")): r for r in here.rejected()}
     assert sorted(reason for reason, _ in letters) == ["bad_config"] * 4 + ["defect", "nul_byte"]
     nul = next(r for r in letters.values() if r["reason"] == "nul_byte")
@@ -80,6 +90,12 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     assert essence(here.transitions()) == essence(expected)
     counted = {k: v for k, v in here.readings().items() if k.startswith("records_rejected_total")}
     assert sum(counted.values()) == 6
+    (last,) = here.send([Record("flink.logs", 1, 0, start, b"prod/jm-1", b"no room")])
+    line = f"read stage failed at {here.logs}/1 offset {last.offset}: MemoryError: no room"
+    deadline = time.monotonic() + 120
+    while not any(line in said and "StageError" not in said for said in here.job.log.read_text().splitlines()):
+        assert time.monotonic() < deadline, here.job.log_tail()
+        time.sleep(0.2)
     history = ConfigTopic(KafkaAccess(bootstrap_servers=here.bootstrap), config).history()
     assert history.in_force is not None
     assert [line.partition(": ")[2][:12] for line in history.unreadable] == ["too_deep: th", "out_of_range"] * 2
