@@ -44,6 +44,7 @@ _may_matter = read._may_matter
 read._may_matter = may_matter
 """
 SAMPLE = 'flink_taskmanager_Status_JVM_Memory_Heap_Used{tm_id="container_1700000000000_0001_01_%06d",host="h%d"} 1\n'
+HEADERS = (('"\\\x00\u2028', b"\xff\x00"), ("", b""), ("large", b"\x01" * 100_000))
 POISON = [
     b'{"hash":"x","at":1,"by":"b","detectors":' + b'{"a":' * 2_000 + b"1" + b"}" * 2_000 + b"}",
     b'{"hash":"x","at":36893488147419103232,"by":"b","detectors":{}}',
@@ -71,7 +72,7 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     start = records[0].timestamp
     page = "".join(SAMPLE % (n, n % 9) for n in range(7_900)).encode()
     large = [
-        Record("flink.logs", 0, 0, start, b"prod/jm-1", b"\x00" * 300_000),
+        Record("flink.logs", 0, 0, start, b"\xff" * 300_000, b"\x00" * 300_000, HEADERS),
         Record("flink.metrics", 0, 0, start, b"prod/tm-1", page),
     ]
     poison = [Record(config, 0, 0, start, b"detectors", value) for value in POISON]
