@@ -145,3 +145,9 @@ def test_what_fails_because_of_the_end_is_no_failure(monkeypatch: pytest.MonkeyP
     scene.run()
     assert (scene.starts, scene.restarts) == (1, 0)
     scene.jvm.quiet.assert_called()
+
+
+def test_a_full_disk_says_how_much_room_there_is(tmp_path: Path) -> None:
+    line = running.explained(OSError("java.io.IOException: No space left on device"), str(tmp_path)).line
+    assert f"No space left on the disk of {tmp_path}" in line
+    assert "MB free of" in line
