@@ -101,6 +101,7 @@ class Running:
             if progress is None:
                 slow.look()
                 continue
+            slow.done()
             self.health.finished(progress["batchId"])
             self.gaps.progressed(progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
@@ -158,10 +159,16 @@ def explained(error: BaseException, checkpoint: str) -> Trouble:
 
 
 class _Slow:
-    """Says from time to time why the first batch is not there yet."""
+    """Says from time to time why the first batch is not there yet, and that it is there."""
 
     def __init__(self) -> None:
         self._begun = self._said = time.monotonic()
+        self._done = False
+
+    def done(self) -> None:
+        if not self._done:
+            self._done = True
+            log.info("the first batch is done", after_s=round(time.monotonic() - self._begun))
 
     def look(self) -> None:
         now = time.monotonic()
