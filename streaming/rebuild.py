@@ -64,9 +64,10 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
             "of its storage, and start with streaming.starting_offsets: earliest"
         )
     with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
-        begins = _begins(consumer, settings.kafka, since)
         known = _known(consumer, settings.kafka.topics.incidents)
         read = _read_before(folder)
+        # What the old job has not read is read in any case.
+        begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
         stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
         offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **_by_topic(begins)}

@@ -1,6 +1,7 @@
 """The query while it runs: its progress, its failures, which start it again where that is safe, and its end."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from streaming.app import start_query
-from streaming.checkpoint_files import damage_in
+from streaming.checkpoint_files import damage_in, room_left
 from streaming.errors import JobError, PreflightError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
@@ -23,7 +24,7 @@ from streaming.settings import Settings
 from streaming.spark_errors import cause_of
 from streaming.stop import Stop
 from streaming.telemetry import Telemetry
-from streaming.troubles import NEVER, PASSES, UNKNOWN, Trouble, trouble_of
+from streaming.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, Trouble, trouble_of
 
 log = structlog.get_logger()
 
@@ -100,6 +101,7 @@ class Running:
             if progress is None:
                 slow.look()
                 continue
+            slow.done()
             self.health.finished(progress["batchId"])
             self.gaps.progressed(progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
@@ -151,14 +153,22 @@ def explained(error: BaseException, checkpoint: str) -> Trouble:
     # What passes by itself has another cause than a file that is damaged and perhaps not needed.
     if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
         return Trouble(damage, NEVER)
+    if trouble.line.startswith(NO_SPACE) and (room := room_left(checkpoint, tempfile.gettempdir())):
+        return trouble._replace(line=f"{trouble.line}; {room}")
     return trouble
 
 
 class _Slow:
-    """Says from time to time why the first batch is not there yet."""
+    """Says from time to time why the first batch is not there yet, and that it is there."""
 
     def __init__(self) -> None:
         self._begun = self._said = time.monotonic()
+        self._done = False
+
+    def done(self) -> None:
+        if not self._done:
+            self._done = True
+            log.info("the first batch is done", after_s=round(time.monotonic() - self._begun))
 
     def look(self) -> None:
         now = time.monotonic()
