@@ -90,8 +90,9 @@ def test_topics_made_again_while_the_job_is_down_are_read_from_their_beginning(i
 
     before = ends(here, here.logs)
     make_again(here, here.logs)
-    stored += here.send([*filler(ends_it, {p: end + 5 for p, end in before.items()}), *ends_it])
-    assert all(end > before[p] for p, end in ends(here, here.logs).items())
+    # Only where the records are: lines of another partition would hold the clock back.
+    stored += here.send([*filler(ends_it, {p: end + 5 for p, end in before.items() if end}), *ends_it])
+    assert all(end > before[p] for p, end in ends(here, here.logs).items() if before[p])
     say_everything(here, stored)
     log = here.job.log.read_text()
     assert log.count("topic was deleted and made again, it is read from its beginning") == 4
