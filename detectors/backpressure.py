@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
+from detectors.attempts import Attempts
 from detectors.bounded import put
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
@@ -71,6 +72,7 @@ class JobLoad(msgspec.Struct, array_like=True):
     quiet_until: int = 0
     reset: int = -(1 << 62)
     open: Open | None = None
+    attempts: Attempts = msgspec.field(default_factory=Attempts)
 
 
 class Backpressure(Detector):
@@ -168,6 +170,7 @@ class Backpressure(Detector):
             return
         match event.meaning:
             case "checkpoint_triggered":
+                known.attempts.trigger(number, now.time)
                 if "savepoint" in event.fields.get("type", "").lower():
                     known.savepoints = [*known.savepoints, number][-4:]
             case "checkpoint_completed" if number > known.last_number and now.time >= known.reset:
@@ -176,6 +179,7 @@ class Backpressure(Detector):
                 yield from self._weigh(known, job, now, topology)
             case "checkpoint_expired" if number > known.last_number and now.time >= known.reset:
                 known.last_number = number
+                known.attempts.expire(number, now.time)
                 self._drag(known, self.config_of(job), evidence(event, now.time))
                 yield from self._weigh(known, job, now, topology)
             case "checkpoint_completed" | "checkpoint_expired":
@@ -390,6 +394,7 @@ class Backpressure(Detector):
             )
         points = [(at * 1000, took / 1000) for at, took in known.points]
         limit = self._limit(known, self.config_of(job)) / 1000 if known.usual else None
+        series = Series("checkpoint duration", "s", points, threshold=limit, failed=known.attempts.failed())
         return Finding(
             kind=self.kind,
             subject=job,
@@ -406,7 +411,7 @@ class Backpressure(Detector):
             summary=said,
             confidence="sure" if open_one.dragging and known.has_busy else "fair",
             evidence=[*open_one.records, *known.dragged[-_RECORDS:]],
-            series=Series("checkpoint duration", "s", points, threshold=limit) if open_one.dragging else None,
+            series=series if open_one.dragging else None,
             advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the system it "
             "writes to or asks. Few busy subtasks that read more than the others: key skew. All: a slow external "
             "system or too little parallelism. For good: spread the keys, raise the parallelism, or let barriers "

@@ -21,6 +21,7 @@ from statistics import median
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import put
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.durations import Durations, flink_duration
@@ -245,6 +246,9 @@ class CheckpointDurationCreep(Detector):
         since = before.finding.since if before else found.since(_SYMPTOM)
         name = topology.job_name(job) or known.name
         finding = self._finding(found, (job, name), reached, limits, usual, since, now)
+        if finding.series is not None:
+            expired = [(time, age / 1000) for time, age in known.durations.expired]
+            finding.series = msgspec.structs.replace(finding.series, failed=expired)
         if before is not None:
             before.peak, before.scale = max(before.peak, found.level), found.scale
             # A rise of hours is not told anew with every checkpoint.
@@ -336,9 +340,11 @@ class CheckpointDurationCreep(Detector):
             confidence="sure" if found.established else "fair",
             forecast=Forecast(f"checkpoints reach {what}", ahead.at, ahead.earliest, ahead.latest) if ahead else None,
             series=_series(found, limits.get(what)),
-            advice="See in Flink's UI which operator's sync or async duration, or alignment, has grown. Until that is "
-            "mended, a higher checkpoint timeout keeps checkpoints from failing. For good: bound the state (TTL, "
-            "smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
+            advice=keep_state(job)
+            + "See in Flink's UI which operator's sync or async duration, or alignment, has grown. Until that is "
+            "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing; it takes effect when you "
+            "stop the job with a savepoint, while one still completes, and start it from there. For good: bound the "
+            "state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
         )
 
 

@@ -313,8 +313,9 @@ class CheckpointFailing(Detector):
             confidence="sure" if known.limit or all(f.why for _, f in failed) else "fair",
             evidence=[*records[:1], *records[1:][-_MAX_RECORDS + 1 :]],
             advice="Open the last failed checkpoint in Flink's UI: the subtasks that have not acknowledged, or the "
-            "exception. Expired: look at backpressure and at the storage. Declined or failed: the exception tells. Do "
-            "not restart the job by hand before that: it would replay from the last completed checkpoint.",
+            "exception. Expired: look at backpressure and at the storage. Declined or failed: read the exception. Do "
+            "not restart or cancel the job by hand before that: everything since its last completed checkpoint is "
+            "replayed, and by default Flink deletes the checkpoints of a job that is cancelled.",
         )
 
 

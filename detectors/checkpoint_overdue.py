@@ -361,7 +361,8 @@ class CheckpointOverdue(Detector):
             evidence=list(late.records),
             forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
             advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
-            "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint.",
+            "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint, so "
+            "do not restart the job to get rid of it.",
         )
 
 

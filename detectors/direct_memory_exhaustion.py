@@ -13,6 +13,7 @@ Reference: Flink, "Set up TaskManager Memory", off-heap; a recording of four fai
 from collections.abc import Iterator
 from typing import Any
 
+from detectors.advice import keep_state
 from detectors.detector import Now
 from detectors.events.event import LogEvent
 from detectors.incidents.incident import Finding
@@ -36,10 +37,11 @@ class DirectMemoryExhaustion(OutOfMemory):
     class State(OutOfMemoryState):
         """Processes out of direct memory."""
 
-    advice = (
-        "Restart that TaskManager: what it holds does not come back by itself. For good: find who allocates (a client "
-        "library, Netty, a leak: does it grow with each restart?), or raise taskmanager.memory.task.off-heap.size, or "
-        "taskmanager.memory.framework.off-heap.size when it is Flink's own network."
+    advice = keep_state() + (
+        "Restart that TaskManager: what it holds does not come back by itself, and its jobs go back to their last "
+        "completed checkpoint. For good: find who allocates (a client library, Netty, a leak: does it grow with each "
+        "restart?), or raise taskmanager.memory.task.off-heap.size, or taskmanager.memory.framework.off-heap.size when "
+        "it is Flink's own network."
     )
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:

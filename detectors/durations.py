@@ -17,6 +17,7 @@ from detectors.incidents.incident import Evidence
 _MAX_TRIGGERS = 16
 _MAX_GAPS = 16
 _MAX_SIZES = 9
+_MAX_EXPIRED = 16
 _MIN_SIZES = 5
 _FULL = 4
 _MAX_RECORDS = 4
@@ -48,7 +49,7 @@ class Durations(msgspec.Struct, array_like=True):
     """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
     in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
     from an expiry (0: none seen). What was written before `reset` is of the past; `records` are of one checkpoint in
-    six.
+    six, `expired` are the last expiries with the age at which they came.
     """
 
     history: History = msgspec.field(default_factory=History)
@@ -65,6 +66,7 @@ class Durations(msgspec.Struct, array_like=True):
     logged: bool = False
     gauge: Gauge = msgspec.field(default_factory=Gauge)
     records: list[tuple[str, int, int, int, str]] = []
+    expired: list[tuple[int, int]] = []
 
     def interval(self) -> int:
         """The usual time between two triggers, or 0."""
@@ -111,6 +113,7 @@ class Durations(msgspec.Struct, array_like=True):
         since = self.triggers.get(number, -1)
         if since >= self.reset and time > since >= 0:
             self.timeout = time - since
+            self.expired = [*self.expired, (time, time - since)][-_MAX_EXPIRED:]
 
     def restore(self, time: int, fresh: bool) -> bool:
         """The job begins again: numbers may jump back, and the next checkpoint tells nothing. Whether it is news."""

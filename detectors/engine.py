@@ -21,6 +21,7 @@ from detectors import DETECTORS
 from detectors.detector import Detector, Now
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.events.zones import Zones
+from detectors.heartbeat import FAR_MS
 from detectors.incidents import life
 from detectors.incidents.gone import Gone
 from detectors.incidents.incident import Finding, Reading, Transition
@@ -67,12 +68,21 @@ class ClusterState(msgspec.Struct):
     mark: str = ""
 
 
+class Dropped(NamedTuple):
+    """The state of one detector in one cluster that could not be read: another version wrote it, or it is damaged."""
+
+    cluster: str
+    kind: str
+    error: str
+
+
 class Step(NamedTuple):
-    """What a step says: transitions in order, readings, and the keys of readings that are gone."""
+    """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped."""
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
+    dropped: tuple[Dropped, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -225,12 +235,15 @@ class _Fold:
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
         self._gone: list[str] = []
+        self._dropped: list[Dropped] = []
         # Detectors that have taken something in since they were last asked for their deadline.
         self._unasked: dict[str, Detector] = {}
 
     def run(self, events: Iterable[Event], until: int, since: int) -> Step:
         state = self._state
-        # A record that arrives behind the clock is late, and the clock never runs back.
+        if state.clock - until > FAR_MS:
+            self._go_back(until)
+        # A record that arrives behind the clock is late, and the clock does not run back for it.
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
             self._configured(since)
@@ -247,7 +260,18 @@ class _Fold:
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
-        return Step(self._said, readings, sorted({*self._gone, *gone}))
+        return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped))
+
+    def _go_back(self, until: int) -> None:
+        """The clock had been driven ahead by a host whose own was wrong (`heartbeat.py`)."""
+        state = self._state
+        state.clock = until
+        state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
+        life.go_back(state.incidents, until)
+        for detector in self._detectors.all:
+            if detector.kind in state.detectors:
+                self._touch(detector)
+                self._unasked[detector.kind] = detector
 
     def _configured(self, since: int) -> None:
         """Another configuration than at the last step takes force."""
@@ -378,9 +402,23 @@ class _Fold:
         own = self._open.get(detector.kind)
         if own is None:
             raw = self._state.detectors.get(detector.kind)
-            own = _decoders[detector.kind](raw) if raw is not None else detector.initial()
+            own = self._decoded(detector, raw) if raw is not None else detector.initial()
             self._open[detector.kind] = own
         return own
+
+    def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:
+        """The state of a detector. One that cannot be read is lost alone: the others and the incidents stay."""
+        try:
+            return _decoders[detector.kind](raw)
+        except msgspec.MsgspecError as error:
+            self._dropped.append(Dropped(self._cluster, detector.kind, str(error)))
+        # A detector that begins again never sees the end of what it had found before.
+        why = f"flinkwatch could not read the stored state of {detector.kind} and began again without it"
+        state = self._state
+        self._said += life.closed_of(
+            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._scene(), why
+        )
+        return detector.initial()
 
     def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
         """Readings of the detectors touched since the last ones, every few seconds, and the keys that are gone."""

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import numbered, put
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
@@ -377,7 +378,7 @@ class HeapExhaustion(Detector):
             confidence=said.confidence,
             evidence=list(said.records),
             series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
-            advice=_ADVICE,
+            advice=keep_state(job) + _ADVICE,
         )
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
@@ -392,6 +393,6 @@ class HeapExhaustion(Detector):
 
 _ADVICE = (
     "See what fills the heap: state on the heap (state.backend hashmap or filesystem) against checkpoint sizes, or a "
-    "class histogram (jcmd PID GC.class_histogram). Now: stop with a savepoint while one still completes, restart with "
-    "more heap or more TaskManagers. For good: RocksDB for large state, windows that copy each element less often."
+    "class histogram (jcmd PID GC.class_histogram). Now: stop with a savepoint while one still completes, restart from "
+    "it with more heap or more TaskManagers. For good: RocksDB for large state, windows that copy elements less often."
 )

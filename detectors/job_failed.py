@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
@@ -193,7 +194,8 @@ class JobFailed(Detector):
             summary=f"job {failed.name or job} has failed for good{restarts}: {why}",
             confidence="sure" if fault is not None else "fair",
             evidence=list(failed.records),
-            advice="Nothing restarts it. Remove the root cause named, then resubmit from the last completed checkpoint "
-            "(retained only if externalized checkpoints are) or savepoint. For good: a restart strategy that outlasts "
-            "what usually troubles it, such as exponential-delay.",
+            advice=keep_state(job)
+            + "Nothing restarts this job, and without a path it starts empty. Remove the root cause named, then "
+            "resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). For good: retained "
+            "checkpoints, and a restart strategy that outlasts what usually troubles it, such as exponential-delay.",
         )

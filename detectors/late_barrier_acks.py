@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import put
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
@@ -30,7 +31,6 @@ _MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
-_EARLY_MS = 60_000
 _RECENT_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
@@ -180,7 +180,9 @@ class LateBarrierAcks(Detector):
         waiting = [
             n
             for n in state.notices
-            if n.checkpoint == number and now.clock - n.at <= _EARLY_MS and topology.may_run(job, n.ack.tm)
+            if n.checkpoint == number
+            and now.clock - n.at <= self.config_of(job).remember
+            and topology.may_run(job, n.ack.tm)
         ]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:
@@ -298,7 +300,7 @@ class LateBarrierAcks(Detector):
             confidence=confidence,
             summary=self._summary(known, checkpoint, tm, host, share, topology, job),
             evidence=list(checkpoint.records),
-            advice=self._advice(checkpoint, config, tm, host),
+            advice=self._advice(checkpoint, job, (tm, host), topology),
         )
 
     def _place(self, checkpoint: Expired, config: Config) -> tuple[str, str, float]:
@@ -327,9 +329,9 @@ class LateBarrierAcks(Detector):
         said = f"{what}, {where}" if tm or host else what
         if tm and host and host not in tm:
             said += f" (host {host})"
-        input_share = topology.input_share(job, tm) if tm else None
-        if input_share is not None and input_share[0] > 1.2 * input_share[1]:
-            said += f", which reads {input_share[0]:.0%} of the job's input (even would be {input_share[1]:.0%})"
+        skewed = _skewed(topology, job, tm)
+        if skewed is not None:
+            said += f", which reads {skewed[0]:.0%} of the job's input (even would be {skewed[1]:.0%})"
         config = self.config_of(job)
         if known.repeated >= config.repeats:
             said += f"; {known.repeated} checkpoints so far"
@@ -337,17 +339,33 @@ class LateBarrierAcks(Detector):
             ": barriers wait behind data" if self._burst(checkpoint, config) else ": state is uploaded slowly"
         )
 
-    def _advice(self, checkpoint: Expired, config: Config, tm: str, host: str) -> str:
+    def _advice(self, checkpoint: Expired, job: str, where: tuple[str, str], topology: Topology) -> str:
+        """What to do about the one cause that was found: what helps against another may do harm."""
+        tm, host = where
         place = tm or host or "the slow subtasks"
-        if self._burst(checkpoint, config):
+        if not self._burst(checkpoint, self.config_of(job)):
             return (
-                f"Barriers could not overtake the data queued before {place}: look for key skew or one slow operator "
-                "there (busyTimeMsPerSecond, inputQueueLength, records in per subtask) and for other load on the host. "
-                "For now: restart or move the job off it, or raise the checkpoint timeout; for good: spread the keys, "
-                "or unaligned checkpoints."
+                f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
+                "checkpoint storage (latency, throttling), at the host's network and disk, and at the state "
+                "size. For good: incremental checkpoints, faster storage."
             )
-        return (
-            f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
-            "checkpoint storage (latency, throttling), at the host's network and disk, and at the state "
-            "size; incremental checkpoints help."
+        if _skewed(topology, job, tm) is not None:
+            return (
+                f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
+                "data. Moving the job to other hosts does not help, the skew comes with the keys. Find the hot keys "
+                "(records received by subtask in Flink's UI). Checkpoints complete again when the input drops, or with "
+                "a higher execution.checkpointing.timeout, which takes effect at the next deployment. For good: spread "
+                "the hot keys, unaligned checkpoints."
+            )
+        return keep_state(job) + (
+            f"Barriers wait behind the data queued before {place}, and its share of the input does not explain it. "
+            "Look there for one slow operator (busyTimeMsPerSecond, inputQueueLength) and for other load on the host. "
+            f"If the host is the cause, move the job off it: the job restarts from its last completed checkpoint. For "
+            "good: fix the slow operator, unaligned checkpoints."
         )
+
+
+def _skewed(topology: Topology, job: str, tm: str) -> tuple[float, float] | None:
+    """Share of the job's input that a TaskManager reads, and an even one, where the first is clearly more."""
+    share = topology.input_share(job, tm) if tm else None
+    return share if share is not None and share[0] > 1.2 * share[1] else None

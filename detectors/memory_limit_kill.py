@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from detectors.advice import keep_state
 from detectors.detector import Now
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary import match_anywhere
@@ -40,10 +41,11 @@ class MemoryLimitKill(OutOfMemory):
     class State(OutOfMemoryState):
         """Containers killed for their memory."""
 
-    advice = (
+    advice = keep_state() + (
         "It comes back by itself, and so will the kill. See what grows: heap after GC, Metaspace, direct memory, else "
         "native memory (RocksDB outside managed memory, malloc arenas: use jemalloc or MALLOC_ARENA_MAX=2). Until that "
-        "is known raise taskmanager.memory.process.size with jvm-overhead, or restart it at a time you choose."
+        "is known raise taskmanager.memory.process.size with jvm-overhead, or restart it at a time you choose: its "
+        "jobs go back to their last completed checkpoint."
     )
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
+from detectors.advice import about, keep_state
 from detectors.bounded import put, whole
 from detectors.detector import LESS_SENSITIVE_HIGHER, Now
 from detectors.events.event import LogEvent, MetricEvent
@@ -130,8 +131,8 @@ class MetaspaceExhaustion(OutOfMemory):
         deployed: dict[str, int] = msgspec.field(default_factory=dict)
 
     config: Config
-    advice = (
-        "Restart the TaskManagers now, at a time you choose: nothing else gives the room back. Find what holds the old "
+    advice = keep_state() + (
+        "Restart the TaskManagers at a time you choose: nothing else gives the room back. Find what holds the old "
         "class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump's path to "
         "ChildFirstClassLoader) or put such jars into lib/. taskmanager.memory.jvm-metaspace.size only buys time."
     )
@@ -245,7 +246,7 @@ class MetaspaceExhaustion(OutOfMemory):
             f"{left} deployments that each left classes behind: the next one exhausts it",
             evidence=[stairs.evidence()],
             series=stairs.series(),
-            advice=self.advice,
+            advice=about(job, self.advice),
         )
         if over:
             finding.closed_at, finding.closed_because = now.clock, over

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 from pydantic import Field
 
+from detectors.advice import about
 from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
@@ -157,7 +158,7 @@ class OutOfMemory(Detector):
             summary=f"{self.summary(known)}{often}{recurrence(state.times)}",
             confidence="sure",
             evidence=list(known.records),
-            advice=self.advice,
+            advice=about(job, self.advice),
         )
 
     advice = ""

@@ -23,6 +23,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import put
 from detectors.detector import LESS_SENSITIVE_HIGHER, LESS_SENSITIVE_LOWER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
@@ -301,9 +302,11 @@ class RestartLoop(Detector):
             f"each time after the same fault: {loop.fault}",
             confidence="sure",
             evidence=list(loop.records),
-            advice="The job makes no progress while it restarts. Read the root exception and the frame named: a record "
-            "that cannot be read has to be skipped or sent aside, an external system has to answer. Until then "
-            "cancel it with a savepoint or raise the restart delay; it replays from the last completed checkpoint.",
+            advice=keep_state(job)
+            + "The job makes no progress while it restarts. Read the root exception and the frame named: a record that "
+            "cannot be read has to be skipped or sent aside, an external system has to answer. A savepoint hardly "
+            "succeeds while the job restarts, so cancel it only once its checkpoint is safe, and start the fixed job "
+            "from there.",
         )
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import put
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
@@ -211,9 +212,10 @@ class RestoreFailed(Detector):
         name = topology.job_name(job)
         if known.lost:
             said = f"job {name or job} started empty: no checkpoint was found, though {known.lost} had completed"
-            advice = (
-                "Stop it before it overwrites results. Find its last completed checkpoint in the checkpoint storage "
-                "and resubmit from that path; see why the high-availability store or the pointer to it is gone."
+            advice = keep_state(job) + (
+                "The checkpoint to save is the last one from before this start. Then stop the job before it overwrites "
+                "results, and resubmit it from that path. See why the high-availability store or the pointer to the "
+                "checkpoint is gone."
             )
         else:
             said = f"job {name or job} cannot be restored: {known.text}"

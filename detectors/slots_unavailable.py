@@ -291,7 +291,9 @@ class SlotsUnavailable(Detector):
             evidence=list(missing.records),
             advice="Compare the slots the job needs (its greatest parallelism) with Task Managers in Flink's UI. See "
             "why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop; add TaskManagers or "
-            "slots, or lower the parallelism. The adaptive scheduler would run with what there is.",
+            "slots. The job waits with its state in the last completed checkpoint; do not cancel it, by default that "
+            "deletes its checkpoints. For good: a spare TaskManager, or the adaptive scheduler, which runs with what "
+            "there is.",
         )
 
 

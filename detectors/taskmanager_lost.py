@@ -262,5 +262,5 @@ class TaskManagerLost(Detector):
             evidence=list(loss.records),
             advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
             "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager "
-            "takes its place the job restarts from the last completed checkpoint, and waits if slots are missing.",
+            "takes its place the job waits for slots; then Flink itself restarts it from the last checkpoint.",
         )

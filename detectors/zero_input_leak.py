@@ -24,6 +24,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
+from detectors.advice import keep_state
 from detectors.bounded import numbered, put, whole
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
@@ -329,7 +330,7 @@ class ZeroInputLeak(Detector):
             evidence=list(leak.records),
             forecast=Forecast(f"the heap of {tm} is full", *rise.full) if rise is not None else None,
             series=self._series(heap, rise) if heap is not None and rise is not None else None,
-            advice=_ADVICE_MEANING if job else _ADVICE_MEMORY,
+            advice=keep_state(job) + (_ADVICE_MEANING if job else _ADVICE_MEMORY),
         )
 
     def _meaning(self, count: int, topics: str, flat: int, job: str) -> str:

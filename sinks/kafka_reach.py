@@ -4,6 +4,7 @@ kafka-python tries again until its time is up and then says that it could not bo
 expired or the port speaks another protocol, it tells its debug log alone. So the way is walked once more here.
 """
 
+import os
 import socket
 import ssl
 import struct
@@ -94,6 +95,8 @@ def _obstacle(access: KafkaAccess, server: str, error: LoginRefusedError | OSErr
             return Obstacle(f"{server}: {_refusal(access, error)}")
         case ConnectionResetError() | BrokenPipeError():
             return _breaks_off(server, access)
+        case TimeoutError():
+            return Obstacle(f"{server}: {timed_out(server)}", lasting=False)
         case _:
             return Obstacle(f"{server}: {error.strerror or error}", lasting=False)
 
@@ -110,6 +113,14 @@ def _talk(server: str, access: KafkaAccess, connection: socket.socket) -> Obstac
     read_exactly(connection, struct.unpack(">i", start[:4])[0] - 4)
     login(connection, access, server.rpartition(":")[0])
     return None
+
+
+def timed_out(server: str) -> str:
+    """Nothing came back: what drops packets without an answer is a firewall, or in Kubernetes a NetworkPolicy."""
+    port = server.rpartition(":")[2]
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return f"connection timed out; does a NetworkPolicy of this namespace allow egress to port {port}?"
+    return f"connection timed out; does a firewall or security group allow port {port}?"
 
 
 def _breaks_off(server: str, access: KafkaAccess) -> Obstacle:

@@ -10,21 +10,18 @@ from collections.abc import Callable
 import structlog
 
 from sinks.kafka_access import client_options
-from sinks.kafka_reach import lasting_obstacle
+from sinks.kafka_reach import lasting_obstacle, timed_out
 from sinks.secret import SecretError
 from streaming.errors import PreflightError
 from streaming.settings import Settings
 from streaming.stop import Stop
+from streaming.stop import Stopped as Stopped  # noqa: PLC0414 - part of this module for its callers
 
 log = structlog.get_logger()
 
 _KNOCK_S = 3.0
 _EVERY_S = 1.0
 _SAY_EVERY_S = 15.0
-
-
-class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
-    """The process is to end while it waits."""
 
 
 def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) -> None:
@@ -65,7 +62,7 @@ def _problem(servers: str) -> str:
         except socket.gaierror:
             problems.append(f"{server}: there is no host of this name")
         except TimeoutError:
-            problems.append(f"{server}: no answer")
+            problems.append(f"{server}: {timed_out(server)}")
         except (OSError, OverflowError) as error:
             problems.append(f"{server}: {getattr(error, 'strerror', None) or error}")
         else:

@@ -2,23 +2,43 @@
 
 UserError
 ├── ConfigError       streaming.settings: the file, key by key
+│   └── RefusedError  streaming.commands.config: it changes more than is allowed
 ├── PreflightError    streaming.preflight: brokers, topics, checkpoint
+│   └── TopicMissingError
 ├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
+├── TopicMadeAgainError  streaming.gaps: the query reads a topic that is no longer the one it began with
 └── JobError          streaming.job: the query failed; its cause in one line
 """
 
 
 class UserError(Exception):
-    """The message says what is wrong, where, and what to do; a traceback would only hide it."""
+    """The message says what is wrong, where, and what to do; a traceback would only hide it.
+
+    `exit_status` is 2 for what was typed or written wrongly, as click has it, and 1 for what failed.
+    """
+
+    exit_status = 1
 
 
 class ConfigError(UserError):
     """The configuration cannot be used: one line per error, each with file, key and what is allowed."""
 
+    exit_status = 2
+
+
+class RefusedError(ConfigError):
+    """A configuration is valid, and changes more than its caller allows."""
+
+    exit_status = 1
+
 
 class PreflightError(UserError):
     """The job cannot start: what is missing and what to do."""
+
+
+class TopicMissingError(PreflightError):
+    """Kafka does not have a topic that others write: waiting for it is not flinkwatch's decision."""
 
 
 class PublishedError(UserError):
@@ -28,6 +48,12 @@ class PublishedError(UserError):
 class RecordingError(UserError):
     """A file cannot be replayed: file and line."""
 
+    exit_status = 2
+
 
 class JobError(UserError):
     """The job has failed: one line that says why."""
+
+
+class TopicMadeAgainError(UserError):
+    """An input topic was deleted and made again under the query, which must start again to read the new one whole."""

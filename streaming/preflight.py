@@ -16,7 +16,7 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from sinks.topics import TopicsError, ensure_topics
-from streaming.errors import PreflightError
+from streaming.errors import PreflightError, TopicMissingError
 from streaming.settings import Settings
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ def check_topics(settings: Settings) -> dict[str, int]:
         known = set(admin.list_topics())
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:
-            raise PreflightError(
+            raise TopicMissingError(
                 f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are "
                 f"written by your log shipper "
                 f"and metrics agent. Topics there: "

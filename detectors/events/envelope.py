@@ -9,12 +9,23 @@ from typing import Any
 
 import msgspec
 
+from detectors.decoding import UndecodableError, decoded
 from detectors.events import json_layout, otlp
 from detectors.events.event import Record
 from detectors.events.identity import Origin
 from detectors.events.json_layout import Logged
 
-REASONS = ("empty", "too_large", "invalid_utf8", "nul_byte", "not_json", "wrong_shape", "too_deep", "not_prometheus")
+REASONS = (
+    "empty",
+    "too_large",
+    "invalid_utf8",
+    "nul_byte",
+    "not_json",
+    "wrong_shape",
+    "too_deep",
+    "out_of_range",
+    "not_prometheus",
+)
 
 MAX_LOG_BYTES = 512 * 1024
 MAX_METRIC_BYTES = 16 * 1024 * 1024
@@ -73,6 +84,7 @@ class _Shipped(msgspec.Struct, frozen=True):
     cluster: Any = None
     level: Any = None
     log_level: Any = msgspec.field(name="log.level", default=None)
+    severity: Any = None
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
 
 
@@ -114,19 +126,17 @@ def decode_text(value: bytes) -> str:
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
     """`decode(value)`, with every way in which JSON can be wrong turned into UnreadableError."""
     try:
-        return decode(value)
-    except msgspec.ValidationError as error:
-        raise UnreadableError("wrong_shape", f"not {what}: {error}") from None
-    except msgspec.DecodeError as error:
-        raise UnreadableError("not_json", str(error)) from None
-    except RecursionError:
-        raise UnreadableError("too_deep", "the JSON is nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+        return decoded(decode, value)
+    except UndecodableError as error:
+        detail = f"not {what}: {error}" if error.reason == "wrong_shape" else str(error)
+        raise UnreadableError(error.reason, detail) from None
 
 
-def origin_of(record: Record, header: str) -> Origin:
-    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
+def origin_of(record: Record, header: str, trusted: bool = True) -> Origin:
+    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal.
+
+    Where they name a cluster, and what the value says is not `trusted`, nothing out of the value can name another.
+    """
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
     for name, raw in record.headers:
         if name == header:
@@ -135,16 +145,18 @@ def origin_of(record: Record, header: str) -> Origin:
             origin = origin._replace(host=raw.decode(errors="replace"))
         elif name == "file":
             origin = origin._replace(file=raw.decode(errors="replace"))
+    if not trusted and (origin.header or origin.key):
+        return origin._replace(transport=f"{origin.file} {origin.host}")
     return origin
 
 
-def open_log(record: Record, header: str) -> list[Entry]:
+def open_log(record: Record, header: str, trusted: bool = True) -> list[Entry]:
     """The log texts of a record, of one or more lines each; raises UnreadableError."""
     if record.value and record.value.isspace():
         # Logs hold blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
-    origin = origin_of(record, header)
+    origin = origin_of(record, header, trusted)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
         return [(decode_text(value), origin, None)]
@@ -163,6 +175,7 @@ def open_log(record: Record, header: str) -> list[Entry]:
     if (
         shipped.level is not None
         or shipped.log_level is not None
+        or shipped.severity is not None
         or (isinstance(log, _LogMeta) and log.level is not None)
     ) and (logged := json_layout.read(value)) is not None:
         return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]
@@ -214,11 +227,9 @@ def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
     file = log.file.path if isinstance(log, _LogMeta) else _path(shipped) or known.file
     field = cluster if isinstance(cluster, str) else ""
     if pod is None:
-        return Origin(known.header, known.key, field, file=file, host=host or known.host)
+        return known._replace(field=field, file=file, host=host or known.host)
     labels = pod.labels or pod.pod_labels
-    return Origin(
-        header=known.header,
-        key=known.key,
+    return known._replace(
         field=field,
         namespace=pod.namespace_name or pod.namespace or pod.pod_namespace,
         app=next((v for k in _APP_LABELS if isinstance(v := labels.get(k), str)), ""),

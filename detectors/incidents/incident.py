@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from detectors.decoding import carried
+
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["learning", "fair", "sure"]
 Change = Literal["opened", "updated", "resolved", "stale"]
@@ -38,13 +40,17 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them."""
+    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them.
+
+    `failed` are attempts that never succeeded, with what they had reached by then: expired checkpoints at their age.
+    """
 
     name: str
     unit: str
     points: list[tuple[int, float]]
     threshold: float | None = None
     fit: list[tuple[int, float]] = []
+    failed: list[tuple[int, float]] = []
 
 
 class Finding(msgspec.Struct, kw_only=True):
@@ -162,5 +168,8 @@ class Reading(msgspec.Struct, kw_only=True):
         return self.name + "".join(f"|{k}={v}" for k, v in sorted(self.labels.items()))
 
 
-decode_transition = msgspec.json.Decoder(Transition).decode
-decode_reading = msgspec.json.Decoder(Reading).decode
+decode_transition = carried(msgspec.json.Decoder(Transition).decode)
+"""A record of `flinkwatch.incidents`; raises UndecodableError alone."""
+
+decode_reading = carried(msgspec.json.Decoder(Reading).decode)
+"""A record of `flinkwatch.readings`; raises UndecodableError alone."""

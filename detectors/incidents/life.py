@@ -16,7 +16,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents import recurrence
-from detectors.incidents.incident import Finding, Transition
+from detectors.incidents.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents.links import joined, leading
 from detectors.incidents.telling import Incident, Scene, identity, say, severity_now
 from detectors.units import Duration, spoken
@@ -24,6 +24,8 @@ from detectors.units import Duration, spoken
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
 _MAX_MORE = 500
+# An incident that comes and goes all the time is told like one whose numbers change, at ever longer intervals.
+_MANY = 50
 
 
 class Life(BaseModel):
@@ -68,6 +70,7 @@ class Life(BaseModel):
 def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
     own = _holder(incidents, finding)
+    finding = _after(own, finding)
     if finding.closed_at is not None:
         return [] if own is None or own.resolved_at is not None else _closed(incidents, own, finding, scene)
     if finding.severity == "info":
@@ -140,16 +143,31 @@ def switched_off(
     incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, scene: Scene
 ) -> list[Transition]:
     """Close what detectors have open that are off (by kind and subject of the finding): they prove nothing more."""
+    return closed_of(incidents, is_off, now, scene)
+
+
+def closed_of(
+    incidents: list[Incident], whose: Callable[[str, str], bool], now: int, scene: Scene, because: str = ""
+) -> list[Transition]:
+    """Close what is open of detectors that never will, by kind and subject: without a reason they are switched off."""
     said = []
     for incident in list(incidents):
-        incident.more = [key for key in incident.more if not is_off(*key)]
-        for finding in [f for f in incident.findings if f.closed_at is None and is_off(*identity(f))]:
-            why = f"{finding.kind} is switched off"
+        incident.more = [key for key in incident.more if not whose(*key)]
+        for finding in [f for f in incident.findings if f.closed_at is None and whose(*identity(f))]:
+            why = because or f"{finding.kind} is switched off"
             closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
             said += _closed(incidents, incident, closed, scene)
         if incident.seq and incident.closed_at is None and _over(incident):
             incident.closed_at, incident.changed = now, ""
     return said
+
+
+def go_back(incidents: list[Incident], now: int) -> None:
+    """The clock goes back to `now`: what was said in between was said now, else nothing more would be for as long."""
+    for incident in incidents:
+        incident.opened_at, incident.said_at = min(incident.opened_at, now), min(incident.said_at, now)
+        incident.closed_at = incident.closed_at and min(incident.closed_at, now)
+        incident.resolved_at = incident.resolved_at and min(incident.resolved_at, now)
 
 
 def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
@@ -183,6 +201,18 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
     key = identity(finding)
     holders = [i for i in incidents if key in i.more or any(identity(f) == key for f in i.findings)]
     return min(holders, key=lambda i: i.resolved_at is not None, default=None)
+
+
+def _after(own: Incident | None, finding: Finding) -> Finding:
+    """The finding, not dated before what its detector said of it last: a partition that is read ahead may have dated
+    that up to a minute ahead of the clock. What the detector says now is newer all the same, above all an end.
+    """
+    key = identity(finding)
+    before = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
+    if before <= finding.at:
+        return finding
+    closed = None if finding.closed_at is None else max(finding.closed_at, before)
+    return msgspec.structs.replace(finding, at=before, closed_at=closed)
 
 
 def _joins(incident: Incident, finding: Finding) -> bool:
@@ -247,6 +277,9 @@ def _joined(
     else:
         incident.changed = f"{finding.kind} goes on"
         return []
+    if not merged and _too_often(incident, before[1]):
+        incident.changed = reason
+        return []
     told = [say(incident, "updated", finding.at, reason, scene)]
     return told + [_part_of(other, incident.id, finding, scene) for other in merged]
 
@@ -277,11 +310,19 @@ def _closed(incidents: list[Incident], incident: Incident, finding: Finding, sce
     if finding.severity == "info":
         incident.changed = f"{finding.kind} is over"
         return []
-    if same and severity_now(incident) == incident.severity and not incident.stale:
-        incident.changed = f"{finding.kind} is over for one of several"
-        return []
     reason = f"{finding.kind} is over: {finding.closed_because}"
-    return [say(incident, "updated", finding.at, reason, scene)]
+    if same and severity_now(incident) == incident.severity and not incident.stale:
+        reason = f"{finding.kind} is over for one of several"
+    elif not _too_often(incident, incident.severity):
+        return [say(incident, "updated", finding.at, reason, scene)]
+    incident.changed = reason
+    return []
+
+
+def _too_often(incident: Incident, before: Severity) -> bool:
+    """Whether it has changed so often that one more is held back; what makes it worse is, only much later."""
+    worse = SEVERITIES.index(severity_now(incident)) > SEVERITIES.index(before)
+    return incident.seq >= (10 * _MANY if worse else _MANY)
 
 
 def _over(incident: Incident) -> bool:

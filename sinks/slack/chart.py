@@ -25,6 +25,8 @@ _TIMES = range(221_845_392_000_000)
 _MUCH = 1e300
 # A limit or a forecast more times farther away than this would press the numbers into a line.
 _FAR_UP, _FAR_ON = 8.0, 4.0
+# Ticks are minutes apart in a picture of more than 20 minutes, days apart in one of more than 8 days.
+_SECONDS_BELOW_DAYS, _DATES_FROM_DAYS = 20 / 1440, 8.0
 
 Points = list[tuple[int, float]]
 
@@ -48,19 +50,24 @@ def draw(order: Order) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    points, fit = _drawable(order.series.points), _drawable(order.series.fit)
+    points, fit, failed = map(_drawable, (order.series.points, order.series.fit, order.series.failed))
     if not points:
         raise ValueError("no point of the series can be drawn")
-    scale = scale_for(order.series.unit, [value for _, value in points])
+    everything = sorted([*points, *failed])
+    scale = scale_for(order.series.unit, [value for _, value in everything])
     figure = Figure(figsize=(WIDTH / _DPI, HEIGHT / _DPI), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.add_subplot()
     axes.plot(*_columns(points, scale), color="#1264a3", marker=".", lw=1.2, label=_text(order.series.name))
     if fit:
         axes.plot(*_columns(fit, scale), color="#e8912d", ls="--", lw=1.5, label="trend")
-    _mark_limit(axes, order.series.threshold, points, scale)
-    _mark_times(axes, order, points)
-    _label(axes, order, scale, points)
+    if failed:
+        axes.plot(
+            *_columns(failed, scale), color="#e01e5a", ls="", marker="x", ms=8, mew=2, label="expired at this age"
+        )
+    _mark_limit(axes, order.series.threshold, everything, scale)
+    _mark_times(axes, order, everything)
+    _label(axes, order, scale, everything)
     written = BytesIO()
     with warnings.catch_warnings():
         # A character without a glyph is drawn as a box.
@@ -108,16 +115,16 @@ def _mark_times(axes: Any, order: Order, points: Points) -> None:
 
 
 def _label(axes: Any, order: Order, scale: Scale, points: Points) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+    from matplotlib.dates import AutoDateLocator, DateFormatter  # noqa: PLC0415
     from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
 
     unit = f", {scale.in_words}" if scale.unit else ""
     axes.set_title(_text(order.title, _TITLE_LIMIT), loc="left", fontsize=11, fontweight="bold", parse_math=False)
     axes.set_ylabel(_text(f"{order.series.name}{unit}"), parse_math=False)
     axes.set_xlabel(f"UTC, from {_moment(points[0][0]):%Y-%m-%d %H:%M:%S}")
-    locator: Any = AutoDateLocator(tz=UTC, maxticks=8)  # type: ignore[no-untyped-call]
+    locator: Any = AutoDateLocator(tz=UTC, minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(DateFormatter(_tick_format(axes.get_xlim()), tz=UTC))  # type: ignore[no-untyped-call]
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.grid(visible=True, color="#e8e8e8")
     axes.spines[["top", "right"]].set_visible(False)
@@ -125,6 +132,16 @@ def _label(axes: Any, order: Order, scale: Scale, points: Points) -> None:
     for text in legend.get_texts():
         # A `$` in a name is a dollar.
         text.set_parse_math(False)
+
+
+def _tick_format(limits: tuple[float, float]) -> str:
+    """Every tick is a whole time of day, or a date: a lone "15" is neither. `limits` are days."""
+    days = limits[1] - limits[0]
+    if days > _DATES_FROM_DAYS:
+        return "%b %d"
+    if days > 1:
+        return "%b %d %H:%M"
+    return "%H:%M" if days > _SECONDS_BELOW_DAYS else "%H:%M:%S"
 
 
 def _moment(time: int) -> datetime:

@@ -116,7 +116,7 @@ def known_issue_part(transition: Transition, scale: float) -> list[Block]:
 
 def evidence_part(transition: Transition, scale: float) -> list[Block]:
     """The records that prove it, each with its address."""
-    shown = transition.evidence[:_EVIDENCE_LINES]
+    shown = sorted(transition.evidence[:_EVIDENCE_LINES], key=lambda evidence: evidence.time)
     if not shown:
         return []
     limit = int(2400 * scale) // len(shown)
@@ -131,8 +131,8 @@ def _evidence_line(evidence: Evidence, now: int) -> str:
 
 
 def timeline_part(transition: Transition, scale: float) -> list[Block]:
-    """The findings in order of time."""
-    findings = sorted(transition.findings, key=lambda finding: finding.since)
+    """The findings in the order in which what is said of them became known: a sentence is as new as its time."""
+    findings = sorted(transition.findings, key=_known_at)
     if not findings or (transition.transition == "opened" and len(findings) == 1):
         return []
     shown = findings[:_TIMELINE_LINES]
@@ -144,9 +144,15 @@ def timeline_part(transition: Transition, scale: float) -> list[Block]:
 def _timeline_line(finding: Finding, now: int, limit: int) -> str:
     where = finding.entity.get("tm_id") or finding.entity.get("host") or finding.entity.get("task") or ""
     place = f" on `{code(where, limit // 4)}`" if where else ""
-    ended = f", over at {clock_time(finding.closed_at, now)}" if finding.closed_at is not None else ""
-    what = f"{kind(finding.kind)}{place}{ended}"
-    return f"• {clock_time(finding.since, now)} {what}: {prose(finding.summary, limit // 2)}"
+    ended = ", resolved" if finding.closed_at is not None else ""
+    known = _known_at(finding)
+    began = f" (began {clock_time(finding.since, now)})" if finding.since < known else ""
+    what = f"{kind(finding.kind)}{place}{ended}{began}"
+    return f"• {clock_time(known, now)} {what}: {prose(finding.summary, limit // 2)}"
+
+
+def _known_at(finding: Finding) -> int:
+    return max(finding.at, finding.closed_at or 0)
 
 
 def _lines(lines: list[str], total: int) -> str:

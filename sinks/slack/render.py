@@ -55,8 +55,8 @@ def render_plain(transition: Transition) -> Message:
         forecast_words(transition),
     ]
     lines += [recurrence(transition), "" if ended else transition.advice, "" if ended else issue_words(transition)]
-    share = _PLAIN_LIMIT // len(lines)
-    text = "\n".join(prose(line, share) for line in lines if line)
+    said = [line for line in lines if line]
+    text = "\n".join(prose(line, _PLAIN_LIMIT // len(said)) for line in said)
     return Message(f"{text}\n{identity(transition, 1.0)}", [])
 
 

@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus"),
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
 ]
 
 # Queries for which the demo has nothing to say, and why. The tests on recordings and on the page of everything have

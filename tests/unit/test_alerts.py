@@ -27,7 +27,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def run(*command: str, folder: Path = PROJECT) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -142,3 +142,19 @@ def test_one_sample_a_record_says_the_same_as_a_whole_scrape() -> None:
         else:
             single.append(event)
     assert [(t.cause, t.severity, t.at) for t in said(*single)] == [(t.cause, t.severity, t.at) for t in said(*whole)]
+
+
+def test_expired_checkpoints_are_in_the_numbers_at_the_age_at_which_they_expired() -> None:
+    """Completed ones alone would show a recovery while none completes any more."""
+    expired = []
+    for n in range(4):
+        start = 120 * SECOND + n * 20 * SECOND
+        expired += [
+            log("checkpoint_triggered", start, 100 + n, checkpoint=str(10 + n), job=JOB, type="CHECKPOINT"),
+            log("checkpoint_expired", start + 15 * SECOND, 200 + n, checkpoint=str(10 + n), job=JOB),
+        ]
+    found = said(*usual(), *slow(100 * SECOND, 220 * SECOND), *expired)
+    series = [f.series for t in found for f in t.findings if f.kind == "backpressure" and f.series is not None]
+    assert [age for _, age in series[-1].failed][:3] == [15.0, 15.0, 15.0]
+    assert series[-1].failed[0][0] == START + 135 * SECOND
+    assert all(took < 1 for _, took in series[-1].points)

@@ -8,7 +8,7 @@ import pytest
 from sinks import delivery
 from sinks.page import Page
 from sinks.prometheus import PageConfig
-from streaming import job
+from streaming import running
 from streaming.settings import load
 from tests.unit.k8s.manifests import (
     OVERLAYS,
@@ -64,7 +64,7 @@ def test_the_configuration_is_valid_and_its_paths_are_mounted(name: str, tmp_pat
     assert environment["FLINKWATCH_CONFIG"] == "/etc/flinkwatch/flinkwatch.yaml"
     assert where["/etc/flinkwatch"]["configMap"] == {"name": "flinkwatch"}
     assert where[str(settings.sinks.slack.token_file.parent)]["secret"]["optional"] is True
-    claim = find(objects, "PersistentVolumeClaim", "flinkwatch-state")["metadata"]["name"]
+    (claim,) = (o["metadata"]["name"] for o in objects if o["kind"] == "PersistentVolumeClaim")
     for pod in pods(name):
         state = mounts(pod)[str(Path(settings.streaming.checkpoint).parent)]
         assert state["persistentVolumeClaim"] == {"claimName": claim}
@@ -83,7 +83,7 @@ def test_the_pod_is_given_time_to_finish_its_batch_and_its_delivery(name: str, t
     objects = overlay(name)
     trigger = load(settings_file(objects, tmp_path), {}).streaming.trigger / 1000
     given = driver(objects)["spec"]["terminationGracePeriodSeconds"]
-    assert given > trigger + job._DRAIN_S + delivery._JOIN_S
+    assert given > trigger + running.DRAIN_S + delivery._JOIN_S
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -133,7 +133,8 @@ def test_the_network_policy_lets_through_what_the_job_needs(name: str, tmp_path:
     brokers = {int(b.rpartition(":")[2]) for b in settings.kafka.access.bootstrap_servers.split(",")}
     spark = {int(v) for k, v in settings.streaming.spark.items() if k.endswith(".port")}
     assert {settings.sinks.prometheus.port, *spark} <= _ports(policies, "ingress")
-    assert {53, 443, 9093, *brokers, *spark} <= _ports(policies, "egress")
+    msk = {9092, 9094, 9096, 9098, 9194, 9196, 9198}
+    assert {53, 443, 9093, *msk, *brokers, *spark} <= _ports(policies, "egress")
     assert 22 not in _ports(policies, "egress")
 
 

@@ -11,6 +11,7 @@ from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka_access import KafkaAccess
 from sinks.kafka_reach import explain, lasting_obstacle
+from streaming.brokers import _problem
 
 VERSIONS = struct.pack(">ii", 4, 7)
 
@@ -52,3 +53,23 @@ def test_an_answer_that_is_no_login_is_told_and_raises_nothing(monkeypatch: pyte
         says = f"{address} answers, but not as a Kafka broker"
         assert lasting_obstacle(access) == says
         assert explain(access, KafkaTimeoutError()).endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("in_kubernetes", "says"),
+    [(True, "does a NetworkPolicy of this namespace allow egress to port 14001?"), (False, "does a firewall")],
+)
+def test_a_connection_that_times_out_is_told_with_who_may_drop_it(
+    monkeypatch: pytest.MonkeyPatch, in_kubernetes: bool, says: str
+) -> None:
+    def nothing_answers(*_: object, **__: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("socket.create_connection", nothing_answers)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if in_kubernetes:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    access = KafkaAccess(bootstrap_servers="b-1.example.org:14001")
+    assert lasting_obstacle(access) is None
+    assert says in explain(access, KafkaTimeoutError())
+    assert says in _problem("b-1.example.org:14001")

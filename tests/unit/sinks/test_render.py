@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detectors.advice import keep_state
 from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
 from sinks.slack.blocks import MESSAGE_LIMIT, Message
 from sinks.slack.escape import code, plain, prose
@@ -138,6 +139,35 @@ def test_a_message_says_what_where_how_bad_and_what_to_do() -> None:
         assert part in said
     for part in ("What to do", "flink.logs/3@120455", "9f2c41d07b3e", "c0ffee12", RUNBOOKS + "checkpoint_overdue"):
         assert part in said
+
+
+def block(message: Message, head: str) -> list[str]:
+    """The lines of the block that begins with this head."""
+    return next(
+        b["text"]["text"].splitlines()
+        for b in message.blocks
+        if b["type"] == "section" and b.get("text", {}).get("text", "").startswith(f"*{head}*")
+    )
+
+
+def test_the_time_in_front_of_a_sentence_is_when_that_was_known() -> None:
+    """Its symptom may be minutes older than the sentence, which is the newest state of the finding."""
+    newest = overdue_finding(at=OPENED_AT + 150_000, summary="3 checkpoints in a row expired, the last is 13")
+    message = render(make_transition(transition="updated", findings=[newest, late_acks_finding()]))
+    _, first, second = block(message, "Timeline")
+    assert first.startswith("• 14:04:00 Late barrier acks")
+    assert second == ("• 14:05:30 Checkpoint overdue (began 14:01:24): 3 checkpoints in a row expired, the last is 13")
+
+
+def test_evidence_is_in_order_of_time() -> None:
+    times = [line[:8] for line in block(render(CASES["opened"]), "Evidence")[2:-1]]
+    assert times == ["14:00:24", "14:01:24"]
+
+
+def test_an_advice_that_begins_with_the_state_is_not_cut_before_what_to_do() -> None:
+    one = make_transition(advice=keep_state("a" * 32) + "Read the exception. " * 20 + "Then cancel the job.")
+    assert "Then cancel the job." in everything(render(one))
+    assert "Then cancel the job." in render_plain(one).text
 
 
 def test_a_stale_incident_does_not_look_recovered() -> None:

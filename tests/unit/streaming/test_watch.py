@@ -8,12 +8,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from detectors import bucket
+from detectors.engine import Dropped
 from detectors.events.event import Record, Rejected
 from detectors.incidents.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.settings import Live, publish
 from streaming.rows import Packed, dead_letter, encode_packed
-from streaming.watch import BucketProcessor, OutputTopics, _clock
+from streaming.watch import BucketProcessor, OutputTopics, _clocks
 from tests.recorded import events
 from tests.unit.detectors.changes import silence
 
@@ -23,16 +24,16 @@ FAR = 4_000_000_000_000
 
 def test_the_clock_is_that_of_the_least_advanced_partition() -> None:
     packed = [Packed(clocks={"logs/0": 50, "logs/1": 30}, wall=FAR), Packed(clocks={"logs/1": 40}, wall=FAR)]
-    assert _clock(bucket.Index(), packed) == 40
+    assert _clocks(bucket.Index(), packed) == (40, 50)
 
 
 def test_a_producer_whose_clock_is_ahead_does_not_drive_the_clock() -> None:
     """Never past the machine's time."""
-    assert _clock(bucket.Index(), [Packed(clocks={"logs/0": 5_000_000}, wall=1_000)]) == 1_000
+    assert _clocks(bucket.Index(), [Packed(clocks={"logs/0": 5_000_000}, wall=1_000)]) == (1_000, 1_000)
 
 
 def test_a_batch_without_records_leaves_the_clock() -> None:
-    assert _clock(bucket.Index(clock=7), [Packed()]) == 7
+    assert _clocks(bucket.Index(clock=7, front=9), [Packed()]) == (7, 9)
 
 
 def feed(tester: TwsTester, packed: Packed) -> list[Row]:
@@ -163,3 +164,22 @@ def test_a_cluster_that_is_no_more_is_forgotten_with_its_readings(tester: TwsTes
     later = feed(tester, Packed(clocks={"pulse/0": clock + 8 * 86_400_000}, wall=FAR))
     assert known
     assert known <= {row.key for row in later if row.topic == "readings" and row.value is None}
+
+
+def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counted(
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = bucket.step
+    lost = (Dropped("clickstream", "restart_loop", "Expected `array`, got `str`"),)
+    monkeypatch.setattr(bucket, "step", lambda *given: step(*given)._replace(dropped=lost))
+    rows = feed(tester, Packed(clocks={"pulse/0": 60_000}, wall=FAR))
+    (letter,) = [row for row in rows if row.topic == "rejected"]
+    assert letter.key == b"clickstream/restart_loop"
+    assert msgspec.json.decode(letter.value) == {
+        "reason": "unreadable_state",
+        "detail": "Expected `array`, got `str`",
+        "cluster": "clickstream",
+        "detector": "restart_loop",
+    }
+    readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
+    assert [r.value for r in readings if r.labels.get("reason") == "unreadable_state"] == [1.0]

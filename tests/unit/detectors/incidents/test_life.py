@@ -151,3 +151,19 @@ def test_the_same_finding_gives_the_same_id_and_another_gives_another(change: di
     base: dict[str, object] = {"kind": "checkpoint_overdue", "subject": "j"}
     (other,) = Told().report(finding(**{**base, **change})).said  # type: ignore[arg-type]
     assert one.incident == same.incident != other.incident
+
+
+def test_an_incident_is_never_dated_before_what_was_said_of_it() -> None:
+    """A partition that is read ahead dates a finding up to a minute ahead of the clock; the next one is behind it."""
+    told = Told().report(finding(at=0), finding("late_barrier_acks", at=50_000), finding("backpressure", at=10_000))
+    assert [t.at for t in told.said] == [0, 50_000, 50_000]
+
+
+def test_an_end_is_not_before_the_last_update() -> None:
+    first, ahead = finding(at=0), finding("late_barrier_acks", at=50_000)
+    told = Told().report(first, ahead)
+    told.report(finding("late_barrier_acks", at=20_000, closed_at=20_000, closed_because="done"))
+    told.report(finding(at=30_000, closed_at=30_000, closed_because="done")).tick(200_000)
+    assert told.said[-1].transition == "resolved"
+    assert told.said[-1].ended_at == 50_000
+    assert [t.at for t in told.said] == sorted(t.at for t in told.said)
