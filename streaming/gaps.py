@@ -55,6 +55,14 @@ class Firsts:
             topic, partition = inputs.where(line)
             self._open.add((topic, partition))
 
+    def open(self) -> list[tuple[str, str]]:
+        """Topics and partitions with a gap that are not read up yet."""
+        return sorted(self._open)
+
+    def resume(self, gaps: list[tuple[str, str]]) -> None:
+        """These were open when the process before ended."""
+        self._open.update(gaps)
+
     def judge(self, batch: int, began: int, start: Offsets, end: Offsets, latest: Offsets) -> list[str]:
         """Lines to tell after a batch that began at `began` and read from `start` to `end` of `latest`."""
         if batch <= self._batch:
@@ -137,6 +145,16 @@ class Gaps(Background):
         for line in lines:
             log.warning("input", line=line)
             self._tell(line)
+
+    def open(self) -> list[tuple[str, str]]:
+        """Topics and partitions with a gap that are not read up yet."""
+        with self._lock:
+            return self._firsts.open()
+
+    def resume(self, gaps: list[tuple[str, str]]) -> None:
+        """These were open when the process before ended."""
+        with self._lock:
+            self._firsts.resume(gaps)
 
     def _offsets(self, text: str | None) -> Offsets:
         found = _parsed(text)

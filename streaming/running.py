@@ -17,7 +17,7 @@ from streaming.checkpoint_files import damage_in
 from streaming.errors import JobError, PreflightError, TopicMadeAgainError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
-from streaming.recreated import read_recreated_from_their_beginning
+from streaming.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
 from streaming.restarts import Restarts
 from streaming.serving import Health
 from streaming.session import start_session_while
@@ -60,19 +60,23 @@ class Running:
 
     def __post_init__(self) -> None:
         self._restarts = Restarts()
+        self._kept_gaps: Places = []
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
         first = True
         while True:
             try:
-                if not first:
+                if first:
+                    self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
+                    self.gaps.resume(self._kept_gaps)
+                else:
                     self.gaps.corrected(read_recreated_from_their_beginning(spark, self.settings))
                 query = start_query(spark, self.settings, offsets)
                 if first:
                     begun()
                     first = False
-                self._follow(query)
+                self._follow(spark, query)
             except _FAILURES as error:
                 offsets = self._after(error) or {}
                 if not offsets:
@@ -95,7 +99,7 @@ class Running:
                 error = next_error
         return None
 
-    def _follow(self, query: StreamingQuery) -> None:
+    def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
         slow = _Slow()
         while not self.stop.wait(_POLL_S):
             if not query.isActive:
@@ -105,18 +109,22 @@ class Running:
                 slow.look()
                 continue
             self.health.finished(progress["batchId"])
-            self._look_for_gaps(query, progress)
+            self._look_for_gaps(spark, query, progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
         log.info("stopping, the batch at hand may finish")
         self._drain(query)
 
-    def _look_for_gaps(self, query: StreamingQuery, progress: Any) -> None:
+    def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
         try:
             self.gaps.progressed(progress)
         except TopicMadeAgainError:
             # What it reads of the new topic now, it reads again.
             query.stop()
             raise
+        gaps = self.gaps.open()
+        if gaps != self._kept_gaps:
+            keep_gaps(spark, self.settings.streaming.checkpoint, gaps)
+            self._kept_gaps = gaps
 
     def _drain(self, query: StreamingQuery) -> None:
         deadline = time.monotonic() + DRAIN_S

@@ -104,3 +104,16 @@ def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
     one._compare({"logs": "new"})
     one.progressed(progress(3, 89, 0, 40))
     assert told == [inputs.began_again("logs", "0", 89)]
+
+
+def test_the_end_of_a_gap_is_told_by_the_next_process_as_well() -> None:
+    one = gaps([], [])
+    one._firsts.saw(100, at(5000))
+    one.progressed(progress(1, 1000, 6000, 9000))
+    assert one.open() == [("logs", "0")]
+    told: list[str] = []
+    other = gaps(told, [])
+    other.resume(one.open())
+    other.progressed(progress(2, 6000, 9000, 9000))
+    assert told == [READ_UP]
+    assert other.open() == []
