@@ -17,7 +17,8 @@ log = structlog.get_logger()
 
 _POLL_MS = 500
 _CLOSE_MS = 2_000
-_ASK_MS = 5_000
+# An answer waits behind that of the fetch before it: a broker that takes 5 s for one is slow, not away.
+_ASK_MS = 15_000
 # A ready board may lag behind a burst this far.
 _MUCH = 10_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0

@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
@@ -14,9 +15,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from streaming.app import start_query
 from streaming.checkpoint_files import damage_in, room_left
-from streaming.errors import JobError, PreflightError, TopicMissingError
+from streaming.errors import JobError, PreflightError, TopicMadeAgainError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
+from streaming.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
 from streaming.restarts import Restarts
 from streaming.serving import Health
 from streaming.session import start_session_while
@@ -41,7 +43,7 @@ class _QueryEndedError(Exception):
 
 
 # py4j raises plain OSError where the JVM has gone.
-_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError)
+_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError, TopicMadeAgainError)
 
 
 @dataclass
@@ -59,17 +61,23 @@ class Running:
 
     def __post_init__(self) -> None:
         self._restarts = Restarts()
+        self._kept_gaps: Places = []
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
         first = True
         while True:
             try:
+                if first:
+                    self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
+                    self.gaps.resume(self._kept_gaps)
+                else:
+                    self.gaps.corrected(read_recreated_from_their_beginning(spark, self.settings))
                 query = start_query(spark, self.settings, offsets)
                 if first:
                     begun()
                     first = False
-                self._follow(query)
+                self._follow(spark, query)
             except _FAILURES as error:
                 offsets = self._after(error) or {}
                 if not offsets:
@@ -92,7 +100,7 @@ class Running:
                 error = next_error
         return None
 
-    def _follow(self, query: StreamingQuery) -> None:
+    def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
         slow = _Slow()
         while not self.stop.wait(_POLL_S):
             if not query.isActive:
@@ -103,10 +111,22 @@ class Running:
                 continue
             slow.done()
             self.health.finished(progress["batchId"])
-            self.gaps.progressed(progress)
+            self._look_for_gaps(spark, query, progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
         log.info("stopping, the batch at hand may finish")
         self._drain(query)
+
+    def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
+        try:
+            self.gaps.progressed(progress)
+        except TopicMadeAgainError:
+            # What it reads of the new topic now, it reads again.
+            query.stop()
+            raise
+        gaps = self.gaps.open()
+        if gaps != self._kept_gaps:
+            keep_gaps(spark, self.settings.streaming.checkpoint, gaps)
+            self._kept_gaps = gaps
 
     def _drain(self, query: StreamingQuery) -> None:
         deadline = time.monotonic() + DRAIN_S
@@ -148,6 +168,8 @@ def explained(error: BaseException, checkpoint: str) -> Trouble:
     """What failed, with the file of the checkpoint when one is to blame."""
     if isinstance(error, PreflightError):
         return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+    if isinstance(error, TopicMadeAgainError):
+        return Trouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)
     # What passes by itself has another cause than a file that is damaged and perhaps not needed.
