@@ -115,6 +115,11 @@ class Dispatcher:
         if self._ledger.get(partition, incident) is not None:
             self._ledger.set_soon(partition, incident, None)
 
+    def count_damaged(self, count: int) -> None:
+        """So many entries of the ledger cannot be read."""
+        for _ in range(count):
+            self._board.count_skipped(self._ledger.topic, "not readable")
+
     def due_in(self) -> float | None:
         """Seconds until something is due, None when nothing waits."""
         return self._sender.due_in()
@@ -193,7 +198,7 @@ class Dispatcher:
         self._board.set_waiting(name, len(self.outbox))
         self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
         self._board.set_undelivered(name, self.undelivered())
-        unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"}), default=None)
+        unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"} and e.seq), default=None)
         self._board.set_ledger(name, len(entries), None if unsettled is None else unsettled / 1000)
 
     def _now_ms(self) -> int:
