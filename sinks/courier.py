@@ -43,27 +43,18 @@ def deliver_incidents(
 
     Raises kafka.errors.KafkaError when Kafka cannot be used: then call it again.
     """
-    producer: Any = None
+    ledger: Ledger | None = None
     consumer: Any = None
     try:
-        producer = clients.producer() if lane.sink.traits.keeps_ledger else None
+        ledger = Ledger(clients.producer() if lane.sink.traits.keeps_ledger else None, topics.deliveries, lane.name)
         consumer = clients.group_consumer(lane.name)
-        ledger = Ledger(producer, topics.deliveries, lane.name)
         dispatcher = Dispatcher(lane, ledger, board)
         Courier(consumer, clients=clients, topics=topics, ledger=ledger, dispatcher=dispatcher).run(stop, drain_s)
     finally:
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
-        if producer is not None:
-            _close(producer)
-
-
-def _close(producer: Any) -> None:
-    try:
-        producer.close(timeout=_CLOSE_MS / 1000)
-    except KafkaError as error:
-        # The ledger was told of the failure at the write itself.
-        log.warning("producer did not close in order", error=type(error).__name__)
+        if ledger is not None:
+            ledger.close()
 
 
 class Courier:
@@ -141,7 +132,7 @@ class Courier:
         if self._ledger.is_kept and self._clients.ledgers_made != self._ledgers_made:
             self._ledgers_made = self._clients.ledgers_made
             log.error("notification log was deleted, writing it again", topic=self._topics.deliveries)
-            self._ledger.write_again()
+            self._ledger.write_again(self._clients.producer())
 
     def _send(self) -> bool:
         """Sends for a moment: a poll between two calls costs more than a quick call."""

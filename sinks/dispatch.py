@@ -72,9 +72,12 @@ class Dispatcher:
     def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
         """Finds out what a transition needs; `at` is when its record came to Kafka (epoch ms). Raises KafkaError."""
         incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
+        if entry is None and self._is_forgotten(transition, at):
+            self.outbox.done(incident)
+            return
         waiting = self.outbox.get(incident)
         if waiting is None and entry is None:
-            if not self._lane.is_target(transition) or self._is_forgotten(transition, at):
+            if not self._lane.is_target(transition):
                 return
             if self.recovery.is_history(partition, offset):
                 entry = self.recovery.adopt(partition, incident, self._now_ms())

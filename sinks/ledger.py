@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+import structlog
 from kafka.errors import KafkaError
 
 from sinks.digest import PREFIX, Folded
@@ -16,7 +17,10 @@ from sinks.told import Told, Whole
 
 State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
 
+log = structlog.get_logger()
+
 _ACK_TIMEOUT_S = 10.0
+_CLOSE_S = 2.0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +144,26 @@ class Ledger:
                 raise
             del self._unflushed[partition, incident]
 
-    def write_again(self) -> None:
-        """Writes every entry, since the topic has lost them. Raises kafka.errors.KafkaError."""
+    def write_again(self, producer: Any) -> None:
+        """Writes every entry with a new producer: the topic is another one, which the old one's numbers do not fit.
+
+        Raises kafka.errors.KafkaError.
+        """
+        self.close()
+        self._producer = producer
+        self._unflushed.clear()
         for partition, entry in list(self.entries()):
             self.set_soon(partition, entry.incident, entry)
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.close(timeout=_CLOSE_S)
+        except KafkaError as error:
+            # The failure was reported at the write itself.
+            log.warning("producer did not close in order", error=type(error).__name__)
 
     def _wait(self, future: Any) -> None:
         self.is_failing = True
