@@ -4,21 +4,25 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from threading import Event
+from typing import Any
 
 import msgspec
 import pytest
+from kafka import TopicPartition
 from structlog.testing import capture_logs
 
+from detectors.incidents.incident import Silenced
 from sinks.delivery import Delivery
 from sinks.lanes import make_lanes
 from sinks.settings import Sinks
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.slack_server import TOKEN, Posted, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka, Producer
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.test_delivery import ACCESS, FIRST, OPENED, RESOLVED, UPDATED, World, metric
-from tests.unit.sinks.test_recovery import DAY_S, QUIET, Lanes, lanes
+from tests.unit.sinks.test_recovery import DAY_S, QUIET, Lanes, lanes, lose_ledger
 
+SECOND = TopicPartition(TOPICS.incidents, 1)
 CRITICAL = make_transition(seq=2, transition="updated", severity="critical")
 
 
@@ -343,6 +347,130 @@ class TestStorms:
         for _ in range(20):
             world.settle(1)
         assert [entry_state(world, one.incident) for one in folded[:2]] == ["sent", "sent"]
+
+    def test_who_takes_over_a_part_of_a_storm_tells_it_in_a_digest_of_its_own(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(100):
+            world.say(make_transition(incident=f"i{number}"), partition=number % 2)
+        run(world, 60)
+        assert len(digests(world)) == 1
+        second = [number for number in range(1, 100, 2) if state_in(world, number, 1) == "folded"]
+        world.consumer.revoke([SECOND])
+        world.settle()
+
+        def subscribe(self: GroupConsumer, topics: list[str], listener: Any) -> None:
+            self._listener = listener
+            self.assign([SECOND])
+
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupConsumer, "subscribe", subscribe)
+            world.start()
+        run(world, 30)
+        assert len(digests(world)) == 2
+        assert f"{len(second)} open" in digests(world)[1].text
+
+    def test_a_storm_an_hour_after_the_last_gets_a_new_message(self, world: World) -> None:
+        for first, begin in enumerate((0, 1_000)):
+            opened = [make_transition(incident=f"i{number}") for number in range(begin, begin + 100)]
+            world.say(*opened)
+            run(world, 60)
+            assert len(digests(world)) == first + 1
+            world.say(*(msgspec.structs.replace(one, seq=2, transition="resolved") for one in opened))
+            run(world, 120)
+            assert len(digests(world)) == first + 1
+            world.settle(3_600)
+        assert all(": 0 open, " in digest.text for digest in digests(world))
+
+    def test_old_incidents_of_a_digest_get_no_message_of_their_own_when_it_is_calm(self, world: World) -> None:
+        world.say(*(make_transition(incident=f"old{number}") for number in range(5)))
+        lose_ledger(world)
+        world.now += 2 * 3_600
+        world.start()
+        run(world, 200)
+        assert len(world.slack.parents()) == len(digests(world)) == 1
+        world.say(make_transition(incident="old1", seq=2, transition="updated", severity="critical"))
+        run(world, 20)
+        assert len(world.slack.parents()) == 2
+
+    def test_the_digest_follows_its_incidents_a_few_seconds_later(self, world: World) -> None:
+        world.say(*(make_transition(incident=f"i{number}") for number in range(100)))
+        run(world, 60)
+        before = world.methods().count("chat.update")
+        folded = [number for number in range(100) if state_in(world, number, 0) == "folded"]
+        for number in folded[:10]:
+            world.say(make_transition(incident=f"i{number}", seq=2, transition="resolved"))
+            world.settle(0.1)
+        world.settle(1)
+        assert world.methods().count("chat.update") == before
+        run(world, 6)
+        assert world.methods().count("chat.update") == before + 1
+        assert f"{len(folded) - 10} open" in digests(world)[0].text
+
+    def test_an_older_change_of_an_incident_of_a_digest_changes_nothing(self, world: World) -> None:
+        world.say(*(make_transition(incident=f"i{number}") for number in range(100)))
+        run(world, 60)
+        number = next(number for number in range(100) if state_in(world, number, 0) == "folded")
+        world.say(make_transition(incident=f"i{number}", seq=3, transition="resolved"))
+        world.say(make_transition(incident=f"i{number}", seq=2, transition="updated", severity="critical"))
+        run(world, 10)
+        entry = world.ledger_entry(f"i{number}")
+        assert entry is not None
+        assert (entry.seq, entry.over, entry.state) == (3, True, "folded")
+
+
+def digests(world: World) -> list[Posted]:
+    return [m for m in world.slack.parents() if m.metadata["event_payload"]["incident"].startswith("~")]
+
+
+def state_in(world: World, number: int, partition: int) -> str:
+    entry = world.ledger_entry(f"i{number}", partition)
+    return "" if entry is None else entry.state
+
+
+def run(world: World, seconds: int) -> None:
+    for _ in range(seconds):
+        world.settle(1)
+
+
+class TestGivenUp:
+    def test_what_is_refused_for_good_is_tried_each_hour_and_not_more_often(self, world: World) -> None:
+        world.slack.fail_next("chat.postMessage", error="msg_too_long", times=1_000)
+        world.say(OPENED)
+        world.settle()
+        calls = []
+        for _ in range(5 * 12):
+            before = len(world.slack.calls)
+            world.settle(300)
+            calls.append(len(world.slack.calls) - before)
+        assert 4 <= sum(count > 0 for count in calls) <= 5
+
+    def test_of_several_the_one_that_has_waited_longest_is_tried_first(self, world: World) -> None:
+        world.slack.fail_next("chat.postMessage", error="msg_too_long", times=4)
+        for number in range(2):
+            world.say(make_transition(incident=f"i{number}"))
+            world.settle()
+            world.settle(60)
+        world.settle(3_600)
+        world.settle(1)
+        first = world.slack.parents()[0].metadata["event_payload"]["incident"]
+        assert first == "i0"
+        # The receiver takes messages again: the other need not wait for the next hour.
+        run(world, 120)
+        assert len(world.slack.parents()) == 2
+
+    def test_a_muted_one_is_neither_counted_nor_tried(self, world: World) -> None:
+        world.slack.fail_next("chat.postMessage", error="msg_too_long", times=2)
+        world.say(OPENED)
+        world.settle()
+        world.settle(2)
+        world.say(make_transition(seq=2, transition="updated", silence=Silenced("a1", 1 << 42, "ann", "backfill")))
+        world.settle(2)
+        calls = len(world.slack.calls)
+        for _ in range(3):
+            world.settle(3_700)
+        assert len([c for c in world.slack.calls[calls:] if c.method == "chat.postMessage"]) == 0
+        assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 0
 
 
 def test_each_lane_has_the_channel_in_which_it_looks(slack: SlackServer) -> None:
