@@ -71,9 +71,11 @@ class Handover:
         if not move.ours or partition not in self._consumer.assignment():
             return None
         records = self._clients.read_ledger(partition.partition) if self._ledger.is_kept else ()
-        unreadable = self._ledger.load(partition.partition, records)
-        if unreadable:
-            log.error("delivery ledger has unreadable entries", partition=partition.partition, count=unreadable)
+        damaged = self._ledger.load(partition.partition, records)
+        if damaged:
+            log.error("notification log has unreadable entries", partition=partition.partition, count=len(damaged))
+            self._dispatcher.recovery.doubt(partition.partition, damaged, int(self._wall() * 1000))
+            self._dispatcher.count_damaged(len(damaged))
         if self._dispatcher.recovery.begins(partition.partition):
             position = self._begin(partition)
         else:

@@ -90,7 +90,9 @@ class Reader:
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
-            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._header)[:_MAX_ENTRIES]]
+            seen = [
+                (has_layout(entry), entry) for entry in envelope.open_log(record, self._identity.header)[:_MAX_ENTRIES]
+            ]
         except (UnreadableError, ValueError):
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
@@ -105,7 +107,7 @@ class Reader:
         events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return Recognised(events[0].cluster, events[0].host, understood=True, flink=True)
-        origin = envelope.origin_of(record, self._header)
+        origin = envelope.origin_of(record, self._identity.header)
         place = self._places.of(
             origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
         )
