@@ -64,7 +64,7 @@ def test_it_is_no_rise(what: str) -> None:
 
 
 def test_a_rise_from_a_flat_past_is_established_and_one_since_the_start_is_not() -> None:
-    flat, filling = judged(line(300, 0.05), 340), judged(*RISES["a line from the beginning"])
+    flat, filling = judged(line(150, 0.05), 180), judged(*RISES["a line from the beginning"])
     assert flat is not None
     assert filling is not None
     assert (flat.established, filling.established) == (True, False)
@@ -120,3 +120,8 @@ def test_the_coarser_scales_are_looked_at_only_when_they_have_another_point() ->
         if risen is not None and risen.scale:
             seen.append(n)
     assert {(n + 1) % 4 for n in seen} <= {0}
+
+
+@pytest.mark.parametrize(("slope", "risen"), [(0.003, False), (0.008, True)])
+def test_without_a_past_ten_of_the_newest_twelve_are_a_quarter_above_the_beginning(slope: float, risen: bool) -> None:
+    assert (judged(line(0, slope), 60, growth=0.1, noise=0.01) is not None) is risen
