@@ -8,8 +8,9 @@ import structlog
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import Transition, decode_reading, decode_transition
-from sinks.kafka_clients import UNREADABLE, Clients
+from sinks.kafka_clients import Clients
 from sinks.prometheus import Board
 from sinks.topics import TopicNames
 
@@ -85,7 +86,7 @@ class BoardReader:
                         self._count_opened(record, transition)
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
-            except (*UNREADABLE, ValueError) as error:
+            except ValueError as error:
                 skipped += 1
                 self._board.count_skipped(topic, _reason(error))
         if skipped:
@@ -128,4 +129,4 @@ class BoardReader:
 
 
 def _reason(error: Exception) -> str:
-    return "undecodable" if isinstance(error, UNREADABLE) else "bad name"
+    return "undecodable" if isinstance(error, UndecodableError) else "bad name"

@@ -13,10 +13,11 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import decode_transition
 from sinks.dispatch import Dispatcher
 from sinks.handover import Handover
-from sinks.kafka_clients import UNREADABLE, Clients
+from sinks.kafka_clients import Clients
 from sinks.lane import Lane
 from sinks.ledger import Ledger
 from sinks.prometheus import Board
@@ -155,7 +156,7 @@ class Courier:
         offset, value = found
         try:
             self._dispatcher.revive(decode_transition(value), partition, offset)
-        except UNREADABLE:
+        except UndecodableError:
             log.warning("incident put aside cannot be decoded", partition=partition, offset=offset)
 
     def _accept(self, partition: TopicPartition, records: list[Any]) -> None:
@@ -163,7 +164,7 @@ class Courier:
         for record in records:
             try:
                 self._accept_one(record)
-            except UNREADABLE:
+            except UndecodableError:
                 skipped += 1
             self._read[partition] = record.offset + 1
         if skipped:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from detectors.decoding import UndecodableError
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import TopicNames, ensure_topics
 
@@ -24,10 +23,6 @@ _RECONNECT_MS = 3_000
 _METADATA_MAX_AGE_MS = 30_000
 # What is read but not yet taken stays in memory, for each broker and consumer: the defaults are 1 and 50 MB.
 _FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
-
-
-UNREADABLE = (UndecodableError,)
-"""What decoding a record may raise."""
 
 
 class Clients(Protocol):

@@ -15,9 +15,9 @@ import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import Transition, decode_transition
 from sinks.kafka_access import client_options
-from sinks.kafka_clients import UNREADABLE
 from sinks.kafka_reach import explain
 from streaming import rebuilt
 from streaming.checkpoint_files import local_path
@@ -165,7 +165,7 @@ def _known(consumer: Any, topic: str) -> dict[str, _Known]:
         for record in _until_silent(consumer, partition):
             try:
                 transition = decode_transition(record.value) if record.value else None
-            except UNREADABLE:
+            except UndecodableError:
                 continue
             if transition is None:
                 known.pop((record.key or b"").decode(errors="replace"), None)

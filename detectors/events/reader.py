@@ -90,9 +90,7 @@ class Reader:
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
-            seen = [
-                (has_layout(entry), entry) for entry in envelope.open_log(record, self._identity.header)[:_MAX_ENTRIES]
-            ]
+            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._identity)[:_MAX_ENTRIES]]
         except (UnreadableError, ValueError):
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
