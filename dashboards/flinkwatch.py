@@ -85,7 +85,20 @@ def _reading() -> Iterator[Panel]:
         "Rejected records",
         "Records a second that could not be understood, by reason; docs/inputs.md explains each.",
         Query(f"max by (reason) (rate({_of('records_rejected_total')}[$__rate_interval]))", "{{reason}}"),
+        Query(f"max by (topic) (rate({_of('outputs_cut_total')}[$__rate_interval]))", "cut, for {{topic}}"),
         unit="cps",
+    )
+    yield graph(
+        "Records not understood",
+        "Share of a topic's records without a known log layout or metric name, and sources of which nearly all are.",
+        Query(
+            f"max by (topic) (rate({_of('records_not_understood_total')}[$__rate_interval])) / max by (topic) ("
+            f"rate({_of('records_understood_total')}[$__rate_interval]) + "
+            f"rate({_of('records_not_understood_total')}[$__rate_interval]))",
+            "{{topic}}",
+        ),
+        Query(f"max by (topic, cluster, source) ({_of('input_not_understood_ratio')})", "{{cluster}} {{source}}"),
+        unit="percentunit",
     )
 
 

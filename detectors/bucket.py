@@ -15,14 +15,17 @@ from pydantic import ValidationError
 from detectors import isolation
 from detectors.bounded import put
 from detectors.configuration import Configuration
+from detectors.engine import Dropped, StateVersionError
 from detectors.events.event import Event
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.isolation import Defect
 from detectors.matching import Match
+from detectors.recognised import Recognised
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
+INDEX_VERSION = 1
 # Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
 _FORGET_SILENCE_MS = 86_400_000
 # `flinkwatch tune` steps under two in turn.
@@ -46,10 +49,11 @@ class Index(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
-    cluster how many of its jobs each override is about.
+    cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic,
+    and `recognised` what of the input is understood.
     """
 
-    version: int = 1
+    version: int = INDEX_VERSION
     clock: int = 0
     dues: dict[str, int] = {}
     published: Published | None = None
@@ -59,6 +63,8 @@ class Index(msgspec.Struct):
     silences: dict[str, PublishedSilence] = {}
     matched: dict[str, list[int]] = {}
     silences_hash: str = ""
+    cut: dict[str, int] = {}
+    recognised: Recognised = msgspec.field(default_factory=Recognised)
 
     def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
         """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of
@@ -95,16 +101,31 @@ class Index(msgspec.Struct):
 
 
 class Said(NamedTuple):
-    """What a step over a bucket says; `defects` are events lost to an error in a detector."""
+    """What a step over a bucket says; `defects` are events lost to an error in a detector, `dropped` are detectors'
+    states that could not be read.
+    """
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
     defects: list[Defect]
+    dropped: tuple[Dropped, ...] = ()
 
 
 encode_index = msgspec.msgpack.Encoder().encode
-decode_index = msgspec.msgpack.Decoder(Index).decode
+_decode_index = msgspec.msgpack.Decoder(Index).decode
+
+
+def decode_index(data: bytes) -> Index:
+    """Bytes → index. Raises StateVersionError when another version wrote it."""
+    try:
+        index = _decode_index(data)
+    except msgspec.MsgspecError as error:
+        raise StateVersionError(f"this index of a bucket cannot be read: {error}") from error
+    if index.version != INDEX_VERSION:
+        raise StateVersionError(f"index of version {index.version}, this is flinkwatch with version {INDEX_VERSION}")
+    return index
+
 
 _configurations: dict[tuple[str, str, str], Configuration] = {}
 _NO_ISSUES = Issues()
@@ -143,6 +164,7 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
     said = Said([], [], [], [])
+    dropped: list[Dropped] = []
     for cluster, own in by_cluster.items():
         engine = configuration.engine(cluster)
         defects: list[Defect] = []
@@ -154,6 +176,7 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
             continue
         state, encoded, result = stepped
         said.transitions.extend(result.transitions)
+        dropped.extend(result.dropped)
         if engine.over(state, until):
             store.remove(cluster)
             index.dues.pop(cluster, None)
@@ -168,4 +191,4 @@ def step(index: Index, store: Store, events: Iterable[Event], until: int, issues
         said.readings.extend(result.readings)
         said.gone.extend(result.gone)
     index.clock = until
-    return said
+    return said._replace(dropped=tuple(dropped))

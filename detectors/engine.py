@@ -67,12 +67,21 @@ class ClusterState(msgspec.Struct):
     mark: str = ""
 
 
+class Dropped(NamedTuple):
+    """The state of one detector in one cluster that could not be read: another version wrote it, or it is damaged."""
+
+    cluster: str
+    kind: str
+    error: str
+
+
 class Step(NamedTuple):
-    """What a step says: transitions in order, readings, and the keys of readings that are gone."""
+    """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped."""
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
+    dropped: tuple[Dropped, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -225,6 +234,7 @@ class _Fold:
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
         self._gone: list[str] = []
+        self._dropped: list[Dropped] = []
         # Detectors that have taken something in since they were last asked for their deadline.
         self._unasked: dict[str, Detector] = {}
 
@@ -247,7 +257,7 @@ class _Fold:
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
-        return Step(self._said, readings, sorted({*self._gone, *gone}))
+        return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped))
 
     def _configured(self, since: int) -> None:
         """Another configuration than at the last step takes force."""
@@ -378,9 +388,23 @@ class _Fold:
         own = self._open.get(detector.kind)
         if own is None:
             raw = self._state.detectors.get(detector.kind)
-            own = _decoders[detector.kind](raw) if raw is not None else detector.initial()
+            own = self._decoded(detector, raw) if raw is not None else detector.initial()
             self._open[detector.kind] = own
         return own
+
+    def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:
+        """The state of a detector. One that cannot be read is lost alone: the others and the incidents stay."""
+        try:
+            return _decoders[detector.kind](raw)
+        except msgspec.MsgspecError as error:
+            self._dropped.append(Dropped(self._cluster, detector.kind, str(error)))
+        # A detector that begins again never sees the end of what it had found before.
+        why = f"flinkwatch could not read the stored state of {detector.kind} and began again without it"
+        state = self._state
+        self._said += life.closed_of(
+            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._scene(), why
+        )
+        return detector.initial()
 
     def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
         """Readings of the detectors touched since the last ones, every few seconds, and the keys that are gone."""

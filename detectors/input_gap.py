@@ -3,6 +3,8 @@
 Fires on the line that the driver writes into the pulse topic when a batch began to read a partition at an offset below
 the first one that was still there. Spark skips such a gap without a word (`failOnDataLoss=false`, so that the watcher
 does not stop for it). Ends when every partition with a gap has been read up to its end: then no more is at risk.
+Fires, too, when an input topic was deleted and made again: `streaming.recreated` then reads it from its beginning, and
+only what was left of the old one is lost.
 Gaps between offsets alone prove nothing, compaction and transactions make them, too; a partition's first offset moves
 only when records are deleted.
 
@@ -32,13 +34,15 @@ class Gap(msgspec.Struct, array_like=True):
     count: int
     until: int
     over: bool = False
+    again: bool = False
+    """The topic was made again: what was not read of the old one is lost, and nobody knows how much that was."""
 
 
 class InputGap(Detector):
     """See the module."""
 
     kind = "input_gap"
-    wants = frozenset(["input_lost", "input_read_up"])
+    wants = frozenset(["input_lost", "input_began_again", "input_read_up"])
 
     class Config(DetectorConfig):
         """input_gap has no thresholds: one lost record is one too many."""
@@ -56,13 +60,15 @@ class InputGap(Detector):
         """Fold a line about one partition."""
         where = f"{event.fields.get('topic', '')}/{event.fields.get('partition', '')}"
         gap = state.gaps.get(where)
-        if event.meaning == "input_lost":
-            count, until = int(event.fields.get("count", 0)), int(event.fields.get("until", 0))
-            if gap is not None and until <= gap.until:
+        if event.meaning != "input_read_up":
+            again = event.meaning == "input_began_again"
+            count, until = int(event.fields.get("count", 0)), 0 if again else int(event.fields.get("until", 0))
+            if gap is not None and (gap.again and not gap.over if again else until <= gap.until):
                 return
             state.since = state.since or now.time
             state.records = [*state.records, evidence(event, now.time)][-_MAX_RECORDS:]
-            put(state.gaps, where, Gap(count + (gap.count if gap else 0), until), _MAX_PARTITIONS)
+            before = gap or Gap(0, 0)
+            put(state.gaps, where, Gap(count + before.count, until, again=again or before.again), _MAX_PARTITIONS)
             yield self._finding(state, now)
         elif gap is not None and state.since:
             gap.over = True
@@ -76,20 +82,36 @@ class InputGap(Detector):
 
     def _finding(self, state: State, now: Now) -> Finding:
         lost = {w: g for w, g in state.gaps.items() if g.count}
-        topics = sorted({w.rpartition("/")[0] for w in lost})
-        total = sum(g.count for g in lost.values())
-        where = next(iter(lost)) if len(lost) == 1 else f"{len(lost)} partitions of {', '.join(topics)}"
+        again = {w: g for w, g in state.gaps.items() if g.again}
+        summary = "; ".join(self._sentences(lost, again))
+        topics = sorted({w.rpartition("/")[0] for w in (*lost, *again)})
         return Finding(
             kind=self.kind,
             subject="input",
             entity={"topic": ", ".join(topics)[:300]},
             since=state.since,
             at=now.clock,
-            severity="critical",
-            summary=f"Kafka removed {total} records of {where} before flinkwatch had read them: what they told is lost",
+            severity="critical" if lost else "warning",
+            summary=summary,
             confidence="sure",
             evidence=list(state.records),
             advice="See whether flinkwatch was down or is behind (flinkwatch_records_read_total, the time its batches "
             "take). Look at Flink's UI for what it may have missed. For good: keep these topics longer than the "
             "longest outage (retention.ms, retention.bytes), or give flinkwatch more cores.",
         )
+
+    def _sentences(self, lost: dict[str, Gap], again: dict[str, Gap]) -> Iterator[str]:
+        if lost:
+            total, where = sum(g.count for g in lost.values()), _places(lost)
+            yield f"Kafka removed {total} records of {where} before flinkwatch had read them: what they told is lost"
+        if again:
+            topics = ", ".join(sorted({w.rpartition("/")[0] for w in again}))
+            yield (
+                f"{topics} was deleted and made again: flinkwatch reads it from its beginning; what it had not read of "
+                "the old one is lost"
+            )
+
+
+def _places(gaps: dict[str, Gap]) -> str:
+    topics = sorted({where.rpartition("/")[0] for where in gaps})
+    return next(iter(gaps)) if len(gaps) == 1 else f"{len(gaps)} partitions of {', '.join(topics)}"

@@ -62,4 +62,9 @@ def step(
 def _joined(first: Step, second: Step) -> Step:
     again = {reading.key() for reading in second.readings}
     gone = [key for key in first.gone if key not in again]
-    return Step(first.transitions + second.transitions, first.readings + second.readings, gone + second.gone)
+    return Step(
+        first.transitions + second.transitions,
+        first.readings + second.readings,
+        gone + second.gone,
+        first.dropped + second.dropped,
+    )

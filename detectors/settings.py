@@ -15,6 +15,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
+from detectors.decoding import UndecodableError, carried
 from detectors.incidents.life import Life
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.overrides import Override
@@ -133,27 +134,46 @@ def settings_hash(live: Live) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
+_MAX_BYTES = 1024 * 1024
+_MAX_BY = 200
+# The end of the year 9999, which is the last that can be printed.
+_LAST_MS = 253_402_300_799_999
+
+
+def _read_published(value: bytes) -> Published:
+    found = _decode(value)
+    # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
+    # in every message.
+    return publish(found.live(), _time(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
+
+
+def _read_silence(value: bytes) -> PublishedSilence:
+    found = _decode_silence(value)
+    return publish_silence(found.read(), _time(found.at), found.by[:_MAX_BY])
+
+
+def _time(at: int) -> int:
+    if not 0 <= at <= _LAST_MS:
+        raise OverflowError("at is no time between the years 1970 and 9999")
+    return at
+
+
 _decode = msgspec.json.Decoder(Published).decode
 _decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 
+read_published = carried(_read_published)
+"""The record's value as it counts; raises UndecodableError when it is none or its settings are not valid."""
 
-def read_published(value: bytes) -> Published:
-    """The record's value; raises ValueError when it is none or its settings are not valid."""
-    published = _decode(value)
-    published.live()
-    return published
-
-
-def read_silence(value: bytes) -> PublishedSilence:
-    """The silence record's value, written out in full; raises ValueError when it is none or not valid."""
-    published = _decode_silence(value)
-    return publish_silence(published.read(), published.at, published.by)
+read_silence = carried(_read_silence)
+"""The silence record's value, written out in full; raises UndecodableError when it is none or not valid."""
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Published | PublishedSilence | None:
-    """What a record of the topic changes; None for one that is neither. Raises ValueError when it is not valid."""
+    """What a record of the topic changes; None for one that is neither. Raises UndecodableError if it is not valid."""
     if key is None or value is None:
         return None
+    if len(value) > _MAX_BYTES:
+        raise UndecodableError("too_large", f"{len(value)} bytes; at most {_MAX_BYTES} are read")
     if key == CONFIG_KEY:
         return read_published(value)
     return read_silence(value) if key.startswith(SILENCE_KEY) else None

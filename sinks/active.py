@@ -1,13 +1,13 @@
 """What Prometheus is told of incidents that are not resolved: little of each, since there may be ten thousand."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import intern
 from typing import NamedTuple, Self
 
 from prometheus_client.core import Metric
 
-from detectors.incidents.incident import Transition
+from detectors.incidents.incident import SEVERITIES, Transition
 from sinks.metric_family import Family
 
 
@@ -37,6 +37,9 @@ _FORECASTS: tuple[tuple[str, Callable[[Active], int | None]], ...] = (
 )
 
 
+_RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES, 1)}
+
+
 def active_metrics(incidents: Iterable[Active]) -> Iterator[Metric]:
     """How many are active by kind, severity, cluster and job; of several with the same labels the earliest times."""
     incidents = list(incidents)
@@ -56,3 +59,13 @@ def active_metrics(incidents: Iterable[Active]) -> Iterator[Metric]:
         for series, first in earliest.items():
             times.add(series, first / 1000)
         yield times.metric
+
+
+def open_metrics(incidents: Mapping[str, Active]) -> Iterator[Metric]:
+    """Two series an incident: one that stays the same as long as it is open, and one with what may change."""
+    opened, about = Family("incident_open"), Family("incident_info")
+    for incident, one in incidents.items():
+        kind, severity, cluster, job = one.labels
+        opened.add((incident, cluster), 0 if one.silenced else _RANK[severity])
+        about.add((incident, kind, severity, cluster, job), 1)
+    yield from (opened.metric, about.metric)

@@ -19,6 +19,7 @@ from detectors.incidents.incident import Severity, Transition
 from detectors.units import Duration
 from sinks.http_post import post_json
 from sinks.outcome import Delivered, Outcome, Refused
+from sinks.runbook import runbook_url
 from sinks.secret import SecretError
 from sinks.silenced import silence_words
 from sinks.sink import Notice, Sink, Standing, Traits
@@ -57,7 +58,9 @@ class AlertmanagerConfig(BaseModel):
         "flinkwatch must fit in.",
     )
     runbook_base_url: str = Field(
-        default="", description="Address of the runbooks; the kind of the cause is added as a last part."
+        default="",
+        description="Address of the runbooks; {kind} in it is replaced by the kind of the cause, which is otherwise "
+        "added as the last part. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
     )
     timeout: Duration = Field(default=10_000, ge=100, le=120_000, description="How long to wait for an answer.")
 
@@ -149,6 +152,10 @@ class AlertmanagerSink(Sink):
         return _rfc3339(self._now() + self._config.valid_for / 1000)
 
 
+def _runbook(base: str, kind: str) -> str:
+    return runbook_url(base, kind) if base and kind != "test" else ""
+
+
 def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
     """An incident as Alertmanager's API takes it, without endsAt. The labels are what it is known by."""
     labels = {
@@ -166,7 +173,7 @@ def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
         "reason": transition.reason,
         "forecast": f"{forecast.what} at {_rfc3339(forecast.at / 1000)}" if forecast is not None else "",
         "silence": silence_words(transition),
-        "runbook_url": f"{runbook_base_url.rstrip('/')}/{transition.cause}" if runbook_base_url else "",
+        "runbook_url": _runbook(runbook_base_url, transition.cause),
     }
     return {
         "labels": {name: value for name, value in labels.items() if value},

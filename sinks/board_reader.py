@@ -5,6 +5,7 @@ from threading import Event
 from typing import Any
 
 import structlog
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.incidents.incident import Transition, decode_reading, decode_transition
@@ -32,10 +33,19 @@ class BoardReader:
         self._problem: str | None = "Kafka has not been read yet"
         self._next_check = 0.0
         self._news_from: dict[int, int] | None = None
+        self._ends_at_start: dict[TopicPartition, int] = {}
+        self._complete = False
 
     def problem(self) -> str | None:
         """Why the board is not up to date, None when it is."""
         return self._problem
+
+    def incomplete(self) -> str | None:
+        """Why open incidents may be missing on the board; None once it has shown all that was there at the start.
+
+        Later problems do not change that: what it shows may be old then, but nothing has vanished.
+        """
+        return None if self._complete else "incidents and readings are not completely read yet; see /-/ready"
 
     def run(self, stop: Event) -> None:
         """Reads until `stop`. Raises kafka.errors.KafkaError when Kafka cannot be used."""
@@ -96,7 +106,9 @@ class BoardReader:
             self._problem = f"no topics {self._topics.incidents}, {self._topics.readings}"
         else:
             ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
-            behind = sum(max(0, end - (consumer.position(part, timeout_ms=_ASK_MS) or 0)) for part, end in ends.items())
+            positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
+            self._judge_completeness(ends, positions)
+            behind = sum(max(0, end - positions[part]) for part, end in ends.items())
             # Once it has caught up, a few new records are no reason to say otherwise.
             if behind == 0 or (self._problem is None and behind < _MUCH):
                 self._problem = None
@@ -104,6 +116,14 @@ class BoardReader:
                 self._problem = f"{behind} records of incidents and readings are not read yet"
         ready = self._problem is None
         self._next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
+
+    def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
+        """Up to the ends as they were at the start: what comes meanwhile must not put it off."""
+        for part, end in ends.items():
+            # A topic that was made again is shorter than it was.
+            self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
+        if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
+            self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)
 
 
 def _reason(error: Exception) -> str:

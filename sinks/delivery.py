@@ -69,6 +69,7 @@ class Delivery:
         self._stop = threading.Event()
         reader = BoardReader(clients, topics, self.board)
         self.page.add_readiness_check("readings", reader.problem)
+        self.page.hold_metrics_while(reader.incomplete)
         self.page.add_remark("delivery", self.board.undelivered)
         work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Protocol
 
-import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
+from detectors.decoding import UndecodableError
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.topics import TopicNames
 
@@ -25,8 +25,8 @@ _METADATA_MAX_AGE_MS = 30_000
 _FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
 
 
-UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-"""What decoding a record may raise; RecursionError comes from JSON nested thousands deep."""
+UNREADABLE = (UndecodableError,)
+"""What decoding a record may raise."""
 
 
 class Clients(Protocol):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError, carried
 from sinks.digest import PREFIX, Folded
 from sinks.told import Told
 
@@ -76,7 +77,7 @@ class Ledger:
             incident = name.removeprefix(self._prefix)
             try:
                 entry = None if value is None else _decode(value)
-            except (msgspec.DecodeError, RecursionError):
+            except UndecodableError:
                 entry = None
                 unreadable += 1
             if entry is None:
@@ -161,5 +162,5 @@ class Ledger:
         return next((entry.channel for _, entry in self.entries() if entry.channel), "")
 
 
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = carried(msgspec.json.Decoder(Entry).decode)
 _encode = msgspec.json.Encoder().encode

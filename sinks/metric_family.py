@@ -22,13 +22,14 @@ def lasting(kind: type[_Lasting], name: str, **options: Any) -> _Lasting:
 
 
 class Family:
-    """The samples of one gauge or counter, built for one scrape."""
+    """The samples of one gauge, counter or info, built for one scrape."""
 
     def __init__(self, name: str) -> None:
         one = BY_NAME[name]
         self._labels = one.labels
         self._sample = NAMESPACE + name
-        self.metric = Metric(self._sample.removesuffix("_total"), one.help, one.type)
+        family = self._sample.removesuffix("_total").removesuffix("_info")
+        self.metric = Metric(family, one.help, one.type)
 
     def add(self, values: Sequence[str], value: float) -> None:
         """One series: the values of its labels, in the table's order."""

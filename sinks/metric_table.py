@@ -30,6 +30,18 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described("build_info", "info", ("version",), "The version that runs."),
     ),
     "incidents": (
+        Described(
+            "incident_open",
+            "gauge",
+            ("incident", "cluster"),
+            "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. Its labels never change.",
+        ),
+        Described(
+            "incident_info",
+            "info",
+            ("incident", *_INCIDENT),
+            "Current cause, severity and job of an open incident; its labels change with them.",
+        ),
         Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
         Described("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
         Described(
@@ -122,6 +134,33 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "sum",
         ),
         Described(
+            "records_understood_total",
+            "counter",
+            ("topic",),
+            "Records with a log line of a known layout or a metric of a known name, estimated from a sample.",
+            "sum",
+        ),
+        Described(
+            "records_not_understood_total",
+            "counter",
+            ("topic",),
+            "Records without any log line of a known layout or any metric of a known name, estimated from a sample.",
+            "sum",
+        ),
+        Described(
+            "input_not_understood_ratio",
+            "gauge",
+            ("topic", "cluster", "source"),
+            "Share of a source's records that are not understood; absent unless nearly all of them are not.",
+        ),
+        Described(
+            "outputs_cut_total",
+            "counter",
+            ("topic",),
+            "Records of flinkwatch that were larger than their topic takes, and were cut or replaced by a dead letter.",
+            "sum",
+        ),
+        Described(
             "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
         ),
         Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),
@@ -196,6 +235,9 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         Described("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
         Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
         Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
+        Described(
+            "query_restarts_total", "counter", (), "Restarts of the query after a failure, since this process began."
+        ),
         Described("config_info", "info", ("hash",), "The hash of the configuration in force."),
         Described(
             "config_last_reload_successful",

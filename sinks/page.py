@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import structlog
@@ -13,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from sinks.metric_family import Family
+from sinks.page_server import PageServer
 from sinks.prometheus import PageConfig
 
 log = structlog.get_logger()
@@ -58,7 +59,8 @@ class Page:
         self.registry.register(self._readiness)
         self._config = config
         self._remarks: dict[str, ReadinessCheck] = {}
-        self._server: ThreadingHTTPServer | None = None
+        self._incomplete: ReadinessCheck = lambda: None
+        self._server: PageServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
@@ -68,6 +70,10 @@ class Page:
     def add_remark(self, name: str, check: ReadinessCheck) -> None:
         """/-/ready says what `check` gives and is ready all the same: no restart and no other route mends it."""
         self._remarks[name] = check
+
+    def hold_metrics_while(self, incomplete: ReadinessCheck) -> None:
+        """/metrics answers 503 while `incomplete` gives a reason: without its incidents a page would end alerts."""
+        self._incomplete = incomplete
 
     @property
     def port(self) -> int:
@@ -81,11 +87,10 @@ class Page:
         address = (self._config.address, self._config.port)
         handler = type("Handler", (_Handler,), {"page": self})
         try:
-            server = ThreadingHTTPServer(address, handler)
+            server = PageServer(address, handler)
         except OSError as error:
             reason = f"sinks.prometheus: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             raise OSError(error.errno, reason) from error
-        server.daemon_threads = True
         self._server = server
         self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)
         self._thread.start()
@@ -103,6 +108,8 @@ class Page:
         """Status, content type and body for a path."""
         match path:
             case "/metrics":
+                if reason := self._incomplete():
+                    return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, f"{reason}\n".encode()
                 encode, content_type = choose_encoder(accept)
                 return HTTPStatus.OK, content_type, encode(self.registry)
             case "/-/healthy":
@@ -134,11 +141,16 @@ class _Handler(BaseHTTPRequestHandler):
     page: Page
     server_version = "flinkwatch"
     sys_version = ""
-    # A scraper that connects and says nothing must not hold a thread for ever; seconds.
-    timeout = 30
+    server: PageServer
 
     def do_GET(self) -> None:
-        status, content_type, body = self.page.answer(urlsplit(self.path).path, self.headers.get("Accept", ""))
+        self.server.asked(self.connection)
+        try:
+            path = urlsplit(self.path).path
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "Malformed URI")
+            return
+        status, content_type, body = self.page.answer(path, self.headers.get("Accept", ""))
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
+from detectors.events.identity import EXERCISE
 from detectors.incidents.incident import Severity, Transition
 from detectors.units import Duration
 from sinks.http_post import post_json
@@ -72,6 +73,11 @@ class PagerDutySink(Sink):
         return read_secret("routing_key", self._config.routing_key_env, self._config.routing_key_file)
 
 
+def _summary(transition: Transition) -> str:
+    exercise = "EXERCISE: " if transition.cluster.startswith(EXERCISE) else ""
+    return f"{exercise}{transition.cause} on {transition.job_name or transition.cluster}: {transition.summary}"
+
+
 def event(transition: Transition, routing_key: str) -> dict[str, Any]:
     """An incident as the Events API takes it."""
     head = {"routing_key": routing_key, "dedup_key": transition.incident, "client": "flinkwatch"}
@@ -87,9 +93,7 @@ def event(transition: Transition, routing_key: str) -> dict[str, Any]:
         "config": transition.config,
     }
     payload = {
-        "summary": f"{transition.cause} on {transition.job_name or transition.cluster}: {transition.summary}"[
-            :_SUMMARY_LIMIT
-        ],
+        "summary": _summary(transition)[:_SUMMARY_LIMIT],
         "source": transition.cluster or "flinkwatch",
         "severity": transition.severity,
         "timestamp": opened.isoformat(),

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents.incident import Reading, Transition
-from sinks.active import Active, active_metrics
+from sinks.active import Active, active_metrics, open_metrics
 from sinks.canary import READING, Canary
 from sinks.delivery_metrics import DeliveryMetrics
 from sinks.metric_family import build_info
@@ -137,8 +137,9 @@ class Board(Collector):
     def collect(self) -> Iterator[Metric]:
         """Everything as metrics, called at each scrape."""
         with self._lock:
-            incidents, readings = list(self._incidents.values()), list(self._readings.values())
-        yield from active_metrics(incidents)
+            incidents, readings = dict(self._incidents), list(self._readings.values())
+        yield from open_metrics(incidents)
+        yield from active_metrics(incidents.values())
         yield from reading_metrics(readings)
         yield from self._delivery.collect()
         yield from self._canary.collect()

@@ -41,7 +41,7 @@ class Recovery:
 
     def begin(self, partition: int, end: int, now_ms: int) -> None:
         """Writes down that the ledger begins at offset `end`. Raises KafkaError."""
-        log.info("delivery ledger begins", partition=partition, history=end)
+        log.info("notification log is new", partition=partition, incidents_before_it=end)
         entry = Entry(incident=BORN, seq=1, state="sent", at=now_ms, offset=end)
         self._ledger.set(partition, BORN, entry)
 

@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from detectors.units import Duration
 from sinks.alertmanager import AlertmanagerConfig
 from sinks.pagerduty import PagerDutyConfig
 from sinks.prometheus import PageConfig
@@ -29,6 +30,11 @@ class Sinks(BaseModel):
         default_factory=AlertmanagerConfig, description="Alerts for Prometheus's Alertmanager."
     )
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
+    max_silence: Duration = Field(
+        2_592_000_000,
+        ge=60_000,
+        description="Longest silence that `flinkwatch silence add` accepts, so that a mute is not forgotten for years.",
+    )
     routing: Routing = Field(default_factory=Routing, description="Which incident goes where, and when.")
 
     def enabled(self) -> tuple[str, ...]:

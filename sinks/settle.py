@@ -114,8 +114,17 @@ class Settler:
         waiting.unwritten = not self._records.write(waiting.partition, sent.incident, sent)
         if waiting.unwritten:
             return self.put_off(waiting, "the ledger cannot be written")
-        log.info("incident told", lane=self._lane.name, incident=sent.incident, seq=sent.seq)
+        log.info("incident notified", **self._about(waiting))
         return 0.0 if waiting.extras else None
+
+    def _about(self, waiting: Waiting) -> dict[str, object]:
+        """Fields of a log line, so that these lines read as the history of each incident."""
+        one = waiting.transition
+        about = {"lane": self._lane.name, "incident": one.incident, "seq": one.seq, "change": one.transition}
+        if waiting.offset == NO_OFFSET:
+            return {**about, "kind": "digest"}
+        job = one.job_name or one.job_id
+        return {**about, "kind": one.cause, "severity": one.severity, "cluster": one.cluster, "job": job}
 
     def put_off(self, waiting: Waiting, reason: str, seconds: float | None = None) -> float | None:
         """Tries again later, with growing pauses unless `seconds` says when; what waits for a day is put aside."""
@@ -126,9 +135,8 @@ class Settler:
         delay = min(_BACKOFF_FIRST_S * 2**waiting.tries, _BACKOFF_MAX_S) if seconds is None else seconds
         waiting.tries = min(waiting.tries + 1, _TRIES_COUNTED)
         log.warning(
-            "notification put off",
-            lane=self._lane.name,
-            incident=waiting.transition.incident,
+            "notification postponed",
+            **self._about(waiting),
             reason=reason,
             retry_in_s=delay,
         )

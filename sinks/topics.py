@@ -10,6 +10,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 from pydantic import BaseModel, ConfigDict, Field
 
+from sinks.codecs import codec_problems
+
 _HOUR_MS = 3_600_000
 _FOR_EVER = -1
 
@@ -84,7 +86,8 @@ class Topic(NamedTuple):
 
     def configs(self) -> dict[str, str]:
         """The topic's settings as the broker takes them."""
-        configs: dict[str, str] = {"cleanup.policy": self.policy}
+        # With "producer" the broker compresses nothing itself, whatever its default is.
+        configs: dict[str, str] = {"cleanup.policy": self.policy, "compression.type": "producer"}
         if self.retention_ms is not None:
             configs["retention.ms"] = str(self.retention_ms)
         return configs
@@ -116,6 +119,7 @@ def ensure_topics(admin: Any, topics: TopicNames, create: bool) -> None:
     present = [topic for topic in wanted if topic not in missing]
     problems = [_missing_problem(admin, topic, topics.replication_factor) for topic in missing]
     problems += _policy_problems(admin, present)
+    problems += codec_problems(admin, [topic.name for topic in present])
     problems += _partition_problems(admin, topics, {topic.name for topic in present})
     if problems:
         raise TopicsError("Kafka topics are not as flinkwatch needs them:\n" + "\n".join(problems))

@@ -50,8 +50,8 @@ def _try(lane: Lane, now: int) -> Iterator[Finding]:
         else:
             yield Finding(lane.name, True if found else None, "look it up: ok" if found else _NO_LOOK_UP)
         if not lane.channel:
-            name = f"the channel is set by its name; by its ID, {outcome.channel}, it survives a renaming"
-            yield Finding(lane.name, None, f"{name}, and messages are found again after the ledger was lost")
+            name = f"advice: set the channel by its ID, {outcome.channel}, so that it survives a renaming"
+            yield Finding(lane.name, True, f"{name}, and messages are found again after a loss of the notification log")
     extra = lane.sink.try_extra(outcome)
     if extra is not None:
         done = isinstance(extra, Delivered)

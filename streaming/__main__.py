@@ -13,8 +13,9 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except (UserError, SecretError) as error:
-        echo(f"flinkwatch: {error}", error=True)
-        sys.exit(1)
+        for line in str(error).splitlines():
+            echo(f"flinkwatch: {line}", error=True)
+        sys.exit(error.exit_status if isinstance(error, UserError) else 1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sinks.kafka_access import spark_options
+from sinks.topic_limits import largest_record
+from streaming.outlet import MAX_ROW_BYTES
 from streaming.read import SELECTION, Stage
+from streaming.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in
 from streaming.rows import EMIT_SCHEMA, READ_SCHEMA
 from streaming.settings import Settings
 from streaming.watch import BucketProcessor, OutputTopics
@@ -21,8 +24,11 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
     `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) count without a checkpoint only.
     """
     topics = settings.kafka.topics
-    outputs = OutputTopics(topics.incidents, topics.readings, topics.rejected)
-    said = watch(read(source(spark, settings, starting_offsets), settings), outputs)
+    names = topics.incidents, topics.readings, topics.rejected
+    outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
+    rebuilt = rebuilt_in(settings.streaming.checkpoint)
+    records = source(spark, settings, {**starting_offsets, **rebuilt.offsets})
+    said = watch(read(records, settings), outputs, rebuilt)
     return emit(said, settings)
 
 
@@ -55,10 +61,10 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
     return records.mapInArrow(stage.run, READ_SCHEMA)
 
 
-def watch(packed: DataFrame, outputs: OutputTopics) -> DataFrame:
+def watch(packed: DataFrame, outputs: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> DataFrame:
     """Events → transitions, readings, dead letters, with the state of every cluster."""
     return packed.groupBy("bucket").transformWithState(
-        BucketProcessor(outputs), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+        BucketProcessor(outputs, rebuilt), EMIT_SCHEMA, outputMode="Update", timeMode="None"
     )
 
 
@@ -74,6 +80,8 @@ def outbox(said: DataFrame, settings: Settings) -> DataStreamWriter:
         .writeStream.format("kafka")
         .queryName(QUERY_NAME)
         .options(**spark_options(settings.kafka.access))
+        # No row is larger than MAX_ROW_BYTES; the client counts a batch's headers as well, and guesses high.
+        .option("kafka.max.request.size", 2 * MAX_ROW_BYTES)
         .option("checkpointLocation", settings.streaming.checkpoint)
         .outputMode("update")
     )

@@ -15,16 +15,13 @@ from sinks.secret import SecretError
 from streaming.errors import PreflightError
 from streaming.settings import Settings
 from streaming.stop import Stop
+from streaming.stop import Stopped as Stopped  # noqa: PLC0414 - part of this module for its callers
 
 log = structlog.get_logger()
 
 _KNOCK_S = 3.0
 _EVERY_S = 1.0
 _SAY_EVERY_S = 15.0
-
-
-class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
-    """The process is to end while it waits."""
 
 
 def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) -> None:

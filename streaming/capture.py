@@ -8,7 +8,7 @@ its own order. Memory is bounded: one fetch of each partition is held.
 import gzip
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +34,15 @@ class CaptureError(UserError):
 
 
 class Captured(NamedTuple):
-    """What was written: records, and their first and last Kafka timestamp (epoch ms; 0 without any)."""
+    """What was written: records, and their first and last Kafka timestamp (epoch ms; 0 without any).
+
+    `missing` are the topics that the configuration names and Kafka does not have.
+    """
 
     records: int
     first: int
     last: int
+    missing: tuple[str, ...] = ()
 
 
 def capture(
@@ -52,7 +56,8 @@ def capture(
     count = first = last = 0
     try:
         with _consumer(kafka) as consumer, gzip.open(part, "wb", compresslevel=6) as file:
-            spans = _spans(consumer, kafka, since)
+            there = consumer.topics()
+            spans = _spans(consumer, kafka, since, there)
             expected = sum(end - begin for begin, end in spans.values())
             partitions = (_of_partition(consumer, p, *span) for p, span in spans.items())
             for record in heapq.merge(*partitions, key=lambda r: r.timestamp):
@@ -67,7 +72,7 @@ def capture(
         raise CaptureError(f"kafka.access: {explain(kafka.access, error)}") from None
     finally:
         part.unlink(missing_ok=True)
-    return Captured(count, first, last)
+    return Captured(count, first, last, tuple(t for t in (*kafka.logs, *kafka.metrics) if t not in there))
 
 
 def _consumer(kafka: Kafka) -> Any:
@@ -84,14 +89,13 @@ def _consumer(kafka: Kafka) -> Any:
     )
 
 
-def _spans(consumer: Any, kafka: Kafka, since: int) -> dict[TopicPartition, tuple[int, int]]:
+def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> dict[TopicPartition, tuple[int, int]]:
     """From which offset to which (exclusive) each partition is read."""
     config = kafka.topics.config
-    there = consumer.topics()
     wanted = [*kafka.logs, *kafka.metrics]
-    if missing := [topic for topic in wanted if topic not in there]:
+    if len(missing := [topic for topic in wanted if topic not in there]) == len(wanted):
         raise CaptureError(f"{', '.join(missing)}: {_MISSING}")
-    topics = [*wanted, *([config] if config in there else [])]
+    topics = [*(topic for topic in wanted if topic in there), *([config] if config in there else [])]
     partitions = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
     ends = consumer.end_offsets(partitions)
     begins = consumer.beginning_offsets(partitions)

@@ -2,24 +2,27 @@
 
 import os
 import sys
-from collections import Counter
 from pathlib import Path
 
 import click
-import msgspec
 
-from streaming.commands.capture import capture
-from streaming.commands.config import config
+from streaming.commands.lazy import LazyGroup
 from streaming.commands.options import config_option, config_path, settings_of, user
-from streaming.commands.play import play
-from streaming.commands.reference import docs, schema
-from streaming.commands.silence import silence
-from streaming.commands.tune import tune
 from streaming.logs import configure_logs
-from streaming.terminal import echo, echo_json
+from streaming.terminal import echo
+
+_LATER = {
+    "capture": "streaming.commands.capture:capture",
+    "config": "streaming.commands.config:config",
+    "play": "streaming.commands.play:play",
+    "rebuild": "streaming.commands.rebuild:rebuild",
+    "replay": "streaming.commands.replay:replay",
+    "silence": "streaming.commands.silence:silence",
+    "tune": "streaming.commands.tune:tune",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, later=_LATER, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flinkwatch")
 @click.option(
     "--log-format",
@@ -29,16 +32,9 @@ from streaming.terminal import echo, echo_json
 )
 def cli(log_format: str) -> None:
     """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
+    from streaming.logs import configure_logs
+
     configure_logs(log_format)
-
-
-cli.add_command(capture)
-cli.add_command(config)
-config.add_command(schema)
-config.add_command(docs)
-cli.add_command(play)
-cli.add_command(silence)
-cli.add_command(tune)
 
 
 @cli.command()
@@ -47,15 +43,17 @@ cli.add_command(tune)
 @click.option("--master", help="Spark master, such as spark://host:7077; wins over streaming.master.")
 def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
     """Run the job and, unless --no-deliver, delivery in the same process."""
-    from streaming.job import run as run_job
+    # Before the imports, which take seconds: a signal ends all of it in order.
     from streaming.stop import Stop
+
+    stop = Stop()
+    stop.install()
+    from streaming.job import run as run_job
 
     if master is not None:
         # In the environment it wins over the file at every reload, too.
         os.environ["FLINKWATCH__STREAMING__MASTER"] = master
     settings = settings_of(config_file)
-    stop = Stop()
-    stop.install()
     run_job(settings, deliver=not no_deliver, by=user(), stop=stop, file=config_path(config_file))
 
 
@@ -70,32 +68,6 @@ def deliver(config_file: Path | None) -> None:
     stop = Stop()
     stop.install()
     run_delivery(settings, stop)
-
-
-@cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="One transition a line, as in the topic flinkwatch.incidents.")
-def replay(files: tuple[Path, ...], config_file: Path | None, as_json: bool) -> None:
-    """What flinkwatch would have said of recorded Kafka records, log files or metric pages. No Spark, no Kafka."""
-    from detectors.events.reader import Reader
-    from detectors.settings import publish
-    from streaming import report
-    from streaming.replay import load as load_records
-    from streaming.replay import replay as replay_records
-
-    settings = settings_of(config_file)
-    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    records = load_records(files, *settings.kafka.for_files)
-    rejected: Counter[str] = Counter()
-    transitions = replay_records(
-        records, reader, publish(settings.live, at=0, by="replay"), rejected, settings.kafka.topics.config
-    )
-    if as_json:
-        for transition in transitions:
-            echo_json(msgspec.json.encode(transition))
-    else:
-        report.print_transitions(list(transitions), len(records), rejected)
 
 
 @cli.command()

@@ -2,7 +2,9 @@
 
 UserError
 ├── ConfigError       streaming.settings: the file, key by key
+│   └── RefusedError  streaming.commands.config: it changes more than is allowed
 ├── PreflightError    streaming.preflight: brokers, topics, checkpoint
+│   └── TopicMissingError
 ├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
 └── JobError          streaming.job: the query failed; its cause in one line
@@ -10,15 +12,32 @@ UserError
 
 
 class UserError(Exception):
-    """The message says what is wrong, where, and what to do; a traceback would only hide it."""
+    """The message says what is wrong, where, and what to do; a traceback would only hide it.
+
+    `exit_status` is 2 for what was typed or written wrongly, as click has it, and 1 for what failed.
+    """
+
+    exit_status = 1
 
 
 class ConfigError(UserError):
     """The configuration cannot be used: one line per error, each with file, key and what is allowed."""
 
+    exit_status = 2
+
+
+class RefusedError(ConfigError):
+    """A configuration is valid, and changes more than its caller allows."""
+
+    exit_status = 1
+
 
 class PreflightError(UserError):
     """The job cannot start: what is missing and what to do."""
+
+
+class TopicMissingError(PreflightError):
+    """Kafka does not have a topic that others write: waiting for it is not flinkwatch's decision."""
 
 
 class PublishedError(UserError):
@@ -27,6 +46,8 @@ class PublishedError(UserError):
 
 class RecordingError(UserError):
     """A file cannot be replayed: file and line."""
+
+    exit_status = 2
 
 
 class JobError(UserError):

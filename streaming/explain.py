@@ -1,6 +1,7 @@
 """An error of validation for a person: file, line, key, what is wrong, what is allowed, the nearest known key."""
 
 import difflib
+import re
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Union, get_args, get_origin
@@ -32,6 +33,9 @@ _WORDS = {
     "too_short": "must have at least {min_length}",
     "timezone_aware": "must have a time zone, such as 2026-11-21T22:00:00+01:00 or 2026-11-21T21:00:00Z",
 }
+_SHOWN = {"int_parsing", "int_type", "int_from_float", "float_parsing", "float_type", "bool_parsing", "bool_type"}
+_SECRET = re.compile(r"(?i)secret|password|token|key")
+_MAX_SHOWN = 40
 _NOT_A_MAPPING = {"model_type", "model_attributes_type", "dict_type"}
 
 
@@ -58,9 +62,17 @@ def _problem(model: type[BaseModel], error: ErrorDetails, document: Any) -> str:
         written = _value(document, place)
         return f"{words} {format_duration(limit) if isinstance(written, str) else limit}, not {written}"
     if kind in _WORDS:
-        return _WORDS[kind].format(**error.get("ctx", {}))
+        return _WORDS[kind].format(**error.get("ctx", {})) + _instead_of(document, place, kind)
     message = error["msg"].removeprefix("Value error, ")
     return message[0].lower() + message[1:] if message[:1].isupper() else message
+
+
+def _instead_of(document: Any, place: Place, kind: str) -> str:
+    """What stands there, unless it may be a secret: text where none belongs, or a number that is none."""
+    written = _value(document, place)
+    if kind not in _SHOWN or not isinstance(written, str | int | float | bool) or _SECRET.search(str(place[-1])):
+        return ""
+    return f", not {str(written)[:_MAX_SHOWN]!r}" if isinstance(written, str) else f", not {written}"
 
 
 def _unknown(key: str, allowed: list[str], place: Place) -> str:

@@ -1,4 +1,4 @@
-"""Records that Kafka's retention removed before they were read.
+"""Records that Kafka's retention removed before they were read, and topics that are made again while they are read.
 
 Spark skips them in silence. It is certain when a batch begins at an offset below the first offset of the partition, and
 that first offset was seen before the batch began: whatever the batch read, those records were gone. What a batch has
@@ -11,19 +11,21 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import datetime
 from typing import Any
 
 import msgspec
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.events.words import inputs
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.secret import SecretError
 from streaming.background import Background
+from streaming.errors import JobError
+from streaming.recreated import topic_ids
 
 log = structlog.get_logger()
 
@@ -46,6 +48,12 @@ class Firsts:
         """First offsets by topic and partition, asked for before `at` (epoch ms). The earliest sight of each counts."""
         if not self._seen or self._seen[-1][1] != firsts:
             self._seen.append((at, firsts))
+
+    def began_again(self, lines: list[str]) -> None:
+        """Topics were made again and are read from their beginning; `lines` say so. Read up, that is over."""
+        for line in lines:
+            topic, partition = inputs.where(line)
+            self._open.add((topic, partition))
 
     def judge(self, batch: int, began: int, start: Offsets, end: Offsets, latest: Offsets) -> list[str]:
         """Lines to tell after a batch that began at `began` and read from `start` to `end` of `latest`."""
@@ -73,18 +81,46 @@ class Gaps(Background):
     Start it before the query, or what that skips in its first batch is not noticed.
     """
 
-    def __init__(self, access: KafkaAccess, topics: tuple[str, ...], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topics: tuple[str, ...],
+        tell: Callable[[str], None],
+        watched: tuple[str, ...] = (),
+        began_again: list[str] | None = None,
+    ) -> None:
+        """`watched`: topics that must not be made again while the query runs. `began_again`: what the start found."""
         super().__init__("gaps")
         self._access = access
         self._topics = topics
+        self._watched = watched
         self._tell = tell
+        self._ids: dict[str, str] = {}
+        self._made_again: set[str] = set()
+        self._first_batch: int | None = None
+        self._corrected = {inputs.where(line)[0] for line in began_again or ()}
         self._firsts = Firsts()
         self._lock = threading.Lock()
+        ours = [line for line in began_again or () if inputs.where(line)[0] in topics]
+        self._firsts.began_again(ours)
+        for line in ours:
+            tell(line)
 
     def progressed(self, progress: Any) -> None:
-        """A batch has finished."""
+        """A batch has finished. Raises JobError when a topic was made again under the query."""
         source = progress["sources"][0]
+        if self._first_batch is None:
+            self._first_batch = progress["batchId"]
         with self._lock:
+            again = self._made_again | shorter(_parsed(source["startOffset"]), _parsed(source["endOffset"]))
+            if progress["batchId"] == self._first_batch:
+                # It may have begun before the start corrected the checkpoint.
+                again -= self._corrected
+            if again:
+                raise JobError(
+                    f"{', '.join(sorted(again))} was deleted and made again while it was read: the next start reads it "
+                    "from its beginning"
+                )
             lines = self._firsts.judge(
                 progress["batchId"],
                 _epoch_ms(progress["timestamp"]),
@@ -97,27 +133,35 @@ class Gaps(Background):
             self._tell(line)
 
     def _offsets(self, text: str | None) -> Offsets:
-        try:
-            found = _decode(text or "{}")
-        except msgspec.MsgspecError:
-            return {}
+        found = _parsed(text)
         return {topic: found[topic] for topic in self._topics if topic in found}
 
     def _run(self) -> None:
-        consumer: Any = None
-        while True:
-            try:
-                consumer = consumer or KafkaConsumer(
-                    **client_options(self._access), enable_auto_commit=False, allow_auto_create_topics=False
-                )
-                self._ask(consumer)
-            except (KafkaError, SecretError) as error:
-                log.debug("first offsets are not known", error=str(error))
-            if self._stop.wait(_EVERY_S):
-                break
-        if consumer is not None:
-            with closing(consumer):
-                return
+        with ExitStack() as clients:
+            consumer: Any = None
+            admin: Any = None
+            while True:
+                try:
+                    consumer = consumer or clients.enter_context(closing(self._consumer()))
+                    self._ask(consumer)
+                    if self._watched:
+                        admin = admin or clients.enter_context(
+                            closing(KafkaAdminClient(**client_options(self._access)))
+                        )
+                        self._compare(topic_ids(admin, self._watched))
+                except (KafkaError, SecretError) as error:
+                    log.debug("first offsets are not known", error=str(error))
+                if self._stop.wait(_EVERY_S):
+                    return
+
+    def _consumer(self) -> Any:
+        return KafkaConsumer(**client_options(self._access), enable_auto_commit=False, allow_auto_create_topics=False)
+
+    def _compare(self, ids: dict[str, str]) -> None:
+        """A topic without an answer is being deleted: its old id stays, to be compared with the next."""
+        with self._lock:
+            self._made_again |= {topic for topic, one in ids.items() if self._ids.get(topic, one) != one}
+            self._ids = {**ids, **self._ids}
 
     def _ask(self, consumer: Any) -> None:
         found: dict[str, dict[str, int]] = {}
@@ -126,6 +170,18 @@ class Gaps(Background):
             found.setdefault(place.topic, {})[str(place.partition)] = first
         with self._lock:
             self._firsts.saw(_now_ms(), found)
+
+
+def _parsed(text: str | None) -> Offsets:
+    try:
+        return _decode(text or "{}")
+    except msgspec.MsgspecError:
+        return {}
+
+
+def shorter(start: Offsets, end: Offsets) -> set[str]:
+    """Topics of which a batch ended before it began: their offsets have begun again."""
+    return {t for t, partitions in end.items() if any(o < start.get(t, {}).get(p, 0) for p, o in partitions.items())}
 
 
 def _now_ms() -> int:

@@ -4,47 +4,43 @@ SIGTERM and SIGINT let the batch at hand finish, then stop the query, then deliv
 with its cause in one line.
 """
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import structlog
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from detectors.settings import Published
-from streaming.app import start_query
+from streaming.app import input_topics
 from streaming.brokers import Stopped, await_brokers
+from streaming.checkpoint_files import local_path
+from streaming.checkpoint_lock import CheckpointLock
 from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
 from streaming.configuration.published import ConfigTopic
 from streaming.configuration.reload import ConfigFile, FileWatch, fixed_of, publish_file
-from streaming.errors import JobError
 from streaming.gaps import Gaps
+from streaming.jvm import Jvm
 from streaming.known_issues import shipped
 from streaming.layout import check_layout
+from streaming.logs import keep_one_form
+from streaming.not_understood import NotUnderstood
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
+from streaming.recreated import read_recreated_from_their_beginning
+from streaming.running import Offsets, Running
 from streaming.serving import Health, listen
-from streaming.session import start_session
+from streaming.session import start_session_while
 from streaming.settings import Settings
-from streaming.spark_errors import cause_of
 from streaming.stop import Stop
 from streaming.telemetry import Telemetry
 
 log = structlog.get_logger()
 
-_POLL_S = 0.5
-_DRAIN_S = 30.0
-_START_ATTEMPTS = 3
-
-
-Offsets = dict[str, dict[str, int]]
+# A process that was killed leaves its JVM behind for a moment.
+_LOCK_WITHIN_S = 20.0
 
 
 def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
@@ -52,6 +48,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
 
     Raises PreflightError or PublishedError when it cannot start, JobError when it has failed.
     """
+    keep_one_form()
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)
@@ -62,9 +59,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
 
         try:
-            spark, offsets, published = _prepare(settings, ask, exits)
+            jvm = _new_jvm(settings, stop, health, exits)
+            spark, offsets, published = _prepare(settings, ask, jvm, stop)
+            began_again = read_recreated_from_their_beginning(spark, settings)
         except Stopped:
-            log.info("stopped before Kafka was there")
+            log.info("stopped while starting")
             return
         health.started()
         telemetry = Telemetry(published.hash, settings.streaming.trigger)
@@ -76,36 +75,60 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
         )
         exits.callback(pulse.stop)
-        gaps = Gaps(settings.kafka.access, (*settings.kafka.logs, *settings.kafka.metrics), pulse.tell)
+        topics = (*settings.kafka.logs, *settings.kafka.metrics)
+        gaps = Gaps(settings.kafka.access, topics, pulse.tell, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
-        query = _start(spark, settings, offsets)
+        not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
+        exits.callback(not_understood.stop)
+        not_understood.start()
         unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
         in_force = InForce(topic, published, telemetry.configured, unmatched)
         exits.callback(in_force.stop)
-        in_force.start()
-        if file is not None:
-            watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
-            exits.callback(watched.stop)
-            watched.start()
-        if settings.streaming.pulse:
-            pulse.start()
-        topics = [*settings.kafka.logs, *settings.kafka.metrics]
-        log.info("watching", topics=topics, checkpoint=settings.streaming.checkpoint)
-        _follow(query, health, gaps, telemetry, stop)
+
+        def begun() -> None:
+            in_force.start()
+            if file is not None:
+                watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
+                exits.callback(watched.stop)
+                watched.start()
+            if settings.streaming.pulse:
+                pulse.start()
+            log.info("watching", topics=list(topics), checkpoint=settings.streaming.checkpoint)
+
+        def ask_again() -> Offsets:
+            await_brokers(settings, stop, health.waiting)
+            return starting_offsets(settings, check_topics(settings))
+
+        running = Running(settings, jvm, stop, health, gaps, telemetry, ask_again)
+        try:
+            running.run(spark, offsets, begun)
+        except Stopped:
+            log.info("stopped while the query was started again")
+
+
+def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -> Jvm:
+    """The JVM that is to be, which holds the lock on a checkpoint of this host. Raises PreflightError, Stopped."""
+    folder = local_path(settings.streaming.checkpoint)
+    descriptors: tuple[int, ...] = ()
+    if folder is not None:
+        health.waiting("the job before on this checkpoint has not ended yet")
+        lock = exits.enter_context(CheckpointLock(folder).held(_LOCK_WITHIN_S, stop))
+        health.started()
+        descriptors = () if lock.descriptor is None else (lock.descriptor,)
+    jvm = Jvm(stop, descriptors)
+    exits.callback(jvm.end)
+    return jvm
 
 
 def _prepare(
-    settings: Settings, ask: Callable[[], tuple[Offsets, Published]], exits: ExitStack
+    settings: Settings, ask: Callable[[], tuple[Offsets, Published]], jvm: Jvm, stop: Stop
 ) -> tuple[SparkSession, Offsets, Published]:
     """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
     both take seconds.
     """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="preflight") as aside:
-        preflight = aside.submit(ask)
-        spark = start_session(settings.streaming)
-        exits.callback(_quietly, spark.stop)
-        offsets, published = preflight.result()
+    log.info("starting Spark", master=settings.streaming.master)
+    spark, (offsets, published) = start_session_while(ask, settings.streaming, jvm, stop)
     check_layout(spark, settings)
     return spark, offsets, published
 
@@ -116,47 +139,3 @@ def _preflight(settings: Settings, publishes: Callable[[], Published]) -> tuple[
     published = publishes()
     log.info("configuration in force", hash=published.hash, published_by=published.by)
     return starting_offsets(settings, partitions), published
-
-
-def _start(spark: SparkSession, settings: Settings, offsets: Offsets) -> StreamingQuery:
-    """The first Python worker has 10 s to start, hard-coded in Spark: a busy machine needs more than one try."""
-    for attempt in range(1, _START_ATTEMPTS + 1):
-        try:
-            return start_query(spark, settings, offsets)
-        except (PySparkException, Py4JError) as error:
-            if attempt == _START_ATTEMPTS:
-                raise JobError(cause_of(error)) from error
-            log.warning("query did not start, trying again", attempt=attempt, error=cause_of(error))
-    raise AssertionError("unreachable")
-
-
-def _follow(query: StreamingQuery, health: Health, gaps: Gaps, telemetry: Telemetry, stop: Stop) -> None:
-    try:
-        while not stop.wait(_POLL_S):
-            if not query.isActive:
-                raise JobError(cause_of(query.exception()))
-            progress = query.lastProgress
-            if progress is not None:
-                health.finished(progress["batchId"])
-                gaps.progressed(progress)
-                telemetry.progressed(progress, lambda: query.recentProgress)
-        log.info("stopping, the batch at hand may finish")
-        _drain(query)
-    except Py4JNetworkError as error:
-        # A signal to the whole process group ends the JVM as well: then there is nothing left to stop.
-        if not stop.wait(1):
-            raise JobError("the JVM has gone") from error
-
-
-def _drain(query: StreamingQuery) -> None:
-    deadline = time.monotonic() + _DRAIN_S
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-        time.sleep(0.02)
-    query.stop()
-
-
-def _quietly(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except Exception as error:  # noqa: BLE001 - the JVM may be gone already, and everything is stored
-        log.debug("session did not stop in order", error=str(error))

@@ -8,8 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from detectors.engine import STATE_VERSION
+from streaming.checkpoint_files import damage_in
 from streaming.errors import PreflightError
 from streaming.settings import Settings
+from streaming.troubles import RESTORE
 
 
 def check_layout(spark: SparkSession, settings: Settings) -> None:
@@ -21,10 +23,13 @@ def check_layout(spark: SparkSession, settings: Settings) -> None:
     try:
         _check(spark, settings)
     except Py4JError as error:
+        if damage := damage_in(place):
+            raise PreflightError(damage) from error
         reason = f"cannot be read or written as user {os.getuid()}: {_reason(error)}"
         raise PreflightError(f"streaming.checkpoint: {place} {reason}") from error
     except msgspec.DecodeError as error:
-        raise PreflightError(f"streaming.checkpoint: {place}/flinkwatch.json is damaged: {error}") from error
+        damage = damage_in(place) or f"{place}/flinkwatch.json is damaged ({error}): {RESTORE}"
+        raise PreflightError(damage) from error
 
 
 def _check(spark: SparkSession, settings: Settings) -> None:

@@ -15,7 +15,10 @@ made by `flinkwatch metrics`.
 - A series ends with what it is about: an incident that is resolved, a job that has ended, a cluster that is forgotten.
 - `cluster`, `job` and `tm` name Flink's; a job or TaskManager whose name is not known has its id there. Scrape with
   `honor_labels: true`, or Prometheus renames `job` to `exported_job`.
-- No label holds a message, an exception, an incident's id or a checkpoint's.
+- No label holds a message, an exception or a checkpoint's id. Only `flinkwatch_incident_open` and
+  `flinkwatch_incident_info` carry an incident's id, and these series end with the incident.
+- `/metrics` of a process that delivers answers 503 until the incidents and readings that were there when it started are
+  completely read. So an incident that is missing on the page is not open, and a restart ends no alert by mistake.
 - `/-/healthy` says that the process lives; `/-/ready` answers 503, and says why, while no batch finishes, Kafka cannot
   be read, or canaries do not come back.
 """

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from sinks.codecs import missing_codecs
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from sinks.topics import TopicsError, ensure_topics
-from streaming.errors import PreflightError
+from streaming.errors import PreflightError, TopicMissingError
 from streaming.settings import Settings
+
+log = structlog.get_logger()
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -26,6 +30,8 @@ def check_topics(settings: Settings) -> dict[str, int]:
     Raises PreflightError.
     """
     kafka = settings.kafka
+    if unreadable := missing_codecs():
+        log.warning("compressed records cannot be read", codecs=list(unreadable), install=list(unreadable.values()))
     with _brokers(kafka.access) as admin:
         try:
             ensure_topics(admin, kafka.topics, kafka.topics.create)
@@ -34,7 +40,7 @@ def check_topics(settings: Settings) -> dict[str, int]:
         known = set(admin.list_topics())
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:
-            raise PreflightError(
+            raise TopicMissingError(
                 f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are "
                 f"written by your log shipper "
                 f"and metrics agent. Topics there: "

@@ -7,11 +7,13 @@ records that hold a literal of the vocabulary, or that do not look like a record
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from detectors.decoding import UndecodableError
 from detectors.events.envelope import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
@@ -20,7 +22,9 @@ from detectors.events.words import inputs
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
-from streaming.rows import Packed, bucket_of, dead_letter, encode_packed
+from streaming.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.sampling import Samples, spread
+from streaming.spark_errors import extent, naming
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
 # ten times what the rest of the record does.
@@ -36,6 +40,10 @@ SELECTION = {
 """Column → its expression over Spark's Kafka source."""
 
 _FLUSH_EVENTS = 10_000
+# The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
+_MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
+# Metric records that hold a literal and no known name.
+_LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
 # A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
 _LOG_SHAPE = (
@@ -64,18 +72,25 @@ class Stage:
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(Reader(self._identity, self._metric_topics), self._buckets)
         for batch in batches:
-            for topic, part in _by_topic(batch):
-                if topic == self._config_topic:
-                    task.configure(part)
-                    continue
-                task.tick(topic, part)
-                if topic == self._pulse_topic:
-                    task.hear(part)
-                else:
-                    task.read(part, topic in self._metric_topics)
-            if task.events >= _FLUSH_EVENTS:
-                yield task.flush(every_bucket=False)
-        yield task.flush(every_bucket=True)
+            with naming("read", partial(_extent, batch)):
+                self._fold(task, batch)
+                rows = task.flush(every_bucket=False) if task.events >= _FLUSH_EVENTS else None
+            if rows is not None:
+                yield rows
+        with naming("read", lambda: "the end of its task"):
+            rows = task.flush(every_bucket=True)
+        yield rows
+
+    def _fold(self, task: "_Task", batch: pa.RecordBatch) -> None:
+        for topic, part in _by_topic(batch):
+            if topic == self._config_topic:
+                task.configure(part)
+                continue
+            task.tick(topic, part)
+            if topic == self._pulse_topic:
+                task.hear(part)
+            else:
+                task.read(part, topic in self._metric_topics)
 
 
 class _Task:
@@ -88,6 +103,8 @@ class _Task:
         self._clocks: dict[str, int] = {}
         self._published: Published | None = None
         self._silences: list[PublishedSilence] = []
+        self._samples = Samples(reader)
+        self._kept = 0
         self._new()
 
     def _new(self) -> None:
@@ -117,11 +134,10 @@ class _Task:
 
         What is none is rejected, the last good stays.
         """
-        for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
+        for record in _records(batch):
             try:
                 change = read_change(record.key, record.value)
-            except ValueError as error:
+            except UndecodableError as error:
                 self._take(record, Rejected("bad_config", str(error), record))
                 continue
             if isinstance(change, Published):
@@ -132,31 +148,57 @@ class _Task:
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""
         self._bucket(0).records += batch.num_rows
-        wanted = batch.filter(_may_matter(batch.column("value"), metrics))
-        for row in zip(*(wanted.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
-            self._take(record, self._reader.read(record))
+        mask = _may_matter(batch.column("value"), metrics)
+        empty: list[Record] = []
+        for record in _records(batch.filter(mask)):
+            found = self._found(record)
+            self._take(record, found)
+            if metrics and found == []:
+                empty.append(record)
+            elif metrics and isinstance(found, list):
+                self._samples.understood(record.topic, found[0])
+        # A metric record that became an event has been looked at already; of the others a few are.
+        rest = pc.indices_nonzero(pc.invert(mask)) if metrics else None
+        self._samples.look(empty[:_LOOKED_AT], 1)
+        self._look_at_some(batch, rest)
+
+    def _look_at_some(self, batch: pa.RecordBatch, rest: pa.Array | None) -> None:
+        """Look at a few records of the batch, or of the `rest` of it."""
+        count = batch.num_rows if rest is None else len(rest)
+        if count == 0:
+            return
+        chosen = spread(count, batch.column("offset")[0].as_py())
+        places = pa.array(chosen) if rest is None else rest.take(pa.array(chosen))
+        self._samples.look(_records(batch.take(places)), count // len(chosen))
 
     def hear(self, batch: pa.RecordBatch) -> None:
         """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
         cluster.
         """
         told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
-        for row in zip(*(told.column(name).to_pylist() for name in SELECTION), strict=True):
-            record = _record(*row)
+        for record in _records(told):
             if sent := canary.sent_at(record.value):
                 packed = self._bucket(bucket_of(inputs.CLUSTER, self._buckets))
                 packed.canary = max(packed.canary, sent)
                 continue
-            found = self._reader.read(record)
+            found = self._found(record)
             if not isinstance(found, Rejected):
                 found = [msgspec.structs.replace(event, cluster=inputs.CLUSTER) for event in found]
             self._take(record, found)
 
+    def _found(self, record: Record) -> list[Event] | Rejected:
+        try:
+            return self._reader.read(record)
+        except Exception as error:  # noqa: BLE001
+            # The outer edge: what a record holds must not stop the stream, whatever reading it has overlooked.
+            return Rejected("defect", f"{type(error).__name__}: {error}", record)
+
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
             number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
-            self._bucket(number).rejected.append(dead_letter(found))
+            letter = dead_letter(found, MAX_KEPT_BYTES if self._kept < _MAX_KEPT else _KEPT_BEYOND)
+            self._kept += len(letter.value)
+            self._bucket(number).rejected.append(letter)
             self.events += 1
             return
         for event in found:
@@ -174,13 +216,36 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
                 packed.published, packed.silences = self._published, self._silences
+            for looked in self._samples.taken():
+                self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())
         columns = [
             pa.array([n for n, _ in rows], pa.int32()),
-            pa.array([encode_packed(p) for _, p in rows], pa.binary()),
+            pa.array([_encoded(p) for _, p in rows], pa.binary()),
         ]
         self._new()
         return pa.RecordBatch.from_arrays(columns, schema=_OUT)
+
+
+def _encoded(packed: Packed) -> bytes:
+    """The packed as bytes; an event that cannot be carried goes to the dead letters alone."""
+    try:
+        return encode_packed(packed)
+    except Exception:  # noqa: BLE001 - each event is tried by itself, and what is at fault beside them is raised there
+        whole, packed.events = packed.events, []
+    for event in whole:
+        try:
+            encode_event(event)
+        except Exception as error:  # noqa: BLE001
+            packed.rejected.append(defect_letter(event, f"{type(error).__name__}: {error}"))
+        else:
+            packed.events.append(event)
+    return encode_packed(packed)
+
+
+def _extent(batch: pa.RecordBatch) -> str:
+    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    return extent(zip(*columns, strict=True))
 
 
 class _Header(msgspec.Struct):
@@ -196,6 +261,11 @@ def _record(
 ) -> Record:
     pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
     return Record(topic, partition, offset, timestamp, key, value, pairs)
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
+        yield _record(*row)
 
 
 def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -1,25 +1,20 @@
 """Recordings: Kafka records in a file, one JSON object a line, plain or gzip.
 
 Keys, values and headers are text; what is not UTF-8 stands as base64 in `key_b64`, `value_b64`, `headers_b64`. A file
-is read line by line: a day of a large cluster does not fit into memory. A plain Flink log file and a page of Prometheus
-text are read as records, too.
+is read line by line: a day of a large cluster does not fit into memory. A page of Prometheus text is one record; log
+files are read by `log_file.py`.
 """
 
 import base64
-import gzip
-import zlib
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
 
 import msgspec
 
 from detectors.events.event import Record
-from detectors.events.reader import time_of
 from streaming.errors import RecordingError
+from streaming.log_file import opened
 
-_GZIP = b"\x1f\x8b"
 _Headers = list[tuple[str, str | None]]
 
 
@@ -37,6 +32,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class _Stamp(msgspec.Struct):
+    topic: str
     timestamp: int
 
 
@@ -50,31 +46,30 @@ def is_recording(path: Path) -> bool:
     return _is_record(next((line for line in _lines(path) if line.strip()), b""))
 
 
-def records_of(path: Path, logs_topic: str, metrics_topic: str) -> Iterator[Record]:
-    """The records of a file as they stand in it, without holding them. Raises RecordingError."""
-    lines = _lines(path)
-    head: list[bytes] = []
-    for line in lines:
-        head.append(line)
-        if line.strip():
-            break
-    first = head[-1] if head else b""
-    lines = chain(head, lines)
-    if _is_record(first):
-        yield from (_record(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
-    elif first.startswith(b"#") or b"flink_" in first.split(b"{")[0]:
-        page, host = b"\n".join(lines), path.stem.encode()
-        yield Record(metrics_topic, 0, 0, int(path.stat().st_mtime * 1000), None, page, (("host", host),))
-    else:
-        yield from _plain_log(path, lines, logs_topic)
+def is_page(path: Path) -> bool:
+    """Whether the file is a page of Prometheus text. Raises RecordingError."""
+    first = next((line for line in _lines(path) if line.strip()), b"")
+    return first.startswith((b"# HELP", b"# TYPE")) or b"flink_" in first.split(b"{")[0].split(b" ")[0]
 
 
-def timestamps_of(path: Path) -> Iterator[int]:
-    """The Kafka timestamps of a recording, several times faster than its records. Raises RecordingError."""
+def page_of(path: Path, metrics_topic: str) -> Record:
+    """A page of Prometheus text as a record of when it was written. Raises RecordingError."""
+    page, host = b"\n".join(_lines(path)), path.stem.encode()
+    return Record(metrics_topic, 0, 0, int(path.stat().st_mtime * 1000), None, page, (("host", host),))
+
+
+def records_of(path: Path) -> Iterator[Record]:
+    """The records of a recording as they stand in it, without holding them. Raises RecordingError."""
+    return (_record(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
+
+
+def stamps_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Topics and Kafka timestamps of a recording, several times faster than its records. Raises RecordingError."""
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             try:
-                yield _decode_stamp(line).timestamp
+                stamp = _decode_stamp(line)
+                yield stamp.topic, stamp.timestamp
             except msgspec.MsgspecError as error:
                 raise _no_record(path, number, error) from error
 
@@ -111,14 +106,9 @@ def _is_record(line: bytes) -> bool:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-        with cast("IO[bytes]", gzip.open(path) if packed else path.open("rb")) as lines:
-            for line in lines:
-                yield line.rstrip(b"\r\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise RecordingError(f"{path}: {error}") from error
+    with opened(path) as lines:
+        for line in lines:
+            yield line.rstrip(b"\r\n")
 
 
 def _record(path: Path, number: int, line: bytes) -> Record:
@@ -146,15 +136,3 @@ def _bytes(text: str | None, packed: str | None) -> bytes | None:
 
 def _no_record(path: Path, number: int, error: Exception) -> RecordingError:
     return RecordingError(f"{path}:{number}: not a recorded Kafka record: {error}")
-
-
-def _plain_log(path: Path, lines: Iterable[bytes], topic: str) -> Iterator[Record]:
-    """Each line as one raw record whose Kafka timestamp is its own time; lines without one have the last."""
-    headers: Any = (("host", path.stem.encode()), ("file", path.name.encode()))
-    timestamp = 0
-    for offset, line in enumerate(lines):
-        told = time_of(line.decode(errors="replace"))
-        if told >= 0:
-            timestamp = told
-        if line.strip():
-            yield Record(topic, 0, offset, timestamp, None, line, headers)

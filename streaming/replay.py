@@ -1,35 +1,43 @@
-"""`flinkwatch replay`: recorded Kafka records through the same code, without Spark.
+"""`flinkwatch replay`: recorded Kafka records and log files through the same code, without Spark.
 
-Input, by content: recorded Kafka records (one JSON object a line, plain or gzip), a plain Flink log file, or a page of
-Prometheus text. Records are taken in order of arrival, one second of the stream's clock at a time, as live.
+What the files hold is told by their content (`inputs.py`). Records are taken in order of arrival, one second of the
+stream's clock at a time, as live.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from detectors import bucket
 from detectors.clock import believed
+from detectors.engine import ClusterState, encode_state
 from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
 from detectors.settings import Published, read_change
+from detectors.topology import Topology
 from streaming.errors import RecordingError
+from streaming.inputs import Inputs, source_of
 from streaming.known_issues import shipped
-from streaming.recording import records_of
+from streaming.recording import is_recording, records_of
 
 TRIGGER_MS = 1_000
 # Live the pulse moves the clock on. A log often ends with what killed its process, and detectors wait a little for the
 # reason or for a goodbye before they say so.
 AFTER_MS = 5_000
 
+Arrived = tuple[int, Record, list[Event] | Rejected]
+"""The stream's clock, a record, and what was read of it."""
+
 
 def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
     """All records of the files in order of arrival. Raises RecordingError."""
-    files = [list(records_of(p, logs_topic, metrics_topic)) for p in paths]
-    if len(files) == 1:
-        return files[0]
-    return sorted((r for f in files for r in f), key=lambda r: r.timestamp)
+    paths = list(paths)
+    if len(paths) == 1 and is_recording(paths[0]):
+        return list(records_of(paths[0]))
+    reader = Reader(Identity(), frozenset({metrics_topic}))
+    return [a.record for a in Inputs(paths, reader, (logs_topic, metrics_topic)).arrivals()]
 
 
 def replay(
@@ -40,47 +48,57 @@ def replay(
     config_topic: str = "",
     after_ms: int = AFTER_MS,
 ) -> Iterator[Transition]:
-    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read.
-
-    A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
-    for `after_ms` when the last record has come.
-    """
-    index, store = bucket.Index(published=published), MemoryStore()
-    records, changes = _without_changes(records, config_topic)
-    read = [reader.read(r) for r in records]
+    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read."""
+    read = [[] if r.topic == config_topic else reader.read(r) for r in records]
     if rejected is not None:
         rejected.update(found.reason for found in read if isinstance(found, Rejected))
-    clocks = believed([(source_of(r, e), r.timestamp) for r, e in zip(records, read, strict=True)])
+    moving = [(r, found) for r, found in zip(records, read, strict=True) if r.topic != config_topic]
+    clocks = iter(believed([(source_of(r, found), r.timestamp) for r, found in moving]))
+    arrived = (
+        (0 if r.topic == config_topic else next(clocks), r, found) for r, found in zip(records, read, strict=True)
+    )
+    return run(arrived, published, config_topic, rejected=rejected, after_ms=after_ms)
+
+
+def run(
+    arrived: Iterable[Arrived],
+    published: Published,
+    config_topic: str,
+    *,
+    versions: Mapping[str, str] | None = None,
+    rejected: Counter[str] | None = None,
+    after_ms: int = AFTER_MS,
+) -> Iterator[Transition]:
+    """The transitions of what has arrived, without holding it.
+
+    A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
+    for `after_ms` when the last record has come. `versions` are those of clusters that are known from the beginning.
+    """
+    index, store = bucket.Index(published=published), MemoryStore(versions)
     events: list[Event] = []
-    limit = -1
-    for i, clock in enumerate(clocks):
-        if clock >= limit or i in changes:
-            if i:
-                yield from step(index, store, events, clocks[i - 1])
-            _configure(index, changes.pop(i, ()), rejected)
-            events, limit = [], clock + TRIGGER_MS
-        found = read[i]
+    limit = last = None
+    changed = False
+    for clock, record, found in arrived:
+        if record.topic == config_topic:
+            if limit is not None and last is not None:
+                yield from step(index, store, events, last)
+            _configure(index, [record], rejected)
+            events, limit, changed = [], None, True
+            continue
+        if limit is not None and last is not None and clock >= limit:
+            yield from step(index, store, events, last)
+            events, limit = [], None
+        if limit is None:
+            limit = clock + TRIGGER_MS
+        last, changed = clock, False
         if not isinstance(found, Rejected):
             events += found
-    if clocks:
-        yield from step(index, store, events, clocks[-1])
-    for last in changes.values():
-        _configure(index, last, rejected)
+    if limit is not None and last is not None:
+        yield from step(index, store, events, last)
+    if changed:
         yield from step(index, store, [], index.clock)
-    if clocks:
-        yield from step(index, store, [], clocks[-1] + after_ms)
-
-
-def _without_changes(records: list[Record], config_topic: str) -> tuple[list[Record], dict[int, list[Record]]]:
-    """The other records, and changes of the configuration by the number of those that came before."""
-    others: list[Record] = []
-    changes: dict[int, list[Record]] = {}
-    for record in records:
-        if record.topic == config_topic:
-            changes.setdefault(len(others), []).append(record)
-        else:
-            others.append(record)
-    return others, changes
+    if last is not None:
+        yield from step(index, store, [], last + after_ms)
 
 
 def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter[str] | None) -> None:
@@ -107,13 +125,16 @@ def step(index: bucket.Index, store: bucket.Store, events: list[Event], until: i
 
 
 class MemoryStore:
-    """States of clusters in memory."""
+    """States of clusters in memory; `versions` are what is known of clusters before anything has come of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Mapping[str, str] | None = None) -> None:
         self._states: dict[str, bytes] = {}
+        self._versions = dict(versions or {})
 
     def get(self, cluster: str) -> bytes | None:
         """The bytes, or None."""
+        if (version := self._versions.pop(cluster, None)) is not None:
+            return self._states.setdefault(cluster, encode_state(ClusterState(topology=Topology(version=version))))
         return self._states.get(cluster)
 
     def put(self, cluster: str, state: bytes) -> None:
@@ -123,10 +144,3 @@ class MemoryStore:
     def remove(self, cluster: str) -> None:
         """Forget the cluster."""
         self._states.pop(cluster, None)
-
-
-def source_of(record: Record, read: list[Event] | Rejected) -> str:
-    """The source of a record, also of one without an event."""
-    if isinstance(read, list) and read:
-        return read[0].source
-    return f"{record.topic}/{record.key!r}/{dict(record.headers).get('host', b'')!r}"

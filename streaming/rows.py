@@ -8,12 +8,21 @@ from zlib import crc32
 import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
+from detectors.recognised import Looked
 from detectors.settings import Published, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
 EMIT_SCHEMA = "topic string, key binary, value binary"
 
-_MAX_DEAD_LETTER_BYTES = 256 * 1024
+MAX_KEPT_BYTES = 256 * 1024
+"""How much of a rejected record its dead letter keeps."""
+
+MAX_LETTER_BYTES = 2 * MAX_KEPT_BYTES + 32 * 1024
+"""No dead letter is larger, whatever the record was."""
+
+_MAX_TEXT = 2_000
+_MAX_ADDRESS = 300
+_encode = msgspec.json.Encoder().encode
 
 
 class DeadLetter(msgspec.Struct, array_like=True):
@@ -39,9 +48,11 @@ class Packed(msgspec.Struct, array_like=True):
     published: Published | None = None
     canary: int = 0
     silences: list[PublishedSilence] = []
+    looked: list[Looked] = []
 
 
 encode_packed = msgspec.msgpack.Encoder().encode
+encode_event = encode_packed
 decode_packed = msgspec.msgpack.Decoder(Packed).decode
 
 
@@ -64,25 +75,62 @@ class _Letter(msgspec.Struct):
     value_b64: bytes | None = None
 
 
-def dead_letter(rejected: Rejected) -> DeadLetter:
-    """The dead letter of a record: its value whole up to 256 KiB, as text when it is text, else base64."""
+def dead_letter(rejected: Rejected, keep: int = MAX_KEPT_BYTES) -> DeadLetter:
+    """The dead letter of a record: its value whole up to `keep` bytes, as text when it is text, else base64.
+
+    Never above MAX_LETTER_BYTES: JSON writes a control character in six bytes, so text that it would more than double
+    is kept in base64.
+    """
     record: Record = rejected.record
     value = record.value or b""
-    kept = value[:_MAX_DEAD_LETTER_BYTES]
+    kept = value[: min(keep, MAX_KEPT_BYTES)]
     letter = _Letter(
         reason=rejected.reason,
-        detail=rejected.detail,
+        detail=rejected.detail[:_MAX_TEXT],
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         timestamp=record.timestamp,
-        key=record.key.decode(errors="replace") if record.key is not None else None,
+        key=record.key[:_MAX_TEXT].decode(errors="replace") if record.key is not None else None,
         size=len(value),
         truncated=len(kept) < len(value),
     )
+    key = f"{record.topic}/{record.partition}/{record.offset}".encode()
+    return DeadLetter(rejected.reason, key, _encoded(letter, kept))
+
+
+def defect_letter(event: LogEvent | MetricEvent, error: str) -> DeadLetter:
+    """The dead letter of an event that a detector could not take; of many samples the first ones are kept."""
+    key = f"{event.topic}/{event.partition}/{event.offset}".encode()
+    letter = {"reason": "defect", "detail": error[:_MAX_TEXT], "truncated": False, "event": event}
+    try:
+        value = _encode(letter)
+    except (OverflowError, UnicodeEncodeError):
+        value = _encode({**letter, "event": repr(event)[:_MAX_TEXT].encode(errors="replace").decode()})
+    while len(value) > MAX_LETTER_BYTES and isinstance(event, MetricEvent) and event.samples:
+        event = msgspec.structs.replace(event, samples=event.samples[: len(event.samples) // 2])
+        value = _encode({**letter, "truncated": True, "event": event})
+    if len(value) > MAX_LETTER_BYTES:
+        value = _encode({**letter, "truncated": True, "event": None})
+    return DeadLetter("defect", key, value)
+
+
+def cut_letter(letter: DeadLetter, limit: int) -> DeadLetter:
+    """A letter made small enough for a topic that takes less than usual: what is left begins as the letter did."""
+    room = max(0, (limit - len(letter.key) - _MAX_ADDRESS) * 3 // 4)
+    whole = {"reason": letter.reason, "truncated": True, "size": len(letter.value), "letter_b64": letter.value[:room]}
+    return DeadLetter(letter.reason, letter.key, _encode(whole))
+
+
+def _encoded(letter: _Letter, kept: bytes) -> bytes:
     try:
         letter.value = kept.decode()
     except UnicodeDecodeError:
-        letter.value_b64 = kept
-    key = f"{record.topic}/{record.partition}/{record.offset}".encode()
-    return DeadLetter(rejected.reason, key, msgspec.json.encode(letter))
+        pass
+    else:
+        encoded = _encode(letter)
+        if len(encoded) <= MAX_LETTER_BYTES:
+            return encoded
+        letter.value = None
+    letter.value_b64 = kept
+    return _encode(letter)

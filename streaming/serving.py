@@ -28,6 +28,11 @@ class Health:
         """Nothing is waited for any more."""
         self._before_the_first = "no batch has finished yet"
 
+    def failed(self, reason: str) -> None:
+        """The query has failed and is started again: not ready until a batch has finished."""
+        self._batch, self._finished_at = -1, None
+        self._before_the_first = f"the query failed and is started again: {reason}"
+
     def finished(self, batch: int) -> None:
         """A batch has finished."""
         if batch != self._batch:

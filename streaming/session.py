@@ -1,31 +1,45 @@
 """The Spark session: which Java, which jars, which properties, and why."""
 
 import os
+import re
 import socket
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.errors import PreflightError
 from streaming.jars import spark_jars
 from streaming.java import find_java
+from streaming.jvm import Jvm
+from streaming.logs import logs_json
 from streaming.program import program
 from streaming.settings import Streaming
 from streaming.spark_errors import cause_of
+from streaming.stop import Stop
 
+Answer = TypeVar("Answer")
+
+_POLL_S = 0.2
 _LOG_SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "log4j2.properties"
 
 _JAVA_OPTIONS = (
-    f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
     # The driver's heap is small: measured under load, the JVM takes 370 MB less than with G1 and many malloc arenas, in
     # the same CPU time.
     "-XX:+UseSerialGC",
+    # A JVM without memory goes on with some of its threads dead; one that ends is started again.
+    "-XX:+ExitOnOutOfMemoryError",
 )
 
 _KNOCK_S = 3.0
+_ONE_HOST = re.compile(r"local(?:\[(\*|\d+)\])?")
+_ATTEMPTS = 4
 _STATE = "spark.sql.streaming.stateStore."
 
 PROPERTIES: dict[str, str] = {
@@ -38,9 +52,13 @@ PROPERTIES: dict[str, str] = {
     _STATE + "rocksdb.boundedMemoryUsage": "true",
     _STATE + "rocksdb.maxMemoryUsageMB": "128",
     _STATE + "rocksdb.trackTotalNumberOfRows": "false",
+    # a worker on a busy host may wait longer than 15 s for its next message
+    "spark.python.authenticate.socketTimeout": "10m",
     # measured: a quarter less wall time where the state stage talks to Python
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # ten thousand lines of 400 kB would be one batch of 4 GB, held by the JVM and by Python
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
     "spark.sql.adaptive.enabled": "false",
     # Spark's own default, and the two options of the Kafka client that hold a password or a key
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",
@@ -67,10 +85,11 @@ _LOCAL_CHECKPOINT = {
 }
 
 
-def start_session(settings: Streaming) -> SparkSession:
-    """The session of the job.
+def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
+    """The session of the job, in a new JVM.
 
-    Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run, PreflightError when Spark does not start.
+    Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run, PreflightError when Spark does not start,
+    Stopped when `jvm` is asked to end meanwhile.
     """
     _await_master(settings.master)
     os.environ["JAVA_HOME"] = str(find_java())
@@ -81,26 +100,60 @@ def start_session(settings: Streaming) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # glibc gives every thread of the JVM memory of its own otherwise, and takes little of it back.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
-    builder = (
-        SparkSession.builder.appName("flinkwatch")
-        .master(settings.master)
-        .config("spark.jars", ",".join(str(jar) for jar in spark_jars()))
-        .config("spark.driver.memory", settings.driver_memory)
-        .config("spark.driver.extraJavaOptions", " ".join(_JAVA_OPTIONS))
-        .config("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-    )
-    for name, value in _properties(settings).items():
-        builder = builder.config(name, value)
+    conf = {
+        "spark.app.name": "flinkwatch",
+        "spark.master": _master(settings.master),
+        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": " ".join(_java_options()),
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        **_properties(settings),
+    }
     try:
-        session = builder.getOrCreate()
+        gateway = (jvm or Jvm()).start(conf)
+        SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
+        session = SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise PreflightError(
             f"Spark does not start on {settings.master} (streaming.master): {cause_of(error)}"
         ) from error
+    if jvm is not None:
+        jvm.session = session
     if not local:
         # Executors run the program of this driver, whatever of it they have themselves.
         session.sparkContext.addPyFile(str(program()))
     return session
+
+
+def start_session_while(
+    meanwhile: Callable[[], Answer], settings: Streaming, jvm: Jvm, stop: Stop
+) -> tuple[SparkSession, Answer]:
+    """The session, and what `meanwhile` returns. Raises Stopped on `stop`, and what the two raise.
+
+    The session is made in another thread: in the main one pyspark takes Ctrl-C over.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="session") as aside:
+        session = aside.submit(start_session, settings, jvm)
+        try:
+            answer = meanwhile()
+            while not session.done() and not stop.wait(_POLL_S):
+                pass
+            stop.check()
+            return session.result(), answer
+        except BaseException:
+            jvm.kill()
+            raise
+
+
+def _master(master: str) -> str:
+    """On one host Spark tries a task once, elsewhere four times; a worker that was killed is no reason to give up."""
+    found = _ONE_HOST.fullmatch(master)
+    return f"local[{found[1] or 1},{_ATTEMPTS}]" if found else master
+
+
+def _java_options() -> tuple[str, ...]:
+    settings = _LOG_SETTINGS.with_name("log4j2-json.properties") if logs_json() else _LOG_SETTINGS
+    return (f"-Dlog4j2.configurationFile={settings.as_uri()}", *_JAVA_OPTIONS)
 
 
 def _await_master(master: str) -> None:

@@ -35,6 +35,7 @@ class Telemetry(Collector):
         self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
         self._last = lasting(Gauge, "batch_last_timestamp_seconds")
         self._records = lasting(Counter, "input_records_total")
+        self._restarts = lasting(Counter, "query_restarts_total")
         self._came = lasting(Gauge, "input_records_per_second")
         self._done = lasting(Gauge, "processed_records_per_second")
         self._behind = lasting(Gauge, "offsets_behind")
@@ -42,7 +43,9 @@ class Telemetry(Collector):
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")
         # Without a batch there is nothing to say of the last one.
-        self._always = (self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records)
+        self._always = (
+            *(self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts),
+        )
         self._known: tuple[Collector, ...] = self._always
 
     def configured(self, config_hash: str) -> None:
@@ -54,6 +57,10 @@ class Telemetry(Collector):
         self._reloaded.set(successful)
         if successful:
             self._reloaded_at.set(self._wall())
+
+    def restarted(self) -> None:
+        """The query is started again after a failure."""
+        self._restarts.inc()
 
     def progressed(self, latest: Progress, recent: Callable[[], Sequence[Progress]] = list) -> None:
         """Takes in the newest progress; `recent` is asked when batches between this one and the last were missed."""

@@ -12,30 +12,34 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors import bucket
+from detectors.engine import Dropped
 from detectors.incidents.incident import Reading
-from detectors.isolation import Defect
 from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
-from streaming.rows import DeadLetter, Packed, decode_packed
+from streaming.outlet import MAX_ROW_BYTES, Outlet, Sent
+from streaming.rebuilt import NOT_REBUILT, Rebuilt
+from streaming.rows import DeadLetter, Packed, decode_packed, defect_letter
+from streaming.spark_errors import extent, naming
 
-_encode_json = msgspec.json.Encoder().encode
 _COUNTERS_EVERY_MS = 15_000
 
 
 class OutputTopics(msgspec.Struct, frozen=True):
-    """Where what is said goes."""
+    """Where what is said goes, and how many bytes of key and value a row may have."""
 
     incidents: str
     readings: str
     rejected: str
+    limit: int = MAX_ROW_BYTES
 
 
 class BucketProcessor(StatefulProcessor):
     """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
 
-    def __init__(self, topics: OutputTopics) -> None:
+    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> None:
         self._topics = topics
+        self._rebuilt = rebuilt
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the two state variables."""
@@ -44,37 +48,48 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
         """One batch of one bucket."""
-        with collector_resting():
-            yield from self._step(key[0], rows)
+        packed: list[Packed] = []
+        with collector_resting(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
+            packed += [decode_packed(row.packed) for row in rows]
+            yield from self._step(key[0], packed)
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _step(self, number: int, rows: Iterator[Row]) -> Iterator[Row]:
-        packed = [decode_packed(row.packed) for row in rows]
+    def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
         before = bucket.encode_index(index)
         left = _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
-        letters = [letter for p in packed for letter in p.rejected] + [_defect_letter(d) for d in said.defects]
-        for letter in letters:
-            index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
-            yield Row(topic=self._topics.rejected, key=letter.key, value=letter.value)
+        outlet = Outlet(self._topics.limit)
+        for transition in self._rebuilt.new(said.transitions):
+            yield from self._rows(self._topics.incidents, outlet.transition(transition))
+        letters = [letter for p in packed for letter in p.rejected]
+        letters += [defect_letter(d.event, d.error) for d in said.defects]
+        letters += [_dropped_letter(d) for d in said.dropped]
+        letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
-        for transition in said.transitions:
-            yield Row(topic=self._topics.incidents, key=transition.incident.encode(), value=_encode_json(transition))
+        left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = said.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
             readings.append(canary.reading(sent, index.clock))
         for reading in readings:
-            yield Row(topic=self._topics.readings, key=reading.key().encode(), value=_encode_json(reading))
+            yield from self._rows(self._topics.readings, outlet.reading(reading))
         for gone in said.gone + left:
-            yield Row(topic=self._topics.readings, key=gone.encode(), value=None)
+            yield from self._rows(self._topics.readings, outlet.gone(gone))
+        letters += _counted(index, outlet, [])
+        for letter in letters:
+            yield from self._rows(self._topics.rejected, outlet.letter(letter))
+        _counted(index, outlet, [])
         after = bucket.encode_index(index)
         if after != before:
             self._index.update((after,))
+
+    def _rows(self, topic: str, sent: Sent | None) -> Iterator[Row]:
+        if sent is not None:
+            yield Row(topic=topic, key=sent.key, value=sent.value)
 
 
 class _SparkStore:
@@ -109,6 +124,20 @@ def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[s
     return sorted(before.difference(r.key() for r in _matched(index, number)))
 
 
+def _extent(packed: list[Packed]) -> str:
+    return extent((e.topic, e.partition, e.offset) for p in packed for e in p.events)
+
+
+def _counted(index: bucket.Index, outlet: Outlet, letters: list[DeadLetter]) -> list[DeadLetter]:
+    """Count the letters, and what the outlet has cut since; its own letters, which are counted with them."""
+    own, cut = outlet.taken()
+    for letter in letters + own:
+        index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
+    for kind, number in cut.items():
+        index.cut[kind] = index.cut.get(kind, 0) + number
+    return own
+
+
 def _clock(index: bucket.Index, packed: list[Packed]) -> int:
     """How far the stream has come: the least advanced partition of this batch, never past the machine's time.
 
@@ -132,10 +161,12 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     index.counted_at = index.clock
     counts: list[tuple[str, dict[str, str], int]] = [("records_read_total", {}, index.records)] if index.records else []
     counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
+    counts += [("outputs_cut_total", {"topic": kind}, n) for kind, n in sorted(index.cut.items())]
     readings = [
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts
     ]
+    readings += index.recognised.readings({"bucket": str(number)}, index.clock)
     readings += _matched(index, number)
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000
@@ -156,7 +187,7 @@ def _matched(index: bucket.Index, number: int) -> list[Reading]:
     return readings
 
 
-def _defect_letter(defect: Defect) -> DeadLetter:
-    event = defect.event
-    key = f"{event.topic}/{event.partition}/{event.offset}".encode()
-    return DeadLetter("defect", key, _encode_json({"reason": "defect", "detail": defect.error, "event": event}))
+def _dropped_letter(dropped: Dropped) -> DeadLetter:
+    """The state itself is not in the letter: it is what could not be read."""
+    told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
+    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))

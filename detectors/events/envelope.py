@@ -9,12 +9,23 @@ from typing import Any
 
 import msgspec
 
+from detectors.decoding import UndecodableError, decoded
 from detectors.events import json_layout, otlp
 from detectors.events.event import Record
 from detectors.events.identity import Origin
 from detectors.events.json_layout import Logged
 
-REASONS = ("empty", "too_large", "invalid_utf8", "nul_byte", "not_json", "wrong_shape", "too_deep", "not_prometheus")
+REASONS = (
+    "empty",
+    "too_large",
+    "invalid_utf8",
+    "nul_byte",
+    "not_json",
+    "wrong_shape",
+    "too_deep",
+    "out_of_range",
+    "not_prometheus",
+)
 
 MAX_LOG_BYTES = 512 * 1024
 MAX_METRIC_BYTES = 16 * 1024 * 1024
@@ -73,6 +84,7 @@ class _Shipped(msgspec.Struct, frozen=True):
     cluster: Any = None
     level: Any = None
     log_level: Any = msgspec.field(name="log.level", default=None)
+    severity: Any = None
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
 
 
@@ -114,15 +126,10 @@ def decode_text(value: bytes) -> str:
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
     """`decode(value)`, with every way in which JSON can be wrong turned into UnreadableError."""
     try:
-        return decode(value)
-    except msgspec.ValidationError as error:
-        raise UnreadableError("wrong_shape", f"not {what}: {error}") from None
-    except msgspec.DecodeError as error:
-        raise UnreadableError("not_json", str(error)) from None
-    except RecursionError:
-        raise UnreadableError("too_deep", "the JSON is nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+        return decoded(decode, value)
+    except UndecodableError as error:
+        detail = f"not {what}: {error}" if error.reason == "wrong_shape" else str(error)
+        raise UnreadableError(error.reason, detail) from None
 
 
 def origin_of(record: Record, header: str) -> Origin:
@@ -163,6 +170,7 @@ def open_log(record: Record, header: str) -> list[Entry]:
     if (
         shipped.level is not None
         or shipped.log_level is not None
+        or shipped.severity is not None
         or (isinstance(log, _LogMeta) and log.level is not None)
     ) and (logged := json_layout.read(value)) is not None:
         return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]

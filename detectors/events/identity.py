@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Rule = Literal["header", "field", "app", "namespace/app", "yarn", "key", "default"]
 
 MAX_NAME = 300
+EXERCISE = "exercise-"
+"""What the names of clusters begin with that `flinkwatch play` made up."""
 _MAX_ORIGINS = 4096
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 

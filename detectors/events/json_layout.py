@@ -1,6 +1,6 @@
 """One log line as a JSON document → its time, its message and its stack.
 
-Read here: log4j 1 JSONEventLayoutV1, log4j 2 JsonLayout and JsonTemplateLayout (Logstash, ECS, GELF), logback's
+Read here: log4j 1 JSONEventLayoutV1, log4j 2 JsonLayout and JsonTemplateLayout (Logstash, ECS, GELF, GCP), logback's
 LogstashEncoder, and JSON written by a PatternLayout (EMR), which escapes nothing and lets the stack follow as raw
 lines.
 Shippers nest the dotted keys of ECS, or decode the document and put their own keys beside it; both are read.
@@ -20,6 +20,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _PATTERN = re.compile(r'\s*\{(?P<head>(?:\s*"[\w@.\-]+"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*,)+)\s*"message"\s*:\s*"')
 _PATTERN_END = re.compile(r'"(?:\s*,\s*"[\w@.\-]+"\s*:\s*"[^"]*"){0,9}\s*\}\s*$')
 _MAX_END = 500
+_PATTERN_LEVEL = re.compile(r'"(?:level|severity)"')
 _PATTERN_TIME = re.compile(r'"(?:timestamp|@timestamp|time|date|datetime)"\s*:\s*"([^"]*)"')
 
 
@@ -54,6 +55,7 @@ def _of(document: dict[str, Any]) -> Logged | None:
     message = next((m for k in ("message", "short_message", "msg") if isinstance(m := document.get(k), str)), None)
     log = document.get("log")
     level = document.get("level", document.get("log.level", log.get("level") if isinstance(log, dict) else None))
+    level = document.get("severity") if level is None else level
     if message is None or level is None:
         return None
     time, zoned = _time(document)
@@ -66,7 +68,7 @@ def _of(document: dict[str, Any]) -> Logged | None:
 def _of_pattern(line: str) -> Logged | None:
     """A line that a pattern made: quotes in the message are not escaped, and its end may be missing."""
     found = _PATTERN.match(line)
-    if found is None or '"level"' not in found["head"]:
+    if found is None or not _PATTERN_LEVEL.search(found["head"]):
         return None
     time = _PATTERN_TIME.search(found["head"])
     if time is None:
@@ -98,13 +100,14 @@ def _time(document: dict[str, Any]) -> tuple[int, bool]:
 
 def _stack(document: dict[str, Any]) -> Iterator[str]:
     """Lines of the throwable, wherever the layout puts it; empty when there is none."""
-    error, exception = document.get("error"), document.get("exception")
+    error, exception, own = document.get("error"), document.get("exception"), document.get("_exception")
     for found in (
         document.get("thrown"),
         document.get("stack_trace"),
         document.get("error.stack_trace"),
         error.get("stack_trace") if isinstance(error, dict) else None,
-        exception.get("stacktrace") if isinstance(exception, dict) else exception,
+        exception.get("stacktrace", exception.get("stackTrace")) if isinstance(exception, dict) else exception,
+        own.get("stackTrace") if isinstance(own, dict) else None,
         document.get("stacktrace"),
         document.get("throwable"),
         document.get("full_message"),

@@ -61,6 +61,9 @@ NAMES: dict[str, str] = {
 _COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
 """Names that hold a garbage collector's: `gc_count` and `gc_time` (cumulative ms), `jm_gc_…` of a JobManager."""
 
+_SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
+"""What Telegraf's and OpenTelemetry's Prometheus outputs put behind a name; no metric of Flink's ends so."""
+
 LABELS = (
     "job_id",
     "job_name",
@@ -117,6 +120,7 @@ def filtered(value: str) -> str:
 @lru_cache(maxsize=4096)
 def meaning_of(name: str) -> tuple[str, str]:
     """(name detectors use or empty, garbage collector or empty) of a Prometheus name."""
+    name = _SUFFIX.sub("", name)
     known = NAMES.get(name)
     if known is not None:
         return known, ""

@@ -10,9 +10,13 @@ from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejecte
 from detectors.events.identity import MAX_NAME, Identity, Origin, Place, Places
 from detectors.events.json_layout import Logged
 from detectors.events.metric_envelopes import Page
+from detectors.events.recognition import Recognised, has_layout, of_flink, tags_of
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
+# Enough to see how a source writes; a page of metrics is read as a whole anyway where it has a known name.
+_MAX_ENTRIES = 5
+_MAX_PAGE = 64 * 1024
 # A JSON document, or a line with an editor's number or a blank before it.
 _ODD_STARTS = frozenset("{ 0123456789")
 
@@ -78,6 +82,34 @@ class Reader:
         if logged is not None and logged.stack:
             for line in logged.stack.splitlines():
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
+
+    def recognise(self, record: Record) -> Recognised | None:
+        """What a look at one record shows of its source; None where it shows nothing: it cannot be read, is blank, or
+        is part of a stack.
+        """
+        try:
+            if record.topic in self._metric_topics:
+                return self._recognised_metrics(record)
+            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._header)[:_MAX_ENTRIES]]
+        except (UnreadableError, ValueError):
+            return None
+        known = [(understood, entry) for understood, entry in seen if understood is not None]
+        if not known:
+            return None
+        understood = any(one for one, _ in known)
+        place = self._places.of(known[0][1][1])
+        return Recognised(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
+
+    def _recognised_metrics(self, record: Record) -> Recognised:
+        value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
+        events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
+        if events:
+            return Recognised(events[0].cluster, events[0].host, understood=True, flink=True)
+        origin = envelope.origin_of(record, self._header)
+        place = self._places.of(
+            origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
+        )
+        return Recognised(place.cluster, place.host, understood=False, flink=of_flink(value))
 
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)

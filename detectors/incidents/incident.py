@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from detectors.decoding import carried
+
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["learning", "fair", "sure"]
 Change = Literal["opened", "updated", "resolved", "stale"]
@@ -166,5 +168,8 @@ class Reading(msgspec.Struct, kw_only=True):
         return self.name + "".join(f"|{k}={v}" for k, v in sorted(self.labels.items()))
 
 
-decode_transition = msgspec.json.Decoder(Transition).decode
-decode_reading = msgspec.json.Decoder(Reading).decode
+decode_transition = carried(msgspec.json.Decoder(Transition).decode)
+"""A record of `flinkwatch.incidents`; raises UndecodableError alone."""
+
+decode_reading = carried(msgspec.json.Decoder(Reading).decode)
+"""A record of `flinkwatch.readings`; raises UndecodableError alone."""

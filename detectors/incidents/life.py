@@ -141,11 +141,18 @@ def switched_off(
     incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, scene: Scene
 ) -> list[Transition]:
     """Close what detectors have open that are off (by kind and subject of the finding): they prove nothing more."""
+    return closed_of(incidents, is_off, now, scene)
+
+
+def closed_of(
+    incidents: list[Incident], whose: Callable[[str, str], bool], now: int, scene: Scene, because: str = ""
+) -> list[Transition]:
+    """Close what is open of detectors that never will, by kind and subject: without a reason they are switched off."""
     said = []
     for incident in list(incidents):
-        incident.more = [key for key in incident.more if not is_off(*key)]
-        for finding in [f for f in incident.findings if f.closed_at is None and is_off(*identity(f))]:
-            why = f"{finding.kind} is switched off"
+        incident.more = [key for key in incident.more if not whose(*key)]
+        for finding in [f for f in incident.findings if f.closed_at is None and whose(*identity(f))]:
+            why = because or f"{finding.kind} is switched off"
             closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
             said += _closed(incidents, incident, closed, scene)
         if incident.seq and incident.closed_at is None and _over(incident):

@@ -1,6 +1,7 @@
 """Which outcome an answer of Slack is, or the lack of one."""
 
 import http.client
+import socket
 import ssl
 import urllib.error
 from typing import Any
@@ -80,7 +81,8 @@ def classify_transport(error: OSError | http.client.HTTPException) -> Outcome:
     if isinstance(error, urllib.error.URLError) and not isinstance(reason, ConnectionResetError | BrokenPipeError):
         timeout = isinstance(reason, TimeoutError)
         what = "certificate not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "cannot connect"
-        return RetryAfter(None, f"{what}: {name}", "contextDeadlineExceeded" if timeout else "other")
+        why = "its name cannot be resolved" if isinstance(reason, socket.gaierror) else name
+        return RetryAfter(None, f"{what}: {why}", "contextDeadlineExceeded" if timeout else "other")
     if isinstance(reason, TimeoutError):
         return Unknown("no answer in time", "contextDeadlineExceeded")
     return Unknown(f"connection lost: {name}", "other")

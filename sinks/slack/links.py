@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from detectors.incidents.incident import Transition
+from sinks.runbook import runbook_url
 
 PLACES = ("cluster", "job", "incident", "from", "to")
 """What an address may hold in braces."""
@@ -14,6 +15,8 @@ PLACES = ("cluster", "job", "incident", "from", "to")
 # Also no `<`, `>`, `|`: they end a link of Slack's.
 _ADDRESS = re.compile(r"https?://[^\s<>|]{1,2000}")
 _KIND = re.compile(r"[a-z0-9_]{1,80}")
+# The incident of `flinkwatch sinks test` has no runbook.
+_NO_RUNBOOK = "test"
 _NAME_LIMIT, _LINK_LIMIT = 200, 700
 # What led to it, and what came of it.
 _BEFORE_MS, _AFTER_MS = 1_800_000, 600_000
@@ -42,8 +45,8 @@ class Links(msgspec.Struct, frozen=True):
     def of(self, transition: Transition, since: int, until: int) -> list[str]:
         """The links of an incident from `since` to `until` (epoch ms), in Slack's form."""
         found: list[str] = []
-        if self.runbook_base_url and _KIND.fullmatch(transition.cause):
-            found.append(_link(f"{self.runbook_base_url.rstrip('/')}/{transition.cause}", "Runbook"))
+        if self.runbook_base_url and _KIND.fullmatch(transition.cause) and transition.cause != _NO_RUNBOOK:
+            found.append(_link(runbook_url(self.runbook_base_url, transition.cause), "Runbook"))
         values = {
             "cluster": _quoted(transition.cluster),
             "job": _quoted(transition.job_name or transition.job_id),

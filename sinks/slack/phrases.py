@@ -1,5 +1,6 @@
 """What is said of an incident, in words; what is not marked as escaped must still pass through `escape`."""
 
+from detectors.events.identity import EXERCISE
 from detectors.incidents.incident import KnownIssue, Transition
 from detectors.incidents.recurrence import spoken_recurrence
 from detectors.units import spoken
@@ -12,7 +13,8 @@ _NAMES_SHOWN = 3
 def title(transition: Transition) -> str:
     """What the header says: how bad, what, where."""
     where = transition.job_name or transition.cluster
-    return f"{mark(transition)} {state(transition)}: {kind_words(transition.cause)} · {where}"
+    exercise = "EXERCISE, " if transition.cluster.startswith(EXERCISE) else ""
+    return f"{mark(transition)} {exercise}{state(transition)}: {kind_words(transition.cause)} · {where}"
 
 
 def mark(transition: Transition) -> str:

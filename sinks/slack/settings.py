@@ -58,7 +58,8 @@ class SlackConfig(BaseModel):
     runbook_base_url: str = Field(
         default="",
         pattern=r"^(https?://[^\s<>|]+)?$",
-        description="Address of the runbooks; the kind of the cause is added as a last part.",
+        description="Address of the runbooks; {kind} in it is replaced by the kind of the cause, which is otherwise "
+        "added as the last part. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
     )
     dashboard_url: str = Field(
         default="",

@@ -3,27 +3,16 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
-from detectors.units import parse_duration, spoken
-from streaming.commands.options import config_option, settings_of
+from detectors.units import spoken
+from streaming.commands.options import Duration, config_option, settings_of
 from streaming.terminal import Console, echo
 
 
-class _Duration(click.ParamType[int]):
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(f"{value} {error}", param, ctx)
-
-
 @click.command()
-@click.option("--last", type=_Duration(), required=True, help="How far back, such as 30m, 24h or 7d.")
+@click.option("--last", type=Duration(), required=True, help="How far back, such as 30m, 24h or 7d.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
@@ -44,6 +33,8 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
             out,
             lambda done, of: status.update(f"capturing {done:,} of {of:,} records"),
         )
+    for topic in found.missing:
+        echo(f"Warning: Kafka has no topic {topic}, so nothing of it is in the recording.", error=True)
     if not found.records:
         echo(f"{out}: no record has come for {spoken(last)}; is --last long enough?")
         return

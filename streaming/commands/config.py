@@ -5,15 +5,26 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from detectors.settings import Live, Published, publish
 from streaming.commands import printed
-from streaming.commands.options import config_option, json_option, settings_of, user
+from streaming.commands.options import (
+    asking,
+    config_option,
+    config_path,
+    json_option,
+    say_where,
+    settings_of,
+    timeout_option,
+    user,
+)
+from streaming.commands.reference import docs, schema
 from streaming.configuration.difference import changes
-from streaming.configuration.document import read_document
+from streaming.configuration.document import Document, read_document
 from streaming.configuration.fixed import fixed_values, refuse_other_hashes
 from streaming.configuration.published import ConfigTopic
-from streaming.errors import ConfigError, PublishedError
+from streaming.errors import ConfigError, PublishedError, RefusedError
 from streaming.settings import SECTIONS, Settings, load, validate
 from streaming.terminal import echo, echo_json
 
@@ -58,18 +69,31 @@ def defaults() -> None:
 )
 @click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may add.")
 @click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may lose.")
+@timeout_option
+@click.pass_context
 def apply(
-    file: Path, config_file: Path | None, dry_run: bool, recordings: tuple[Path, ...], max_new: int, max_lost: int
+    ctx: click.Context,
+    file: Path,
+    config_file: Path | None,
+    dry_run: bool,
+    recordings: tuple[Path, ...],
+    max_new: int,
+    max_lost: int,
+    timeout: int,
 ) -> None:
-    """Publish the detectors, overrides and silences of FILE, whole; a running job takes them over at its next batch.
+    """Publish all detectors, overrides and silences from FILE, replacing the current ones.
 
-    Where the job itself watches a file, the newest change wins.
+    A running job applies them with its next batch. If the job itself watches a file, the newest change wins. The
+    brokers are those of FILE if it has a section `kafka`; --config names another file for them.
     """
-    settings = settings_of(config_file)
     document = read_document(file, SECTIONS)
     new = validate(document, {}).live
-    topic = _topic(settings)
-    in_force = topic.history().in_force
+    used = _brokers_of(file, document, config_file, ctx)
+    settings = settings_of(used)
+    say_where(settings, config_path(used))
+    topic = _topic(settings, timeout)
+    with asking(settings, timeout):
+        in_force = topic.history().in_force
     fixed = in_force.fixed if in_force is not None else {}
     refuse_other_hashes(document, fixed_values(document, {}), fixed)
     old = in_force.live() if in_force is not None else Live()
@@ -82,7 +106,8 @@ def apply(
     elif dry_run:
         echo(f"{published.hash} would be published.")
     else:
-        topic.publish(published)
+        with asking(settings, timeout):
+            topic.publish(published)
         echo(f"{published.hash} is published.")
 
 
@@ -90,13 +115,15 @@ def apply(
 @config_option
 @click.option("--for", "subject", metavar="CLUSTER/JOB", help="What counts for a job; for a cluster end with a slash.")
 @json_option
-def show(config_file: Path | None, subject: str | None, as_json: bool) -> None:
+@timeout_option
+def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: int) -> None:
     """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
     from streaming.configuration.matched import matched_by
     from streaming.subject import settings_for
 
     settings = settings_of(config_file)
-    history = _topic(settings).history()
+    with asking(settings, timeout):
+        history = _topic(settings, timeout).history()
     in_force = history.in_force
     if in_force is None:
         raise PublishedError(
@@ -124,9 +151,12 @@ def show(config_file: Path | None, subject: str | None, as_json: bool) -> None:
 @config.command("history")
 @config_option
 @json_option
-def history_(config_file: Path | None, as_json: bool) -> None:
+@timeout_option
+def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print every configuration that was published, oldest first, with what it changed."""
-    found = _once(_topic(settings_of(config_file)).history().configurations)
+    settings = settings_of(config_file)
+    with asking(settings, timeout):
+        found = _once(_topic(settings, timeout).history().configurations)
     if as_json:
         for published in found:
             echo_json(msgspec.json.encode(published))
@@ -137,17 +167,23 @@ def history_(config_file: Path | None, as_json: bool) -> None:
 @config.command()
 @click.argument("hash", required=False, metavar="[HASH]")
 @config_option
-def rollback(hash: str | None, config_file: Path | None) -> None:  # noqa: A002 - click names it so
-    """Publish the configuration HASH of the history again; without it the one before that in force."""
-    topic = _topic(settings_of(config_file))
-    found = _once(topic.history().configurations)
+@timeout_option
+def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None:  # noqa: A002 - click names it so
+    """Roll back to the configuration HASH; by default, to the previous one."""
+    settings = settings_of(config_file)
+    say_where(settings, config_path(config_file))
+    topic = _topic(settings, timeout)
+    with asking(settings, timeout):
+        found = _once(topic.history().configurations)
     if not found:
         raise PublishedError(f"{topic.name}: nothing was published yet")
     in_force = found[-1]
     chosen = [p for p in found if (p.hash == hash if hash else p.hash != in_force.hash)]
     if not chosen:
-        hashes = ", ".join(dict.fromkeys(p.hash for p in found))
-        raise ConfigError(f"{hash or 'the one before'}: there is none in the history, which has {hashes}")
+        hashes = list(dict.fromkeys(p.hash for p in found))
+        if hash is None:
+            raise ConfigError(f"Nothing to roll back to: {hashes[0]} is the only configuration in the history.")
+        raise ConfigError(f"{hash}: there is no such configuration in the history, which has {', '.join(hashes)}")
     old, new = in_force.live(), chosen[-1].live()
     printed.difference(changes(old, new))
     published = publish(new, _now(), user(), "rollback", in_force.fixed)
@@ -169,7 +205,7 @@ def _check_against(
             echo(f"{sign} {one.cause} {one.cluster} {one.job}: {one.summary}")
     echo(f"On the recordings: {len(found.added)} new, {len(found.removed)} lost.")
     if len(found.added) > max_new or len(found.removed) > max_lost:
-        raise ConfigError(
+        raise RefusedError(
             f"refused: {len(found.added)} new and {len(found.removed)} lost incidents; "
             f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost). Nothing is published"
         )
@@ -181,9 +217,19 @@ def _once(configurations: list[Published]) -> list[Published]:
     return [p for before, p in pairs if before is None or (before.hash, before.at) != (p.hash, p.at)]
 
 
-def _topic(settings: Settings) -> ConfigTopic:
-    return ConfigTopic(settings.kafka.access, settings.kafka.topics.config)
+def _brokers_of(file: Path, document: Document, config_file: Path | None, ctx: click.Context) -> Path | None:
+    """The file that says which Kafka is published to: --config, else FILE itself, else what is usual."""
+    given = ctx.get_parameter_source("config_file") is ParameterSource.COMMANDLINE
+    return config_file if given or "kafka" not in document.data else file
+
+
+def _topic(settings: Settings, timeout: int) -> ConfigTopic:
+    return ConfigTopic(settings.kafka.access, settings.kafka.topics.config, timeout)
 
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+config.add_command(schema)
+config.add_command(docs)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.settings import Live, Published
+from detectors.units import spoken
 from streaming.configuration.difference import Change, changes
 from streaming.configuration.published import History
 from streaming.configuration.silences import Listed, listed
@@ -51,7 +52,7 @@ def in_force(found: History, published: Published, matched: list[int | None], no
         _print(_table(rows, "override", "for", "settings", "matches"))
         for i in [i for i, count in enumerate(matched) if count == 0]:
             echo(f"Warning: override {i} ({about(live.overrides[i])}) matches nothing that was ever seen.")
-    silences(listed(found, now), ended=False)
+    silences(listed(found, now), now, ended=False)
 
 
 def settings_for(found: list[Setting], cluster: str, job: str, published: Published, as_json: bool) -> None:
@@ -81,7 +82,7 @@ def history(found: list[Published]) -> None:
     _print(_table(rows, "published", "hash", "origin", "by", "changes"))
 
 
-def silences(found: list[Listed], ended: bool = True) -> None:
+def silences(found: list[Listed], now: int, ended: bool = True) -> None:
     """Silences with their state; those that have ended only when asked for."""
     shown = [s for s in found if ended or s.state != "ended"]
     if not shown:
@@ -92,13 +93,24 @@ def silences(found: list[Listed], ended: bool = True) -> None:
             s.id,
             s.state,
             s.match,
-            f"{s.begins} – {s.until}" if s.begins else s.until,
+            _until(s, now),
+            "" if s.mutes is None else str(s.mutes),
             f"{s.author}: {s.comment}",
             s.origin,
         )
         for s in shown
     ]
-    _print(_table(rows, "silence", "state", "for", "until", "comment", "from"))
+    _print(_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from"))
+
+
+def _until(silence: Listed, now: int) -> str:
+    begins, until = (datetime.fromisoformat(t) if t else None for t in (silence.begins, silence.until))
+    if until is None:
+        return ""
+    end = round(until.timestamp() * 1000)
+    if silence.state == "pending" and begins is not None:
+        return f"{clock(round(begins.timestamp() * 1000))} – {clock(end)}"
+    return f"{clock(end)}, for {spoken(end - now)} more" if silence.state == "active" else clock(end)
 
 
 def _head(published: Published) -> str:

@@ -58,7 +58,8 @@ def tune(
         elif _compare(files, new_file, settings, as_json).exceeds(max_new, max_lost):
             sys.exit(_CHANGED)
     except UserError as error:
-        echo(f"flinkwatch: {error}", error=True)
+        for line in str(error).splitlines():
+            echo(f"flinkwatch: {line}", error=True)
         sys.exit(_BAD_INPUT)
 
 

@@ -62,6 +62,8 @@ def _refuse(document: Document, problems: list[tuple[str, str]]) -> None:
                 f"{document.name}:{line}: {key}: changed {what}: needs a restart, so nothing of the file is taken over"
                 for line, key, what in sorted(lines)
             )
+            + f"\nTo apply the rest now, take {', '.join(key for _, key, _ in sorted(lines))} out of the file, or use "
+            "`flinkwatch config apply` with a file that holds detectors, overrides and silences alone."
         )
 
 

@@ -12,7 +12,7 @@ from sinks.secret import SecretError
 from streaming.background import Background
 from streaming.configuration.difference import changes
 from streaming.configuration.matched import Unmatched
-from streaming.configuration.published import ConfigTopic, History
+from streaming.configuration.published import ConfigTopic, History, warn_unreadable
 
 log = structlog.get_logger()
 
@@ -49,7 +49,10 @@ class InForce(Background):
             end = consumer.end_offsets([partition])[partition]
             while not self._stop.is_set():
                 for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
-                    history.add(record.key, record.value)
+                    history.add(record.key, record.value, record.offset)
+                if history.unreadable:
+                    warn_unreadable(self._topic.name, history.unreadable)
+                    history.unreadable = []
                 # Until then it is what was in force once.
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 from contextlib import closing
+from math import isfinite
 
-import msgspec
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from detectors.incidents.incident import Reading
+from detectors.decoding import UndecodableError
+from detectors.incidents.incident import Reading, decode_reading
 from detectors.settings import Published
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.kafka_reach import explain
@@ -23,7 +24,6 @@ _NAME = b'"override_matched"'
 _WITHIN_S = 30.0
 # By then every cluster that runs has been heard of, also at a first start.
 _LOOK_AFTER_S = 120.0
-_decode = msgspec.json.Decoder(Reading).decode
 
 
 def matched_by(access: KafkaAccess, topic: str, in_force: Published) -> list[int | None]:
@@ -94,5 +94,17 @@ def _newest(access: KafkaAccess, topic: str) -> list[Reading]:
             if time.monotonic() > deadline:
                 raise PublishedError(f"{topic} could not be read to its end within {_WITHIN_S:.0f} s")
             for records in consumer.poll(timeout_ms=500).values():
-                found |= {r.key: _decode(r.value) for r in records if r.value is not None and _NAME in r.value}
+                found |= {r.key: one for r in records if (one := _told(r.value)) is not None}
     return list(found.values())
+
+
+def _told(value: bytes | None) -> Reading | None:
+    """What the job says of an override; None for another record, and for one that another has written."""
+    if value is None or _NAME not in value:
+        return None
+    try:
+        reading = decode_reading(value)
+    except UndecodableError:
+        return None
+    told = reading.labels.get("override", "").isdecimal() and "match" in reading.labels and isfinite(reading.value)
+    return reading if told and reading.name == "override_matched" else None

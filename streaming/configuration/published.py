@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import msgspec
+import structlog
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.silences import Silence
 from detectors.settings import (
     CONFIG_KEY,
@@ -27,17 +29,24 @@ from sinks.secret import SecretError
 from streaming.errors import PublishedError
 
 # Enough for a machine that is busy starting.
-_WITHIN_S = 30
-_WITHIN_MS = _WITHIN_S * 1000
+_WITHIN_MS = 30_000
+_NAMED = 3
 
 encode_silence = msgspec.json.Encoder().encode
 
 
+log = structlog.get_logger()
+
+
 class History(msgspec.Struct):
-    """What the topic holds: configurations in order, and the newest of each silence by id."""
+    """What the topic holds: configurations in order, the newest of each silence by id, and why records are left out.
+
+    `unreadable` has a sentence for each record that is no configuration and no silence.
+    """
 
     configurations: list[Published] = []
     silences: dict[str, PublishedSilence] = {}
+    unreadable: list[str] = []
 
     @property
     def in_force(self) -> Published | None:
@@ -49,11 +58,12 @@ class History(msgspec.Struct):
         """The newest that the file of a job was the origin of."""
         return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
 
-    def add(self, key: bytes | None, value: bytes | None) -> None:
+    def add(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
         """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
         try:
             change = read_change(key, value)
-        except ValueError:
+        except UndecodableError as error:
+            self.unreadable.append(f"offset {offset}: {error.reason}: {error}")
             return
         if isinstance(change, Published):
             self.configurations.append(change)
@@ -61,17 +71,28 @@ class History(msgspec.Struct):
             self.silences[change.read().id] = change
 
 
+def warn_unreadable(topic: str, unreadable: list[str]) -> None:
+    """Say that records of the topic are left out, and why; all of them are counted, the newest are named."""
+    log.warning(
+        "configuration records cannot be read and are left out",
+        topic=topic,
+        count=len(unreadable),
+        newest=unreadable[-_NAMED:],
+    )
+
+
 class ConfigTopic:
     """Reads and writes the topic. Every call raises PublishedError when the brokers do not answer in time."""
 
-    def __init__(self, access: KafkaAccess, topic: str) -> None:
+    def __init__(self, access: KafkaAccess, topic: str, within_ms: int = _WITHIN_MS) -> None:
         self._access = access
+        self._within_ms = within_ms
         self.name = topic
 
     def history(self) -> History:
-        """Everything up to now."""
+        """Everything up to now. A warning in the log names the records that cannot be read."""
         history, partition = History(), TopicPartition(self.name, 0)
-        deadline = time.monotonic() + _WITHIN_S
+        deadline = time.monotonic() + self._within_ms / 1000
         with self._clear_errors("read"), closing(self.consumer()) as consumer:
             if self.name not in consumer.topics():
                 raise PublishedError(f"Kafka has no topic {self.name}: has `flinkwatch run` been started there?")
@@ -80,9 +101,13 @@ class ConfigTopic:
             consumer.seek_to_beginning(partition)
             while consumer.position(partition) < end:
                 if time.monotonic() > deadline:
-                    raise PublishedError(f"{self.name} could not be read to its end within {_WITHIN_S} s")
+                    raise PublishedError(
+                        f"{self.name} could not be read to its end within {self._within_ms / 1000:g} s"
+                    )
                 for record in consumer.poll(timeout_ms=500).get(partition, ()):
-                    history.add(record.key, record.value)
+                    history.add(record.key, record.value, record.offset)
+        if history.unreadable:
+            warn_unreadable(self.name, history.unreadable)
         return history
 
     def publish(self, published: Published) -> None:
@@ -102,6 +127,7 @@ class ConfigTopic:
             # A topic made by reading it would forget.
             allow_auto_create_topics=False,
             reconnect_backoff_max_ms=2_000,
+            bootstrap_timeout_ms=self._within_ms,
         )
 
     def _send(self, records: Mapping[bytes, bytes]) -> None:
@@ -112,15 +138,16 @@ class ConfigTopic:
                     **client_options(self._access),
                     acks="all",
                     allow_auto_create_topics=False,
-                    max_block_ms=_WITHIN_MS,
+                    bootstrap_timeout_ms=self._within_ms,
+                    max_block_ms=self._within_ms,
                     # What was given up must not land later.
-                    delivery_timeout_ms=_WITHIN_MS,
-                    request_timeout_ms=_WITHIN_MS,
+                    delivery_timeout_ms=self._within_ms,
+                    request_timeout_ms=self._within_ms,
                 )
             ) as producer,
         ):
             for key, value in records.items():
-                producer.send(self.name, key=key, value=value).get(timeout=2 * _WITHIN_S)
+                producer.send(self.name, key=key, value=value).get(timeout=2 * self._within_ms / 1000)
 
     @contextmanager
     def _clear_errors(self, done: str) -> Iterator[None]:

@@ -1,18 +1,24 @@
 """Silences as they stand in the configuration and as they were made on the command line."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from detectors.incidents.incident import Transition
 from detectors.incidents.silences import Silence, at
 from detectors.settings import PublishedSilence
 from streaming.configuration.published import History
 from streaming.errors import ConfigError
+from streaming.muted import muted
 
 State = Literal["active", "pending", "ended"]
 
 
 class Listed(NamedTuple):
-    """A silence with its state; `origin` is `configuration`, or `command line`."""
+    """A silence with its state; `origin` is `configuration`, or `command line`.
+
+    `mutes` are how many open incidents it matches: None for one that is not active, or where that is not known.
+    """
 
     id: str
     state: State
@@ -22,15 +28,17 @@ class Listed(NamedTuple):
     author: str
     comment: str
     origin: str
+    mutes: int | None = None
 
 
-def listed(history: History, now: int) -> list[Listed]:
+def listed(history: History, now: int, incidents: Iterable[Transition] | None = None) -> list[Listed]:
     """All there are at `now` (epoch ms): those in force first, by their end."""
+    incidents = None if incidents is None else list(incidents)
     published = history.in_force
     found = [(s, "configuration") for s in (published.live().silences if published is not None else ())]
     found += [(s.read(), "command line") for s in history.silences.values()]
     order = ("active", "pending", "ended")
-    rows = [_listed(silence, origin, now) for silence, origin in sorted(found, key=lambda f: f[0].until)]
+    rows = [_listed(silence, origin, now, incidents) for silence, origin in sorted(found, key=lambda f: f[0].until)]
     return sorted(rows, key=lambda row: order.index(row.state))
 
 
@@ -40,15 +48,14 @@ def expired(history: History, wanted: str, now: int) -> Silence:
     for silence in published.live().silences if published is not None else ():
         if published is not None and silence.id == wanted:
             raise ConfigError(
-                f"silence {wanted} stands in the configuration ({published.hash}, published by {published.by}, origin: "
-                f"{published.origin}), under `silences`: take it out there"
+                f"silence {wanted} is in the configuration ({published.hash}, published by {published.by}, origin: "
+                f"{published.origin}), under `silences`: remove it there"
             )
     found = [s for i, s in history.silences.items() if wanted and i.startswith(wanted)]
     if len(found) != 1:
-        there = ", ".join(row.id for row in listed(history, now) if row.state != "ended") or "none"
-        raise ConfigError(
-            f"silence {wanted}: {'several begin so' if found else 'there is none'}; not ended are: {there}"
-        )
+        there = ", ".join(row.id for row in listed(history, now) if row.state != "ended")
+        active = f"Not ended are: {there}." if there else "There are no active silences."
+        raise ConfigError(f"{'Several silences begin with' if found else 'No silence'} {wanted!r}. {active}")
     return _ended(found[0], now)
 
 
@@ -69,7 +76,7 @@ def about(silence: Silence) -> str:
     return ", ".join(said) or "everything"
 
 
-def _listed(silence: Silence, origin: str, now: int) -> Listed:
+def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> Listed:
     begins, until = silence.edges()
     state: State = "ended" if until <= now else "active" if begins <= now else "pending"
     return Listed(
@@ -81,6 +88,7 @@ def _listed(silence: Silence, origin: str, now: int) -> Listed:
         silence.author,
         silence.comment,
         origin,
+        len(muted(silence, incidents)) if incidents is not None and state == "active" else None,
     )
 
 

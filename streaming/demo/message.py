@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-_BOLD = re.compile(r"\*([^*\n]+)\*")
+_STYLED = re.compile(r"\*(?P<bold>[^*\n]+)\*|`(?P<code>[^`\n]+)`")
+_STYLES = {"bold": "bold", "code": "cyan"}
 _LINK = re.compile(r"<([^|>]+)\|([^>]+)>")
 
 
@@ -21,14 +22,15 @@ def as_terminal(body: dict[str, Any]) -> RenderableType:
 
 
 def mrkdwn(text: str, style: str = "") -> Text:
-    """Slack's markup: *bold*, <address|name>, ```code```, and its three escapes."""
+    """Slack's markup: *bold*, `code`, <address|name>, ```code```, and its three escapes."""
     text = _LINK.sub(r"\2 (\1)", text.replace("```", ""))
     shown = Text(style=style)
     end = 0
-    for bold in _BOLD.finditer(text):
-        shown.append(html.unescape(text[end : bold.start()]))
-        shown.append(html.unescape(bold[1]), style="bold")
-        end = bold.end()
+    for styled in _STYLED.finditer(text):
+        shown.append(html.unescape(text[end : styled.start()]))
+        for name, style_of in _STYLES.items():
+            shown.append(html.unescape(styled[name] or ""), style=style_of)
+        end = styled.end()
     shown.append(html.unescape(text[end:]))
     return shown
 

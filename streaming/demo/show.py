@@ -4,27 +4,34 @@ import queue
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
 from detectors.events.event import Record
 from detectors.incidents.incident import Transition, decode_transition
+from sinks.topics import TopicNames
 from streaming.demo.message import as_terminal
 from streaming.demo.playback import Playback, create_topics, records_to_play
+from streaming.demo.settled import Settled
 from streaming.demo.slack_server import Call
 from streaming.demo.stack import CHANNEL, Stack
-from streaming.errors import UserError
+from streaming.embedded.broker import BrokerError
+from streaming.embedded.job_process import JobProcessError
+from streaming.errors import RecordingError, UserError
 from streaming.stop import Stop
 from streaming.terminal import Console
 
 _SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 PREFIX = "flinkwatch"
-_LAST_WORD_S = 5.0
-_ALERT_WITHIN_S = 60.0
+# What takes longer than this on a busy machine has failed.
+_START_WITHIN_S = 600.0
+_SETTLED_WITHIN_S = 600.0
+_ASK_EVERY_S = 0.5
 _WIDTH = 100
 # Other calls are steps on the way to a message or a picture.
 _WORDS = {"chat.postMessage": "posts", "chat.update": "edits"}
@@ -57,7 +64,10 @@ def run_demo(scenario: str, speed: float, keep: bool) -> int:
     stop = Stop()
     stop.install()
     demo = _Demo(Console(), stop, records)
-    return demo.run(recording, speed, keep)
+    try:
+        return demo.run(recording, speed, keep)
+    except (BrokerError, JobProcessError) as error:
+        raise UserError(str(error)) from error
 
 
 def find_scenario(name: str) -> Path:
@@ -67,7 +77,7 @@ def find_scenario(name: str) -> Path:
     found = _SCENARIOS / name / "input.jsonl.gz"
     if not found.is_file():
         names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise UserError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
     return found
 
 
@@ -90,48 +100,60 @@ class _Demo:
         ):
             create_topics(stack.broker.bootstrap, self._records)
             stack.job.start()
-            status.update("starting the Spark job")
-            stack.job.await_ready(waiting=lambda: not self._stop.wait(0))
+
+            def waiting() -> bool:
+                status.update(f"starting the Spark job: {time.time() - begun:.0f} s, usually 20 to 60 s")
+                return not self._stop.wait(0)
+
+            stack.job.await_ready(_START_WITHIN_S, waiting)
             if self._stop.wait(0):
                 return 130
-            self._introduce(stack, recording, time.time() - begun)
+            self._introduce(stack, recording, time.time() - begun, keep)
             playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.pulse", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
-            self._play(playback)
-            if keep and not self._stop.wait(0):
-                status.update("keeping everything running; Ctrl-C stops it")
-                while not self._stop.wait(0.2):
-                    self._show()
+            with _Player(playback) as player:
+                self._play(player)
+                status.update("waiting until everything is delivered")
+                settled = self._settle(stack, player)
+                if keep and not self._stop.wait(0):
+                    status.update("keeping everything running; Ctrl-C stops it")
+                    while not self._stop.wait(0.2):
+                        self._show()
             said = self._said(stack.broker.bootstrap)
             status.update("stopping everything")
-        return self._summarise(playback, said, begun, keep)
+        # A chart may come while the job ends.
+        self._show()
+        return self._summarise(playback, said, begun, settled, keep)
 
     def _called(self, call: Call) -> None:
         """Slack was called: on the server's thread."""
         payload = (call.body.get("metadata") or {}).get("event_payload") or {}
         self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
 
-    def _introduce(self, stack: Stack, recording: Path, seconds: float) -> None:
+    def _introduce(self, stack: Stack, recording: Path, seconds: float, keep: bool) -> None:
         self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
+        until = "Ctrl-C" if keep else "the end of the demo (--keep: until Ctrl-C)"
+        self._console.print(f"Open until {until}:", highlight=False)
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
 
-    def _play(self, playback: Playback) -> None:
-        """Play to the end, then wait for the first message, and a little longer for the last."""
-        interrupted = threading.Event()
-        thread = threading.Thread(target=playback.run, args=(interrupted,), name="playback", daemon=True)
-        thread.start()
-        while thread.is_alive() and not self._stop.wait(0.05):
+    def _play(self, player: "_Player") -> None:
+        """Until the last record is in Kafka."""
+        while not player.played.is_set() and not self._stop.wait(0.05):
+            player.check()
             self._show()
-        interrupted.set()
-        thread.join(timeout=15)
-        ended = time.monotonic()
-        while not self._stop.wait(0.05):
+
+    def _settle(self, stack: Stack, player: "_Player") -> bool:
+        """Wait until everything that was played is decided and delivered; whether it is."""
+        settled = Settled(stack.broker.bootstrap, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
+        deadline = time.monotonic() + _SETTLED_WITHIN_S
+        while not self._stop.wait(_ASK_EVERY_S) and time.monotonic() < deadline:
+            player.check()
+            stack.job.check()
             self._show()
-            waited = time.monotonic() - ended
-            quiet = time.time() - self._shown[-1].call.at if self._shown else 0.0
-            if (self._shown and min(waited, quiet) > _LAST_WORD_S) or waited > _ALERT_WITHIN_S:
-                return
+            if settled.now():
+                return True
+        return False
 
     def _show(self) -> None:
         while not self._calls.empty():
@@ -168,7 +190,7 @@ class _Demo:
         consumer.close()
         return said
 
-    def _summarise(self, playback: Playback, said: Said, begun: float, keep: bool) -> int:
+    def _summarise(self, playback: Playback, said: Said, begun: float, settled: bool, keep: bool) -> int:
         told = [Told(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
         interrupted = self._stop.wait(0) and not keep
         if not told:
@@ -182,7 +204,43 @@ class _Demo:
         table.add_row("first message", f"{self._shown[0].call.at - begun:.0f} s after the start of the demo")
         table.add_row("in all", f"{playback.played} records in {seconds:.0f} s; when it happened, in {minutes:.1f} min")
         self._console.print(Panel(table, title="what was found", title_align="left", width=_WIDTH))
-        return 130 if interrupted else 0
+        if interrupted:
+            return 130
+        if not settled:
+            self._console.print(f"Not everything was delivered within {_SETTLED_WITHIN_S:.0f} s: is the machine busy?")
+        return 0 if settled else 1
+
+
+class _Player:
+    """A thread that plays the recording and then keeps the stream's clock going, until the `with` block ends."""
+
+    def __init__(self, playback: Playback) -> None:
+        self.played = threading.Event()
+        self._playback = playback
+        self._stop = threading.Event()
+        self._error: KafkaError | None = None
+        self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raises UserError if the recording could not be played."""
+        if self._error is not None:
+            raise UserError(f"the recording was not played to its end: {self._error!r}") from self._error
+
+    def _run(self) -> None:
+        try:
+            self._playback.run(self._stop)
+            self.played.set()
+            self._playback.go_on(self._stop)
+        except KafkaError as error:
+            self._error = error
 
 
 def _describe(table: Table, told: list[Told], playback: Playback) -> None:

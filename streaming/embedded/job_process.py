@@ -83,7 +83,7 @@ class JobProcess:
                 start_new_session=True,
             )
 
-    def await_ready(self, within: float = 120.0, waiting: Callable[[], bool] = lambda: True) -> None:
+    def await_ready(self, within: float = 300.0, waiting: Callable[[], bool] = lambda: True) -> None:
         """Until its page says ready, or `waiting` says to give up. Raises JobProcessError."""
         self.await_condition(self._ready, within, waiting)
 
@@ -93,11 +93,15 @@ class JobProcess:
         """Until `met`, looking ten times a second while the job lives. Raises JobProcessError."""
         deadline = time.monotonic() + within
         while waiting() and not met():
-            if self.exit_status() is not None:
-                raise JobProcessError(f"the job ended with status {self.exit_status()}:\n{self.log_tail()}")
+            self.check()
             if time.monotonic() > deadline:
                 raise JobProcessError(f"not so within {within:.0f} s:\n{self.log_tail()}")
             time.sleep(0.1)
+
+    def check(self) -> None:
+        """Raises JobProcessError when it has ended."""
+        if self.exit_status() is not None:
+            raise JobProcessError(f"the job ended with status {self.exit_status()}:\n{self.log_tail()}")
 
     def exit_status(self) -> int | None:
         """None while it runs."""

@@ -8,7 +8,6 @@ import multiprocessing
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -16,13 +15,12 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from detectors.clock import SLACK_MS, believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from streaming.collector import collector_resting
 from streaming.errors import RecordingError
-from streaming.recording import is_recording, records_of, timestamps_of
-from streaming.replay import load, source_of
+from streaming.inputs import Inputs, clocks_of
+from streaming.recording import is_recording, records_of
 from streaming.settings import Settings
 
 _OWN_PROCESS_BYTES = 4_000_000
@@ -124,11 +122,10 @@ def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     # What is told here is told under given settings: those in the recording do not count.
     own = {kafka.topics.config, kafka.topics.pulse}
     if len(stream) == 1 and is_recording(stream[0]):
-        clocks = _clocks(stream[0], reader, kafka.for_files)
-        yield from _cut(zip(records_of(stream[0], *kafka.for_files), clocks, strict=True), reader, own)
+        yield from _cut(zip(records_of(stream[0]), clocks_of(stream[0], reader), strict=True), reader, own)
     else:
-        records = load(stream, *kafka.for_files)
-        yield from _cut(zip(records, accumulate((r.timestamp for r in records), max), strict=True), reader, own)
+        arrivals = Inputs(stream, reader, kafka.for_files).arrivals()
+        yield from _cut(((a.record, a.clock) for a in arrivals), reader, own)
 
 
 def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -> Iterator[Batches]:
@@ -150,12 +147,3 @@ def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -
             events += found
     if limit:
         yield [*piece, Batch(last, events)]
-
-
-def _clocks(file: Path, reader: Reader, topics: tuple[str, str]) -> Iterable[int]:
-    """The stream's clock at each record. Only where records come late must their sources be known, to judge them."""
-    times = list(timestamps_of(file))
-    highest = list(accumulate(times, max))
-    if all(high - time <= SLACK_MS for high, time in zip(highest, times, strict=True)):
-        return highest
-    return believed([(source_of(r, reader.read(r)), r.timestamp) for r in records_of(file, *topics)])

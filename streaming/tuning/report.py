@@ -113,5 +113,6 @@ def _title(cluster: str, job: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for name in columns:
-        table.add_column(name, overflow="fold")
+        # An identifier that is broken can be neither read nor copied.
+        table.add_column(name, overflow="fold", no_wrap=name == "threshold")
     return table

@@ -72,9 +72,9 @@ class Installation:
                 timestamp_ms=r.timestamp,
             )
             sent.append((r, future))
-        producer.flush(timeout=60)
+        producer.flush(timeout=120)
         producer.close()
-        return [_as_stored(r, future.get(timeout=10)) for r, future in sent]
+        return [_as_stored(r, future.get(timeout=120)) for r, future in sent]
 
     def pulse(self, *timestamps: int) -> None:
         """Pulses with these Kafka timestamps, epoch ms."""
@@ -114,7 +114,7 @@ class Installation:
         finally:
             consumer.close()
 
-    def wait_for(self, met: Callable[[], bool], within: float = 90.0) -> None:
+    def wait_for(self, met: Callable[[], bool], within: float = 600.0) -> None:
         """Until `met`; fails with the end of the job's log when the job ends or time runs out."""
         self.job.await_condition(lambda: met() or bool(time.sleep(0.2)), within)
 

@@ -103,7 +103,7 @@ class StandaloneCluster:
         self._processes.append(process)
 
     def _await_workers(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         said = self._folder / "0.log"
         while said.read_text(errors="replace").count("Registering worker") < self._count:
             if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):

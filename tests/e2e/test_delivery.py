@@ -53,17 +53,17 @@ class Installation:
     def say(self, *transitions: Transition) -> None:
         for one in transitions:
             self._producer.send(self.topics.incidents, key=one.incident.encode(), value=msgspec.json.encode(one))
-        self._producer.flush(timeout=10)
+        self._producer.flush(timeout=120)
 
     def show(self, reading: Reading | None, key: str) -> None:
         value = None if reading is None else msgspec.json.encode(reading)
         self._producer.send(self.topics.readings, key=key.encode(), value=value)
-        self._producer.flush(timeout=10)
+        self._producer.flush(timeout=120)
 
     def wait_for_calls(self, count: int) -> None:
         """Until Slack has been called so often in all."""
         with self._called:
-            assert self._called.wait_for(lambda: self._calls >= count, timeout=30), f"{self._calls} calls, not {count}"
+            assert self._called.wait_for(lambda: self._calls >= count, timeout=300), f"{self._calls} calls, not {count}"
 
     def ledger(self) -> dict[str, Any]:
         """What the ledger topic holds, by key."""
@@ -87,13 +87,13 @@ def installation(broker: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
 
-def eventually(check: Callable[[], bool], what: str, pause: threading.Event, seconds: int = 15) -> None:
+def eventually(check: Callable[[], bool], what: str, pause: threading.Event, seconds: int = 300) -> None:
     for _ in range(seconds * 10):
         if check():
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.e2e
 
 PROJECT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def alive(pids: set[int]) -> set[int]:
 
 def test_the_alert_comes_and_is_summed_up() -> None:
     demo = start("--speed", "100")
-    output, _ = demo.communicate(timeout=200)
+    output, _ = demo.communicate(timeout=800)
     assert demo.returncode == 0, output
     assert "late_barrier_acks" in output
     assert "tm-2" in output
@@ -59,7 +59,7 @@ def test_the_alert_comes_and_is_summed_up() -> None:
 
 def test_ctrl_c_leaves_nothing_running() -> None:
     demo = start("--keep")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     started: set[int] = set()
     # In the middle of everything: broker, job and its JVM are up.
     while len(started) < 4 and time.monotonic() < deadline:
@@ -67,13 +67,15 @@ def test_ctrl_c_leaves_nothing_running() -> None:
         time.sleep(0.2)
     assert len(started) >= 4
     demo.send_signal(signal.SIGINT)
-    assert demo.wait(60) == 130
-    time.sleep(0.5)
-    assert alive(started) == set()
+    assert demo.wait(300) == 130
+    deadline = time.monotonic() + 60
+    while alive(started):
+        assert time.monotonic() < deadline, "still running"
+        time.sleep(0.1)
 
 
 def test_an_unknown_scenario_names_those_there_are() -> None:
     demo = start("no-such-scenario")
-    output, _ = demo.communicate(timeout=60)
+    output, _ = demo.communicate(timeout=300)
     assert demo.returncode == 1
     assert "late-barrier-acks" in output

@@ -10,7 +10,7 @@ import pytest
 from streaming import java, setup_environment
 from streaming.fetching import FetchError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 JOB = """
 import os

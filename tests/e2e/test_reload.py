@@ -25,7 +25,7 @@ from tests.e2e.test_job import essence, recorded, replayed
 from tests.reliability import killed_job
 from tests.reliability.job_chain import of_another, portions
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 Make = Callable[..., Installation]
 

@@ -19,7 +19,7 @@ from tests.e2e.harness import Installation
 from tests.e2e.secured import secured_broker
 from tests.e2e.test_job import recorded, replayed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PROJECT = Path(__file__).parents[2]
 CANARY = b"canary-"
@@ -121,8 +121,8 @@ def test_no_secret_comes_out(tmp_path: Path) -> None:
         here.job = JobProcess(folder, here.configuration, environment=environment)
         here.job.start()
         try:
-            here.wait_for(lambda: len(here.transitions()) >= len(expected), within=300)
-            here.wait_for(lambda: bool(slack.parents()), within=120)
+            here.wait_for(lambda: len(here.transitions()) >= len(expected))
+            here.wait_for(lambda: bool(slack.parents()))
             out |= {name: page(f"{here.job.page_url}{name}") for name in ("/metrics", "/-/healthy")}
             out |= {f"ui {name}": page(f"http://127.0.0.1:{ui_port}{name}") for name in UI_PAGES}
             application = json.loads(out["ui /api/v1/applications"])[0]["id"]

@@ -24,6 +24,9 @@ from tests.unit.sinks.samples import make_transition
 
 _numbers = itertools.count(1)
 _PAUSE_S = 0.05
+# A busy machine takes its time; a step that never comes is what these bounds are for.
+START_S = 180.0
+STEP_S = 120.0
 SILENCE = Silenced("a1", 1 << 42, "ann", "backfill")
 
 
@@ -81,7 +84,8 @@ class Chain:
     def begin(self) -> None:
         """A first life, before anything is said: what is older than the ledger is history, and told otherwise."""
         first = self.start()
-        self.wait_for(lambda: first.log_tail(100).count("delivery ledger begins") == 2, first)
+        # Once for each partition.
+        self.wait_for(lambda: first.log_tail(100).count("notification log is new") == 2, first, within=START_S)
         assert first.terminate() == 0, first.log_tail()
 
     def told(self, method: str = "chat.postMessage") -> int:
@@ -104,7 +108,7 @@ class Chain:
                 self._silenced ^= {incident}
             silence = SILENCE if incident in self._silenced else None
             self.tell(make_transition(incident=incident, seq=seq, transition=change, silence=silence))
-        self._producer.flush(timeout=10)
+        self._producer.flush(timeout=STEP_S)
 
     def tell(self, one: Transition) -> None:
         """This transition."""
@@ -149,14 +153,14 @@ class Chain:
         told = {one.incident for one in self.produced if one.silence is None}
         return bool({one.incident for one in self.produced} - told - shows(self.slack.parents()).keys())
 
-    def wait_for(self, met: Callable[[], bool], alive: Deliverer, within: float = 30.0) -> None:
+    def wait_for(self, met: Callable[[], bool], alive: Deliverer, within: float = STEP_S) -> None:
         deadline = time.monotonic() + within
         while not met():
             assert not alive.ended(), f"seed {self.seed}: the deliverer ended:\n{alive.log_tail()}"
             assert time.monotonic() < deadline, f"seed {self.seed}: not within {within} s:\n{alive.log_tail()}"
             time.sleep(0.02)
 
-    def _watch_die(self, one: Deliverer, within: float = 40.0) -> None:
+    def _watch_die(self, one: Deliverer, within: float = START_S) -> None:
         deadline = time.monotonic() + within
         while not one.ended(_PAUSE_S):
             assert time.monotonic() < deadline, f"seed {self.seed}: it did not get there:\n{one.log_tail()}"
@@ -167,10 +171,11 @@ class Chain:
         """One delivers, a second joins: the first dies when its partitions are taken away."""
         first = self._alive[-1] if self._alive and not self._alive[-1].ended() else self.start("during a rebalance")
         told = len(self.slack.calls)
+        deadline = time.monotonic() + START_S
         while len(self.slack.calls) < told + 3:
             self.say()
-            assert not first.ended(), first.log_tail()
-            time.sleep(_PAUSE_S)
+            assert not first.ended(_PAUSE_S), first.log_tail()
+            assert time.monotonic() < deadline, f"seed {self.seed}: it told nothing:\n{first.log_tail()}"
         self.start("during a rebalance")
         self._watch_die(first)
 

@@ -17,7 +17,7 @@ from tests.e2e.test_job import recorded, replayed
 from tests.reliability.kubernetes_api import Kubernetes
 from tests.unit.k8s.manifests import PROJECT, driver, find, overlay
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NAMESPACE, DRIVER = "watchers", "flinkwatch-0"
 

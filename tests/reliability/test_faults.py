@@ -11,10 +11,11 @@ import pytest
 
 from streaming.demo.slack_server import Call
 from tests.reliability.chain import Chain
+from tests.reliability.deliverer import END_S
 from tests.reliability.history import shows
 from tests.unit.sinks.samples import make_transition
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_f2_sigterm_while_a_message_is_on_its_way_drains_and_doubles_nothing(cha
 
     chain.slack.on_call = at_the_fifth
     open_incidents(chain, 20)
-    assert deliverer.ended(30)
+    assert deliverer.ended(END_S)
     assert deliverer.exit_status() == 0, deliverer.log_tail()
     assert len(shows(chain.slack.parents())) == 20
     verdict = chain.finish()
@@ -53,7 +54,7 @@ def test_f2_sigterm_while_slack_limits_ends_in_time_and_the_next_start_tells_the
     chain.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "60"})
     open_incidents(chain, 5)
     chain.wait_for(lambda: chain.told() == 1, deliverer)
-    assert deliverer.terminate(within=25) == 0, deliverer.log_tail()
+    assert deliverer.terminate(within=END_S) == 0, deliverer.log_tail()
     assert shows(chain.slack.parents()) == {}
     verdict = chain.finish()
     assert (verdict.lost, dict(verdict.doubled)) == ([], {})

@@ -73,13 +73,14 @@ def fleet(begins: int) -> Iterator[list[Shipped]]:
         yield records + (clusters[number % 2].expire(second, number // 2 % 2) if rest == EXPIRES_EVERY_S // 2 else [])
 
 
-def play(here: Installation, begins: int, ended: threading.Event) -> None:
+def play(here: Installation, begins: int, ended: threading.Event, hours: float = HOURS, speed: float = SPEED) -> None:
     """Write the fleet at its pace, each record and a pulse a second dated as it would have been."""
     topics = {"flink.logs": here.logs, "flink.metrics": here.metrics}
-    producer = KafkaProducer(bootstrap_servers=here.bootstrap, max_request_size=4_000_000)
+    # What a broker that is away for a while cannot take waits.
+    producer = KafkaProducer(bootstrap_servers=here.bootstrap, max_request_size=4_000_000, delivery_timeout_ms=600_000)
     began = time.monotonic()
-    for second, records in zip(range(int(HOURS * 3600)), fleet(begins), strict=False):
-        time.sleep(max(0.0, began + second / SPEED - time.monotonic()))
+    for second, records in zip(range(int(hours * 3600)), fleet(begins), strict=False):
+        time.sleep(max(0.0, began + second / speed - time.monotonic()))
         at = begins + second * 1000
         for topic, key, value in records:
             producer.send(topics[topic], key=key, value=value, timestamp_ms=at)

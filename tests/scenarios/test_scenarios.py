@@ -1,15 +1,23 @@
 """Every scenario, through the replay that ships: exactly the expected incidents, named in time, at their true place.
 
 `expected.yaml` has two parts. `truth` is written by hand from what is known to have happened; `incidents` is what the
-replay says, written by `pytest tests/scenarios --regenerate` and reviewed as a diff.
+replay says, written by `pytest tests/scenarios --regenerate` and reviewed as a diff. `transitions.txt` and
+`readings.txt` are all that it says, written by the same command: a change of the code that is meant to change nothing
+leaves them as they are.
 """
 
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
 
+from detectors import bucket
+from detectors.bucket import Said
+from detectors.incidents.incident import Transition
 from tests.recorded import NAMES, SCENARIOS, records, said, summary
+from tests.unfolded import readings_text, transitions_text
 
 WORST_MS = 60_000
 EARLY_MS = 30 * 60_000
@@ -27,9 +35,33 @@ def _regenerate(name: str, incidents: list[dict[str, Any]]) -> None:
     file.write_text(yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True), encoding="utf-8")
 
 
+@cache
+def _replayed(name: str) -> tuple[list[Transition], list[Said]]:
+    """The transitions of a replay, and all that its steps say."""
+    steps: list[Said] = []
+    step = bucket.step
+
+    def kept(*given: Any) -> Said:
+        steps.append(step(*given))
+        return steps[-1]
+
+    with patch.object(bucket, "step", kept):
+        return said(records(name)), steps
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_transition_and_every_series_of_readings_is_as_before(name: str, request: pytest.FixtureRequest) -> None:
+    transitions, steps = _replayed(name)
+    texts = {"transitions.txt": transitions_text(transitions), "readings.txt": readings_text(steps)}
+    for file, text in texts.items():
+        if request.config.getoption("--regenerate"):
+            (SCENARIOS / name / file).write_text(text, encoding="utf-8")
+        assert text.splitlines() == (SCENARIOS / name / file).read_text(encoding="utf-8").splitlines(), file
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_replay_says_exactly_the_expected_incidents(name: str, request: pytest.FixtureRequest) -> None:
-    incidents = summary(said(records(name)))
+    incidents = summary(_replayed(name)[0])
     if request.config.getoption("--regenerate"):
         _regenerate(name, incidents)
     assert incidents == _expected(name)["incidents"]
@@ -55,7 +87,7 @@ def test_every_scenario_says_where_it_comes_from(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_transitions_are_numbered_from_one_without_gaps_and_dated_in_order(name: str) -> None:
     seen: dict[str, tuple[int, int]] = {}
-    for transition in said(records(name)):
+    for transition in _replayed(name)[0]:
         number, at = seen.get(transition.incident, (0, 0))
         assert transition.seq == number + 1
         assert transition.at >= at

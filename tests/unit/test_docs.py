@@ -72,7 +72,7 @@ def panels() -> dict[str, set[str]]:
     return {board["title"]: {panel["title"] for panel in board["panels"]} for board in boards}
 
 
-@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect"])
+@pytest.mark.parametrize("reason", [*REASONS, "bad_config", "too_many_silences", "defect", "unreadable_state"])
 def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
     assert f"| `{reason}` |" in (PROJECT / "docs" / "inputs.md").read_text()
 

@@ -47,3 +47,28 @@ def test_a_line_that_comes_again_opens_nothing_and_counts_nothing() -> None:
 
 def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
     assert said(read_up(0)) == []
+
+
+def began_again(at: int, partition: str = "0") -> Event:
+    return event(inputs.began_again("flink.logs", partition, 89), at)
+
+
+def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
+    found = said(began_again(0, "0"), began_again(0, "1"), read_up(10_000, "0"), read_up(20_000, "1"))
+    assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "input_gap")
+    assert found[0].summary.startswith("flink.logs was deleted and made again: flinkwatch reads it from its beginning")
+    assert found[-1].transition == "resolved"
+
+
+def test_a_topic_may_be_made_again_more_than_once_and_lose_records_afterwards() -> None:
+    """Offsets of the topic that is no more say nothing of the new one."""
+    found = said(
+        lost(0, 10, 5_000),
+        read_up(1_000),
+        began_again(100_000),
+        read_up(101_000),
+        lost(200_000, 3, 40),
+        read_up(201_000),
+    )
+    assert "removed 3 records of flink.logs/0" in found[-1].summary
+    assert found[-1].transition == "resolved"

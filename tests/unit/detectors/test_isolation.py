@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from detectors.bucket import Index, Said, step
-from detectors.engine import Engine, Step
+from detectors.engine import Engine, Step, decode_state
 from detectors.events.event import Event, LogEvent
+from detectors.settings import Live, publish
 from streaming.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
-from tests.unit.detectors.streams import START, log
+from tests.unit.detectors.streams import START, in_order, log
 
 
 def told(*batches: list[Event]) -> Said:
@@ -71,3 +72,58 @@ def test_another_cluster_is_not_touched() -> None:
     assert [d.event for d in said.defects] == [bad]
     assert store.get("c") is None
     assert store.get("other") is not None
+
+
+ENDED_BY_THE_CLOCK = ("checkpoint-hung-then-done", "taskmanager-frozen", "taskmanager-silent", "memory-limit-kill")
+
+
+@pytest.mark.parametrize("name", ENDED_BY_THE_CLOCK)
+def test_deadlines_within_the_batch_are_met_at_their_time(name: str) -> None:
+    """The clock of the first half is that of its last event: what the second half brings in time is in time."""
+    good = in_order(events(name))
+    expected = told(good)
+    assert expected.transitions
+    for place in (0, len(good) // 3, len(good) - 1):
+        assert told([*good, spoilt(good[place])]).transitions == expected.transitions
+
+
+def test_an_event_ahead_of_the_clock_does_not_drive_it_where_a_batch_is_halved() -> None:
+    good = in_order(events("late-barrier-acks"))
+    half = len(good) // 2
+    until = good[half].timestamp
+    ahead = msgspec.structs.replace(good[0], timestamp=until + 3_600_000, offset=10**6)
+    clocks = []
+    for bad in ([], [spoilt(ahead)], [spoilt(good[3])]):
+        index, store = Index(published=PUBLISHED), MemoryStore()
+        first = step(index, store, [*good[: half + 1], ahead, *bad], until).transitions
+        rest = step(index, store, good[half + 1 :], good[-1].timestamp).transitions
+        clocks.append((first, rest, decode_state(store.get(good[0].cluster) or b"").clock))
+    assert clocks[1] == clocks[2] == clocks[0]
+    assert clocks[0][0] + clocks[0][1]
+
+
+@pytest.mark.parametrize("name", ["late-barrier-acks", "taskmanager-killed-2.3.0", "heap-exhausted-2.3.0"])
+def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> None:
+    """Also where a series ends in one half of a batch and comes again in the other."""
+    stream = in_order(events(name))
+    index, store, shown = Index(published=PUBLISHED), MemoryStore(), set[str]()
+    engine = Engine(Live().detectors)
+    for start in range(0, len(stream), 60):
+        batch = stream[start : start + 60]
+        said = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
+        shown = (shown | {r.key() for r in said.readings}) - set(said.gone)
+        assert shown == set(engine.said(decode_state(store.get(stream[0].cluster) or b"")))
+    assert shown
+
+
+def test_series_that_a_change_of_the_configuration_ends_end_also_in_a_batch_that_is_halved() -> None:
+    stream = in_order(events("late-barrier-acks"))
+    half = len(stream) * 8 // 10
+    off = publish(Live.model_validate({"detectors": {"heap_exhaustion": {"enabled": False}}}), 1, "tests")
+    index, store = Index(published=PUBLISHED), MemoryStore()
+    before = step(index, store, stream[:half], stream[half - 1].timestamp)
+    index.configure(off, ())
+    said = step(index, store, [*stream[half:], spoilt(stream[-1])], stream[-1].timestamp)
+    ended = {r.key() for r in before.readings if r.name == "gc_time_ratio"}
+    assert ended
+    assert ended <= set(said.gone)

@@ -8,7 +8,7 @@ import pytest
 from sinks import delivery
 from sinks.page import Page
 from sinks.prometheus import PageConfig
-from streaming import job
+from streaming import running
 from streaming.settings import load
 from tests.unit.k8s.manifests import (
     OVERLAYS,
@@ -83,7 +83,7 @@ def test_the_pod_is_given_time_to_finish_its_batch_and_its_delivery(name: str, t
     objects = overlay(name)
     trigger = load(settings_file(objects, tmp_path), {}).streaming.trigger / 1000
     given = driver(objects)["spec"]["terminationGracePeriodSeconds"]
-    assert given > trigger + job._DRAIN_S + delivery._JOIN_S
+    assert given > trigger + running.DRAIN_S + delivery._JOIN_S
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import CommitFailedError, KafkaTimeoutError
 
 from sinks.topics import TopicNames
 
@@ -26,17 +26,22 @@ class Kept(NamedTuple):
 
 
 class MemoryKafka:
-    """Topics as lists. `refuse_writes` makes the ledger unreachable."""
+    """Topics as lists. `refuse_writes` makes the ledger unreachable, `refuse_commits` is a group that has others;
+    `slow_writes`: a write is in the topic when the writer has waited for it, and is lost with the process otherwise.
+    """
 
     def __init__(self) -> None:
         self.logs: defaultdict[TopicPartition, list[Kept]] = defaultdict(list)
         self._groups: defaultdict[str, dict[TopicPartition, int]] = defaultdict(dict)
         self.refuse_writes = False
+        self.refuse_commits = False
+        self.slow_writes = False
         self.read_again: list[int] = []
         self.wall = time.time
         self.partitions = 2
         for partition in range(self.partitions):
-            self.logs[TopicPartition(TOPICS.incidents, partition)] = []
+            for topic in (TOPICS.incidents, TOPICS.readings):
+                self.logs[TopicPartition(topic, partition)] = []
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
@@ -119,6 +124,9 @@ class GroupConsumer(_Consumer):
         self._listener.on_partitions_revoked(partitions)
 
     def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
+        assert all(one.offset >= 0 for one in offsets.values()), offsets
+        if self._kafka.refuse_commits:
+            raise CommitFailedError("the group has other members")
         self._committed |= {partition: offset.offset for partition, offset in offsets.items()}
 
     def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -171,6 +179,8 @@ class Producer:
     def send(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> Any:
         if self._kafka.refuse_writes:
             return SimpleNamespace(get=_refuse)
+        if self._kafka.slow_writes:
+            return SimpleNamespace(get=lambda timeout: self._kafka.write(topic, key.decode(), value, partition))
         self._kafka.write(topic, key.decode(), value, partition)
         return SimpleNamespace(get=lambda timeout: None)
 

@@ -29,7 +29,7 @@ def slack() -> Iterator[SlackServer]:
 @pytest.fixture
 def config(slack: SlackServer, monkeypatch: pytest.MonkeyPatch) -> SlackConfig:
     monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
-    return SlackConfig(enabled=True, channel="#flink-alerts", base_url=slack.base_url, timeout="1s")
+    return SlackConfig(enabled=True, channel="#flink-alerts", base_url=slack.base_url, timeout="3s")
 
 
 def post(config: SlackConfig) -> Outcome:
@@ -66,7 +66,7 @@ CASES: list[tuple[dict[str, Any], Outcome]] = [
     ({"error": "fatal_error"}, Unknown("Slack failed with HTTP status 200", "serverError")),
     ({"reset": True}, Unknown("connection lost: ConnectionResetError", "other")),
     ({"reset": True, "accept": True}, Unknown("connection lost: ConnectionResetError", "other")),
-    ({"silent_s": 1.5}, Unknown("no answer in time", "contextDeadlineExceeded")),
+    ({"silent_s": 4}, Unknown("no answer in time", "contextDeadlineExceeded")),
     ({"silent_s": 0.01}, Unknown("connection lost: RemoteDisconnected", "other")),
 ]
 

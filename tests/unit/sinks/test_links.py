@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sinks.alertmanager import alert
 from sinks.slack.links import Links
 from sinks.slack.settings import SlackConfig
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition
@@ -20,6 +21,15 @@ def test_the_dashboard_shows_the_job_from_half_an_hour_before_to_ten_minutes_aft
         "<https://grafana.example.org/d/flink?var-job=orders%20%26%20more&amp;var-cluster=prod-eu"
         f"&amp;from={SINCE - 1_800_000}&amp;to={OPENED_AT + 600_000}|Dashboard>"
     )
+
+
+def test_a_runbook_on_github_has_its_kind_within_the_address() -> None:
+    base = "https://github.com/acme/flink/blob/main/docs/runbooks/{kind}.md"
+    links = Links(runbook_base_url=SlackConfig.model_validate({"runbook_base_url": base}).runbook_base_url)
+    assert links.of(make_transition(), 0, 0) == [f"<{base.replace('{kind}', 'checkpoint_overdue')}|Runbook>"]
+    assert links.of(make_transition(cause="test"), 0, 0) == [], "the incident of `sinks test` has none"
+    annotated = alert(make_transition(), base)["annotations"]["runbook_url"]
+    assert annotated == base.replace("{kind}", "checkpoint_overdue")
 
 
 def test_a_runbook_is_linked_for_a_kind_and_for_nothing_else() -> None:

@@ -36,7 +36,7 @@ def notice(**changes: Any) -> Notice:
 
 
 def webhook(receiver: Receiver, **config: Any) -> WebhookSink:
-    return WebhookSink(WebhookConfig(enabled=True, url=f"{receiver.url}/in", timeout="1s", **config), wall=lambda: NOW)
+    return WebhookSink(WebhookConfig(enabled=True, url=f"{receiver.url}/in", timeout="10s", **config), wall=lambda: NOW)
 
 
 def test_a_webhook_gets_the_whole_transition_under_a_key_that_repeats_share(receiver: Receiver) -> None:
@@ -117,7 +117,7 @@ def test_each_answer_has_its_outcome(
 
 
 def test_a_receiver_that_does_not_listen_was_sent_nothing() -> None:
-    config = WebhookConfig(enabled=True, url="http://127.0.0.1:9/in", timeout="1s")
+    config = WebhookConfig(enabled=True, url="http://127.0.0.1:9/in", timeout="10s")
     assert isinstance(WebhookSink(config).send(notice(), None), RetryAfter)
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_work_is_an_error_that_says_so() -> None:
 
 
 def alertmanager(receiver: Receiver) -> AlertmanagerSink:
-    return AlertmanagerSink(AlertmanagerConfig(enabled=True, urls=(receiver.url,), timeout="1s"), wall=lambda: NOW)
+    return AlertmanagerSink(AlertmanagerConfig(enabled=True, urls=(receiver.url,), timeout="10s"), wall=lambda: NOW)
 
 
 def test_an_alert_has_the_labels_a_team_routes_by_and_ends_unless_it_is_sent_again(receiver: Receiver) -> None:

@@ -240,7 +240,7 @@ class Lanes:
 
 
 def lanes(server: SlackServer, **changes: object) -> Lanes:
-    config = {"enabled": True, "channel": "flink-alerts", "base_url": server.base_url, "timeout": "1s"}
+    config = {"enabled": True, "channel": "flink-alerts", "base_url": server.base_url, "timeout": "3s"}
     sinks = Sinks.model_validate({"slack": config, "prometheus": {"enabled": False}, **changes})
     return Lanes(MemoryKafka(), sinks, 1_772_373_780.0)
 

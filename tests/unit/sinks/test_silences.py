@@ -287,7 +287,7 @@ def test_what_is_put_aside_and_silenced_does_not_stand_in_the_way_of_others_put_
 
 def test_an_alert_that_stands_keeps_its_labels_under_a_silence_and_goes_on() -> None:
     with Receiver() as receiver:
-        config = AlertmanagerConfig(enabled=True, urls=(receiver.url,), timeout="1s")
+        config = AlertmanagerConfig(enabled=True, urls=(receiver.url,), timeout="10s")
         sink = AlertmanagerSink(config, wall=lambda: OPENED_AT / 1000)
         sink.send(Notice(transition=OPENED), None)
         sink.send(Notice(transition=under(2, severity="critical")), None)

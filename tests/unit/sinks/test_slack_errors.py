@@ -117,7 +117,7 @@ def test_a_line_that_was_ratelimited_is_said_in_the_thread_later(world: World) -
 NOT_ACCEPTED: dict[str, dict[str, Any]] = {
     "500": {"status": 500},
     "reset": {"reset": True},
-    "timeout": {"silent_s": 1.2},
+    "timeout": {"silent_s": 4},
     "fatal_error": {"error": "fatal_error"},
 }
 ACCEPTED = {f"{name} after acceptance": {**fault, "accept": True} for name, fault in NOT_ACCEPTED.items()}

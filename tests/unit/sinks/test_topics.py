@@ -4,11 +4,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import codec
 from pydantic import ValidationError
 
+from sinks.codecs import missing_codecs
 from sinks.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
 
 NAMES = TopicNames()
+_UNREADABLE = (
+    "flinkwatch.incidents: compression.type is zstd, which cannot be read here: the Python package zstandard is missing"
+)
 
 
 class MemoryAdmin:
@@ -50,12 +55,15 @@ def test_missing_topics_are_made_with_their_policies() -> None:
     ensure_topics(admin, NAMES, create=True)
     made = {name: (count, configs) for name, (count, configs) in admin.topics.items()}
     assert made == {
-        "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
-        "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
-        "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
-        "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
-        "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
-        "flinkwatch.pulse": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
+        name: (count, configs | {"compression.type": "producer"})
+        for name, (count, configs) in {
+            "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
+            "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
+            "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
+            "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
+            "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
+            "flinkwatch.pulse": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
+        }.items()
     }
     ensure_topics(admin, NAMES, create=False)
 
@@ -72,12 +80,13 @@ def test_where_topics_may_not_be_made_the_error_gives_the_commands() -> None:
     with pytest.raises(TopicsError) as caught:
         ensure_topics(MemoryAdmin(**topics), NAMES, create=False)
     make = "  kafka-topics.sh --bootstrap-server a:9092,b:9092 --create --topic"
+    raw = "--config compression.type=producer"
     assert str(caught.value).splitlines() == [
         "Kafka topics are not as flinkwatch needs them:",
         "flinkwatch.readings: is missing",
-        f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact",
+        f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact {raw}",
         "flinkwatch.pulse: is missing",
-        f"{make} flinkwatch.pulse --partitions 1 --config cleanup.policy=delete --config retention.ms=3600000",
+        f"{make} flinkwatch.pulse --partitions 1 --config cleanup.policy=delete {raw} --config retention.ms=3600000",
     ]
 
 
@@ -146,3 +155,21 @@ def test_the_prefix_names_all_topics() -> None:
     }
     with pytest.raises(ValidationError):
         TopicNames(prefix="not allowed")
+
+
+def test_a_codec_that_cannot_be_read_here_is_refused_with_the_package_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only where the broker itself compresses with it; the locked requirements have every codec."""
+    admin = MemoryAdmin()
+    ensure_topics(admin, NAMES, create=True)
+    admin.topics["flinkwatch.incidents"][1]["compression.type"] = "zstd"
+    ensure_topics(admin, NAMES, create=True)
+    assert missing_codecs() == {}
+    monkeypatch.setattr(codec, "zstd", None)
+    with pytest.raises(TopicsError) as caught:
+        ensure_topics(admin, NAMES, create=True)
+    assert str(caught.value).splitlines()[1:] == [
+        _UNREADABLE,
+        "  pip install zstandard",
+    ]

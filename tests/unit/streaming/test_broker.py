@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import UnknownTopicOrPartitionError
 
@@ -53,15 +53,19 @@ def gone(pid: int) -> bool:
 
 def written(broker: Broker, value: bytes) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    producer.send("kept", value).get(timeout=20)
+    producer.send("kept", value).get(timeout=120)
     producer.close()
 
 
 def read(broker: Broker) -> list[bytes]:
-    consumer = KafkaConsumer(
-        "kept", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=3000
-    )
-    values = [record.value for record in consumer]
+    where = TopicPartition("kept", 0)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    consumer.assign([where])
+    consumer.seek_to_beginning(where)
+    end = consumer.end_offsets([where])[where]
+    values = []
+    while consumer.position(where) < end:
+        values += [record.value for records in consumer.poll(timeout_ms=1_000).values() for record in records]
     consumer.close()
     return values
 
@@ -148,7 +152,7 @@ def test_kill_9_of_the_parent_takes_the_broker_along(tmp_path: Path) -> None:
     assert not gone(pid)
     parent.kill()
     parent.wait(10)
-    assert within(10, lambda: gone(pid))
+    assert within(120, lambda: gone(pid))
 
 
 def test_in_the_foreground_it_stops_in_order_when_told_to(tmp_path: Path) -> None:
@@ -177,4 +181,4 @@ def test_where_the_kernel_does_not_tell_the_leash_looks(tmp_path: Path) -> None:
     assert not gone(pid)
     parent.kill()
     parent.wait(10)
-    assert within(10, lambda: gone(pid))
+    assert within(120, lambda: gone(pid))

@@ -1,6 +1,14 @@
 """What proves that records were removed before they were read, and what does not."""
 
-from streaming.gaps import Firsts
+import json
+from typing import Any
+
+import pytest
+
+from detectors.events.words import inputs
+from sinks.kafka_access import KafkaAccess
+from streaming.errors import JobError
+from streaming.gaps import Firsts, Gaps
 
 LOST = "flinkwatch: 4000 unread records were removed by Kafka from logs/0 before offset 5000"
 READ_UP = "flinkwatch has read up to the end of logs/0"
@@ -44,3 +52,44 @@ def test_without_a_first_offset_or_a_start_nothing_is_claimed() -> None:
     firsts.saw(100, {})
     assert firsts.judge(2, 200, at(1000), at(6000), at(6000)) == []
     assert firsts.judge(3, 200, {}, at(6000), at(6000)) == []
+
+
+def progress(batch: int, start: int, end: int, latest: int) -> dict[str, Any]:
+    offsets = {"startOffset": start, "endOffset": end, "latestOffset": latest}
+    source = {name: json.dumps(at(offset)) for name, offset in offsets.items()}
+    return {"batchId": batch, "timestamp": "2026-11-21T08:00:00.123Z", "sources": [source]}
+
+
+def gaps(told: list[str], began_again: list[str]) -> Gaps:
+    return Gaps(KafkaAccess(bootstrap_servers="a:9092"), ("logs",), told.append, ("logs", "config"), began_again)
+
+
+def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_reads_from_the_beginning() -> None:
+    told: list[str] = []
+    one = gaps(told, [])
+    one.progressed(progress(1, 80, 89, 89))
+    with pytest.raises(JobError, match="logs was deleted and made again while it was read: the next start reads it"):
+        one.progressed(progress(2, 89, 32, 32))
+
+
+def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
+    one = gaps([], [])
+    one._compare({"logs": "old", "config": "x"})
+    one._compare({"config": "x"})
+    one.progressed(progress(1, 80, 89, 89))
+    one._compare({"logs": "new", "config": "x"})
+    with pytest.raises(JobError, match="logs was deleted"):
+        one.progressed(progress(2, 89, 90, 90))
+
+
+def test_what_the_start_has_corrected_is_told_once_and_over_when_it_is_read() -> None:
+    told: list[str] = []
+    line = inputs.began_again("logs", "0", 89)
+    one = gaps(told, [line, inputs.began_again("config", "0", 4)])
+    assert told == [line]
+    # The batch that was not committed ends where the topic begins now.
+    one.progressed(progress(7, 89, 0, 40))
+    one.progressed(progress(8, 0, 30, 40))
+    assert told == [line]
+    one.progressed(progress(9, 30, 40, 40))
+    assert told == [line, READ_UP]

@@ -21,7 +21,7 @@ def test_the_read_and_the_state_stage_and_the_known_issues_are_in_it(tmp_path: P
     path = f"{archive}:{sysconfig.get_path('purelib')}"
     command = [sys.executable, "-S", "-c", CODE]
     done = subprocess.run(
-        command, env={"PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env={"PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     file, count, version = done.stdout.split()
@@ -31,5 +31,5 @@ def test_the_read_and_the_state_stage_and_the_known_issues_are_in_it(tmp_path: P
 
 def test_nothing_of_it_is_left_when_the_process_has_ended() -> None:
     code = "from streaming.program import program; print(program())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert not Path(done.stdout.strip()).parent.exists()

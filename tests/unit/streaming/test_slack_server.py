@@ -26,7 +26,7 @@ def slack() -> Iterator[SlackServer]:
 
 @pytest.fixture
 def client(slack: SlackServer) -> WebClient:
-    return WebClient(token=TOKEN, base_url=slack.base_url, timeout=2, retry_handlers=[])
+    return WebClient(token=TOKEN, base_url=slack.base_url, timeout=20, retry_handlers=[])
 
 
 def refusal(call: Any, **arguments: Any) -> str:
@@ -118,7 +118,7 @@ def test_an_unknown_method_is_refused(client: WebClient) -> None:
 def test_form_and_multipart_bodies_are_understood(slack: SlackServer, client: WebClient) -> None:
     form = {"token": TOKEN, "channel": "alerts", "text": "form", "blocks": json.dumps([SECTION])}
     body = urllib.parse.urlencode(form).encode()
-    with urllib.request.urlopen(slack.base_url + "chat.postMessage", data=body, timeout=2) as answer:
+    with urllib.request.urlopen(slack.base_url + "chat.postMessage", data=body, timeout=20) as answer:
         assert json.load(answer)["ok"] is True
     client.api_call("chat.postMessage", data={"channel": "alerts", "text": "multipart ü"})
     assert [(m.text, m.blocks) for m in slack.parents()] == [("form", [SECTION]), ("multipart ü", [])]
@@ -180,11 +180,11 @@ def test_the_page_shows_what_the_channel_holds(client: WebClient, slack: SlackSe
     ts = client.chat_postMessage(channel="alerts", text="a", blocks=[SECTION])["ts"]
     client.chat_postMessage(channel="alerts", text="in <thread> & more", thread_ts=ts)
     client.chat_update(channel="C0000000001", ts=ts, text="a", blocks=[SECTION])
-    with urllib.request.urlopen(slack.url, timeout=2) as answer:
+    with urllib.request.urlopen(slack.url, timeout=20) as answer:
         shown = answer.read().decode()
     for part in ("#alerts", "<b>hello</b>", "(edited)", "1 reply"):
         assert part in shown
-    with urllib.request.urlopen(slack.url + "messages.json", timeout=2) as answer:
+    with urllib.request.urlopen(slack.url + "messages.json", timeout=20) as answer:
         assert len(json.load(answer)) == 2
 
 

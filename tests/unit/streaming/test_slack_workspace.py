@@ -23,7 +23,7 @@ def slack() -> Iterator[SlackServer]:
 
 @pytest.fixture
 def client(slack: SlackServer) -> WebClient:
-    return WebClient(token=TOKEN, base_url=slack.base_url, timeout=2, retry_handlers=[])
+    return WebClient(token=TOKEN, base_url=slack.base_url, timeout=20, retry_handlers=[])
 
 
 def refusal(call: Any, **arguments: Any) -> str:
@@ -47,10 +47,10 @@ def test_the_sdks_upload_ends_in_the_thread_and_on_the_page(client: WebClient, s
         "upload",
         "files.completeUploadExternal",
     ]
-    with urllib.request.urlopen(f"{slack.url}files/{name}", timeout=2) as shown:
+    with urllib.request.urlopen(f"{slack.url}files/{name}", timeout=20) as shown:
         assert shown.headers["Content-Type"] == "image/png"
         assert shown.read() == PNG
-    with urllib.request.urlopen(f"{slack.url}fragment", timeout=2) as page:
+    with urllib.request.urlopen(f"{slack.url}fragment", timeout=20) as page:
         assert f"/files/{name}" in page.read().decode()
 
 
@@ -59,8 +59,8 @@ def test_sharing_a_file_needs_the_channels_id_and_its_bytes(client: WebClient, s
     share = [{"id": announced["file_id"], "title": "A"}]
     assert refusal(client.files_completeUploadExternal, files=share, channel_id="C0000000001") == "file_not_found"
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(announced["upload_url"], data=PNG + b"more", timeout=2)
-    urllib.request.urlopen(announced["upload_url"], data=PNG, timeout=2).close()
+        urllib.request.urlopen(announced["upload_url"], data=PNG + b"more", timeout=20)
+    urllib.request.urlopen(announced["upload_url"], data=PNG, timeout=20).close()
     assert refusal(client.files_completeUploadExternal, files=share, channel_id="alerts") == "channel_not_found"
     assert client.files_completeUploadExternal(files=share, channel_id="C0000000001")["ok"]
 
@@ -91,7 +91,7 @@ def test_a_broadcast_reply_is_in_the_thread_and_marked(client: WebClient, slack:
 
 def test_posts_over_the_limit_get_429_and_other_methods_and_channels_go_on() -> None:
     with SlackServer(channels=("alerts", "other"), limits=True) as slack:
-        client = WebClient(token=TOKEN, base_url=slack.base_url, timeout=2, retry_handlers=[])
+        client = WebClient(token=TOKEN, base_url=slack.base_url, timeout=20, retry_handlers=[])
         ts = client.chat_postMessage(channel="alerts", text="hi")["ts"]
         limited = None
         for _ in range(20):

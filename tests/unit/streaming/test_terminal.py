@@ -73,7 +73,10 @@ def test_a_replay_commands_nothing(text: str) -> None:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
-        report.print_transitions([hostile_transition(text)], 1, {text: 1})
+        scribe = report.Scribe()
+        scribe.take(hostile_transition(text))
+        report.print_incidents(scribe.incidents(), report.UTC_CLOCK, (), {})
+        report.print_timeline(scribe.timeline, report.UTC_CLOCK)
     assert commands(out.getvalue()) == []
 
 

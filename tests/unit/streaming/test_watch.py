@@ -8,6 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from detectors import bucket
+from detectors.engine import Dropped
 from detectors.events.event import Record, Rejected
 from detectors.incidents.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
@@ -163,3 +164,22 @@ def test_a_cluster_that_is_no_more_is_forgotten_with_its_readings(tester: TwsTes
     later = feed(tester, Packed(clocks={"pulse/0": clock + 8 * 86_400_000}, wall=FAR))
     assert known
     assert known <= {row.key for row in later if row.topic == "readings" and row.value is None}
+
+
+def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counted(
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = bucket.step
+    lost = (Dropped("clickstream", "restart_loop", "Expected `array`, got `str`"),)
+    monkeypatch.setattr(bucket, "step", lambda *given: step(*given)._replace(dropped=lost))
+    rows = feed(tester, Packed(clocks={"pulse/0": 60_000}, wall=FAR))
+    (letter,) = [row for row in rows if row.topic == "rejected"]
+    assert letter.key == b"clickstream/restart_loop"
+    assert msgspec.json.decode(letter.value) == {
+        "reason": "unreadable_state",
+        "detail": "Expected `array`, got `str`",
+        "cluster": "clickstream",
+        "detector": "restart_loop",
+    }
+    readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
+    assert [r.value for r in readings if r.labels.get("reason") == "unreadable_state"] == [1.0]

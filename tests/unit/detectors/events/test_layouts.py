@@ -47,6 +47,19 @@ THROWN = {
 }
 LAYOUTS = {
     **REAL,
+    "gcp": json.dumps(
+        {
+            "timestamp": ISO + "Z",
+            "severity": "INFO",
+            "message": MESSAGE,
+            "logging.googleapis.com/labels": {},
+            "_exception": {"exceptionClass": "java.lang.RuntimeException", "stackTrace": STACK},
+            "_logger": "org.apache.flink.runtime.executiongraph.ExecutionGraph",
+        }
+    ),
+    "gcp-newer": json.dumps(
+        {"timestamp": ISO + "Z", "severity": "INFO", "message": MESSAGE, "exception": {"stackTrace": STACK}}
+    ),
     "log4j1": doc(**{"@timestamp": ISO + "Z", "exception": {"stacktrace": STACK}, "mdc": {}}),
     "logback": doc(**{"@timestamp": "2026-11-21T01:06:25.154+01:00", "@version": "1", "stack_trace": STACK}),
     "logback-nanos": doc(**{"@timestamp": ISO + "123456Z", "stack_trace": STACK}),

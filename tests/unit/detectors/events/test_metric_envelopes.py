@@ -42,6 +42,9 @@ NATIVE = {
 ADAPTER = {"value": "6.4392192e+07", "timestamp": "2026-11-21T00:34:14.563Z", "name": NAME}
 VALUES = {
     "telegraf": json.dumps({"fields": {"gauge": 64392192.0}, "name": NAME, "tags": TAGS, "timestamp": AT}),
+    "telegraf with a suffix": json.dumps(
+        {"fields": {"gauge": 64392192.0}, "name": NAME + "_value", "tags": TAGS, "timestamp": AT}
+    ),
     "influx of Telegraf 1": line(NAME, "gauge=64392192", TAGS),
     "influx of Telegraf 2": line("prometheus", f"{NAME}=6.4392192e7,other=1i", TAGS),
     "influx of Flink": line(NAME.removeprefix("flink_"), "value=64392192i", OWN_TAGS),

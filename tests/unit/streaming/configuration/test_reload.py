@@ -40,7 +40,7 @@ class Watched:
         publish_file(self.topic, live(4), fixed, "ann")
         self.watch = FileWatch(ConfigFile(path, self.topic, fixed, "ann", {}), self.told.append)
 
-    def until(self, met: Callable[[], bool], within: float = 10.0) -> None:
+    def until(self, met: Callable[[], bool], within: float = 120.0) -> None:
         deadline = time.monotonic() + within
         while not met():
             assert time.monotonic() < deadline, (self.told, self.topic.hashes())
@@ -57,8 +57,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watched(path: Path) -> Iterator[Watched]:
+def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     """Watching, and the file as it was at start has been looked at."""
+    # The writers below pause for 0.2 s, which on a busy machine may take longer.
+    monkeypatch.setattr(reload, "_SETTLED_S", 1.5)
     made = Watched(path)
     made.watch.start()
     made.until(lambda: made.told == [True])
@@ -110,8 +112,14 @@ def test_a_change_is_published_once_however_it_is_written(watched: Watched, writ
     watched.until(lambda: watched.told == [True, True])
 
 
-def test_a_configmap_is_taken_over_when_its_directory_is_swapped(tmp_path: Path) -> None:
-    """Kubelet's way: the file is a link to ..data/, which is a link that is replaced by a rename."""
+def test_a_configmap_is_taken_over_when_its_directory_is_swapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubelet's way: the file is a link to ..data/, which is a link that is replaced by a rename.
+
+    The swap itself is noticed: the watcher does not look again by itself.
+    """
+    monkeypatch.setattr(reload, "_LOOK_EVERY_MS", 3_600_000)
     mount = tmp_path / "mount"
     mount.mkdir()
 
@@ -128,10 +136,8 @@ def test_a_configmap_is_taken_over_when_its_directory_is_swapped(tmp_path: Path)
     watched.watch.start()
     try:
         watched.until(lambda: watched.told == [True])
-        began = time.monotonic()
         swap(2, text(5))
         watched.until(lambda: watched.topic.hashes() == [hash_of(4), hash_of(5)])
-        assert time.monotonic() - began < 1.5, "seen by looking again, not by the swap"
         shutil.rmtree(mount / "..2026_11_21_1")
         swap(3, text(1))
         watched.until(lambda: watched.told == [True, True, False])
@@ -207,7 +213,10 @@ def test_a_file_that_changes_what_needs_a_restart_is_refused_as_a_whole(path: Pa
     with pytest.raises(ConfigError) as error:
         file.reload(text(5, more).encode())
     end = "needs a restart, so nothing of the file is taken over"
-    assert str(error.value).splitlines() == [
+    *lines, hint = str(error.value).splitlines()
+    assert "take streaming.trigger, streaming.spark.spark.ui.enabled, kafka.logs, sinks.webhook.url out" in hint
+    assert "`flinkwatch config apply`" in hint
+    assert lines == [
         f"{path}:5: streaming.trigger: changed from 1s to 2s: {end}",
         f"{path}:6: streaming.spark.spark.ui.enabled: changed from — to true: {end}",
         f'{path}:8: kafka.logs: changed from ["flink.logs"] to ["other"]: {end}',

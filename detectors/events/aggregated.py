@@ -1,0 +1,44 @@
+"""Where a line of `yarn logs` comes from: the aggregate of many files names container, host and file between them."""
+
+import re
+from typing import NamedTuple
+
+_CONTAINER = re.compile(rb"Container: (container_\w+)(?: on ([^\s_:]+)\S*)?\s*$")
+_LOG_TYPE = re.compile(rb"LogType: ?(\S+)\s*$")
+_BETWEEN = (
+    b"=====",
+    b"*****",
+    b"LogAggregationType:",
+    b"LogLastModifiedTime:",
+    b"Log Upload Time:",
+    b"LogLength:",
+    b"LogContents:",
+    b"Log Contents:",
+    b"End of LogType:",
+)
+
+
+class Part(NamedTuple):
+    """One file of an aggregate: its host, its container and its name; empty strings outside of an aggregate."""
+
+    host: str = ""
+    container: str = ""
+    file: str = ""
+
+
+NO_PART = Part()
+
+
+def part_of(line: bytes, before: Part) -> Part | None:
+    """The part that begins or goes on with a line that is the aggregate's own; None for a line of a log.
+
+    >>> part_of(b"Container: container_1_2_3_4 on node-7_8041", NO_PART)
+    Part(host='node-7', container='container_1_2_3_4', file='')
+    """
+    if line.startswith(b"Container: ") and (found := _CONTAINER.match(line)) is not None:
+        return Part((found[2] or b"").decode(errors="replace"), found[1].decode())
+    if not before.container:
+        return None
+    if line.startswith(b"LogType:") and (found := _LOG_TYPE.match(line)) is not None:
+        return before._replace(file=found[1].decode(errors="replace"))
+    return before if line.startswith(_BETWEEN) else None

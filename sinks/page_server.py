@@ -1,0 +1,146 @@
+"""An HTTP server whose connections are bounded in number and in time.
+
+The page shares its process with Spark's driver or with delivery, so clients must not be able to take its threads and
+descriptors. Each connection brings one request. When all handlers are busy, a new connection takes the place of the
+oldest one that has not sent its whole request yet; a scraper sends its request at once and is never that one for long.
+"""
+
+import contextlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger()
+
+MOST_CONNECTIONS = 50
+REQUEST_WITHIN_S = 10.0
+"""How long a client may take to send its request."""
+ANSWER_WITHIN_S = 60.0
+"""How long it may take until the answer is read, counted from the whole request."""
+
+_PAUSE_S = 0.2
+_WARN_EVERY_S = 60.0
+
+
+class _Connection:
+    """One client; `deadline` is on the monotonic clock."""
+
+    def __init__(self, client: socket.socket, now: float) -> None:
+        self.client = client
+        self.asked = False
+        self.hung_up = False
+        self.deadline = now + REQUEST_WITHIN_S
+
+
+class PageServer(ThreadingHTTPServer):
+    """See the module. Handlers call `asked` once they have read their request."""
+
+    daemon_threads = True
+    # The kernel keeps this many more waiting while the server is busy closing others.
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: type[BaseHTTPRequestHandler],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connections: dict[int, _Connection] = {}
+        self._handlers = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._pause = threading.Event()
+        self._warned_at = -_WARN_EVERY_S
+        super().__init__(address, handler)
+
+    def asked(self, client: socket.socket) -> None:
+        """The whole request has come; from now on the time for the answer counts."""
+        with self._lock:
+            if connection := self._connections.get(id(client)):
+                connection.asked = True
+                connection.deadline = self._clock() + ANSWER_WITHIN_S
+
+    def connections(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return len(self._connections)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept. A failure would come again at once, since the client still waits: make room, and pause."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            self._warn("connection not accepted", error=error.strerror or str(error))
+            self._close_oldest()
+            self._pause.wait(_PAUSE_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle it in a thread of its own, in the place of another client if need be."""
+        if not self._handlers.acquire(blocking=False):
+            self._warn("too many connections, the oldest is closed", most=MOST_CONNECTIONS)
+            self._close_oldest()
+            if not self._handlers.acquire(timeout=_PAUSE_S):
+                super().shutdown_request(request)
+                return
+        with self._lock:
+            self._connections[id(request)] = _Connection(request, self._clock())
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError as error:
+            # The system gives no thread.
+            self._warn("connection not handled", error=str(error))
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The end of every connection that was handled."""
+        with self._lock:
+            del self._connections[id(request)]
+        super().shutdown_request(request)
+        self._handlers.release()
+
+    def service_actions(self) -> None:
+        """Called about ten times a second: closes clients that take too long."""
+        now = self._clock()
+        with self._lock:
+            for connection in self._connections.values():
+                if connection.deadline < now:
+                    _hang_up(connection)
+
+    def server_close(self) -> None:
+        """Stop listening, and hang up on everyone."""
+        super().server_close()
+        with self._lock:
+            for connection in self._connections.values():
+                _hang_up(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class says so
+        """A client that has gone, or was hung up on, is no news; anything else is a line of the log."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            self._warn("request failed", error=f"{type(error).__name__}: {error}")
+
+    def _close_oldest(self) -> None:
+        """Hang up on the oldest client that has not sent its request, else on the oldest of all."""
+        with self._lock:
+            held = [one for one in self._connections.values() if not one.hung_up]
+            if held:
+                _hang_up(next((one for one in held if not one.asked), held[0]))
+
+    def _warn(self, event: str, **fields: object) -> None:
+        if self._clock() - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = self._clock()
+            log.warning(event, **fields)
+
+
+def _hang_up(connection: _Connection) -> None:
+    """Wake the thread that reads or writes; it closes the descriptor itself, so none is closed under its feet."""
+    connection.hung_up = True
+    with contextlib.suppress(OSError):
+        connection.client.shutdown(socket.SHUT_RDWR)

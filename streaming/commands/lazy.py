@@ -1,0 +1,28 @@
+"""A group of commands whose modules are loaded when they are asked for: most of a start is imports of the others."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """`later` maps a command's name to `module:attribute`."""
+
+    def __init__(self, *arguments: Any, later: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._later = dict(later or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted({*super().list_commands(ctx), *self._later})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, loaded now if it was not."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None or cmd_name not in self._later:
+            return found
+        module, _, attribute = self._later[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command

@@ -1,0 +1,178 @@
+"""The query while it runs: its progress, its failures, which start it again where that is safe, and its end."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from streaming.app import start_query
+from streaming.checkpoint_files import damage_in
+from streaming.errors import JobError, PreflightError, TopicMissingError
+from streaming.gaps import Gaps
+from streaming.jvm import Jvm
+from streaming.restarts import Restarts
+from streaming.serving import Health
+from streaming.session import start_session_while
+from streaming.settings import Settings
+from streaming.spark_errors import cause_of
+from streaming.stop import Stop
+from streaming.telemetry import Telemetry
+from streaming.troubles import NEVER, PASSES, UNKNOWN, Trouble, trouble_of
+
+log = structlog.get_logger()
+
+DRAIN_S = 30.0
+_POLL_S = 0.5
+_GONE_WITHIN_S = 5.0
+_SAY_SLOW_EVERY_S = 30.0
+
+Offsets = dict[str, dict[str, int]]
+
+
+class _QueryEndedError(Exception):
+    """The message is all that Spark says of it."""
+
+
+# py4j raises plain OSError where the JVM has gone.
+_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError)
+
+
+@dataclass
+class Running:
+    """Everything that one life of the process needs to run the query again and again."""
+
+    settings: Settings
+    jvm: Jvm
+    stop: Stop
+    health: Health
+    gaps: Gaps
+    telemetry: Telemetry
+    ask_kafka: Callable[[], Offsets]
+    """Waits for the brokers, checks the topics, and returns where a query without a checkpoint begins."""
+
+    def __post_init__(self) -> None:
+        self._restarts = Restarts()
+
+    def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
+        """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
+        first = True
+        while True:
+            try:
+                query = start_query(spark, self.settings, offsets)
+                if first:
+                    begun()
+                    first = False
+                self._follow(query)
+            except _FAILURES as error:
+                offsets = self._after(error) or {}
+                if not offsets:
+                    return
+                spark = self.jvm.session or spark
+            else:
+                return
+
+    def _after(self, error: BaseException) -> Offsets | None:
+        """Ready to start the query again, in a new JVM if the last one has gone; None when flinkwatch is to end."""
+        while not self._is_to_end():
+            if not self._recovers(error):
+                return None
+            try:
+                if self.jvm.gone() is None:
+                    return self.ask_kafka()
+                log.info("starting Spark again")
+                return start_session_while(self.ask_kafka, self.settings.streaming, self.jvm, self.stop)[1]
+            except _FAILURES as next_error:
+                error = next_error
+        return None
+
+    def _follow(self, query: StreamingQuery) -> None:
+        slow = _Slow()
+        while not self.stop.wait(_POLL_S):
+            if not query.isActive:
+                raise _QueryEndedError(str(query.exception() or "the query ended"))
+            progress = query.lastProgress
+            if progress is None:
+                slow.look()
+                continue
+            self.health.finished(progress["batchId"])
+            self.gaps.progressed(progress)
+            self.telemetry.progressed(progress, lambda: query.recentProgress)
+        log.info("stopping, the batch at hand may finish")
+        self._drain(query)
+
+    def _drain(self, query: StreamingQuery) -> None:
+        deadline = time.monotonic() + DRAIN_S
+        last = _batch(query)
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            if _batch(query) != last:
+                break
+            time.sleep(0.02)
+        self.jvm.quiet()
+        query.stop()
+
+    def _is_to_end(self) -> bool:
+        """A signal to the whole process group ends Python workers as well: what fails then is no failure."""
+        if not self.stop.wait(1 if self.jvm.gone() is not None else 0):
+            return False
+        self.jvm.quiet()
+        return True
+
+    def _recovers(self, error: BaseException) -> bool:
+        """Whether to start again, after the pause; False when flinkwatch is to end meanwhile. Raises JobError."""
+        trouble = self._trouble(error)
+        pause = self._restarts.pause(trouble.limit)
+        if pause is None:
+            times = self._restarts.count if trouble.limit != NEVER else 0
+            tried = f". Started again {times} times within the last hour, without success" if times else ""
+            raise JobError(f"{trouble.line}{tried}") from error
+        self.health.failed(trouble.line)
+        self.telemetry.restarted()
+        log.warning("the query failed and is started again", reason=trouble.line, in_s=pause)
+        return not self.stop.wait(pause)
+
+    def _trouble(self, error: BaseException) -> Trouble:
+        if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
+            return Trouble(gone, PASSES)
+        return explained(error, self.settings.streaming.checkpoint)
+
+
+def explained(error: BaseException, checkpoint: str) -> Trouble:
+    """What failed, with the file of the checkpoint when one is to blame."""
+    if isinstance(error, PreflightError):
+        return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+    log.debug("spark", error=cause_of(error))
+    trouble = trouble_of(error, checkpoint)
+    # What passes by itself has another cause than a file that is damaged and perhaps not needed.
+    if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
+        return Trouble(damage, NEVER)
+    return trouble
+
+
+class _Slow:
+    """Says from time to time why the first batch is not there yet."""
+
+    def __init__(self) -> None:
+        self._begun = self._said = time.monotonic()
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now - self._said >= _SAY_SLOW_EVERY_S:
+            self._said = now
+            load, cores = os.getloadavg()[0], os.cpu_count()
+            log.warning(
+                "the first batch is not done yet: Spark is starting its Python workers",
+                after_s=round(now - self._begun),
+                load=round(load, 1),
+                cores=cores,
+            )
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return progress["batchId"] if progress is not None else -1
