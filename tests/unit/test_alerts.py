@@ -84,3 +84,17 @@ def test_every_alert_about_flinkwatch_has_a_severity() -> None:
     own = [rule for rule in rules() if rule["alert"].startswith("Flinkwatch")]
     assert {rule["labels"]["severity"] for rule in own} == {"critical", "warning"}
     assert len(own) == len(rules()) - 1
+
+
+def test_the_documented_command_puts_an_address_before_every_link(tmp_path: Path) -> None:
+    for file in RULES:
+        (tmp_path / file.name).write_text(file.read_text())
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    (command,) = re.findall(r"^sed -i '[^']*runbook_url.*?rules\.yaml$", page, re.MULTILINE | re.DOTALL)
+    run("sh", "-c", command, folder=tmp_path)
+    for file in tmp_path.iterdir():
+        for group in yaml.safe_load(file.read_text())["groups"]:
+            for rule in group["rules"]:
+                links = [text for name, text in rule["annotations"].items() if name.endswith("_url")]
+                assert links
+                assert all(link.startswith("https://") for link in links), links
