@@ -163,3 +163,31 @@ def test_a_cluster_that_is_no_more_is_forgotten_with_its_readings(tester: TwsTes
     later = feed(tester, Packed(clocks={"pulse/0": clock + 8 * 86_400_000}, wall=FAR))
     assert known
     assert known <= {row.key for row in later if row.topic == "readings" and row.value is None}
+
+
+def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bucket, "MAX_CLUSTERS", 5)
+    chosen = [msgspec.structs.replace(events("late-barrier-acks")[0], cluster=f"c{n}", offset=n) for n in range(30)]
+    rows = feed(tester, Packed(clocks={"logs/0": chosen[0].timestamp}, wall=FAR, events=chosen))
+    letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
+    assert {letter["reason"] for letter in letters} == {"too_many_clusters"}
+    assert [letter["detail"] for letter in letters] == [
+        f"more than 5 clusters in this bucket: c{n}" for n in range(5, 15)
+    ]
+    readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
+    assert [r.value for r in readings if r.labels.get("reason") == "too_many_clusters"] == [25.0]
+    assert "no room for more clusters" in capsys.readouterr().out
+
+
+def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
+    """Only where a partition lags."""
+    first = events("late-barrier-acks")[0]
+    feed(tester, Packed(clocks={"pulse/0": first.timestamp + 20_000}, wall=FAR))
+    clocks = {"pulse/0": first.timestamp + 40_000, "flink.logs/0": first.timestamp}
+    feed(tester, Packed(clocks=clocks, wall=FAR, events=[first]))
+    rows = feed(tester, Packed(clocks={"pulse/0": first.timestamp + 60_000}, wall=FAR))
+    readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
+    (waits,) = [r for r in readings if r.name == "cluster_waits_seconds"]
+    assert (waits.labels, waits.value) == ({"cluster": first.cluster}, 40.0)
