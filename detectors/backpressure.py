@@ -157,7 +157,9 @@ class Backpressure(Detector):
         """Fold the samples of tasks, or one line about a checkpoint or a job."""
         if isinstance(event, MetricEvent):
             for job in self._measure(state, event):
-                yield from self._judge(state.jobs[job], job, event, now, topology)
+                # A page may hold more jobs than are kept.
+                if job in state.jobs:
+                    yield from self._judge(state.jobs[job], job, event, now, topology)
             return
         job = topology.job_of(event)
         known = state.jobs.get(job)

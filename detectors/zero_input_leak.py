@@ -196,7 +196,9 @@ class ZeroInputLeak(Detector):
                 if heap is not None:
                     ended[tm] = heap
         for job in state.commits.changed():
-            yield from self._judge(state, job, event, now, topology)
+            # A page may hold more jobs than are kept.
+            if job in state.commits.jobs:
+                yield from self._judge(state, job, event, now, topology)
         for tm, heap in ended.items():
             yield from self._weigh(state, tm, heap, event, now, topology)
 

@@ -1,6 +1,10 @@
 """The pulse, with a producer that fails when a test says so."""
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,3 +94,48 @@ def test_a_clock_that_was_set_is_told_once(capsys: pytest.CaptureFixture[str]) -
     said = [line for line in capsys.readouterr().out.splitlines() if "clock of this host was set" in line]
     assert ["3600" in line for line in said] == [True, True]
     assert "-3600" in said[1]
+
+
+_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+_BEATS = """
+import sys
+from streaming.pulse import HostClock
+clock = HostClock()
+for _ in sys.stdin:
+    beat = clock.beat()
+    print("beat", beat.counted, beat.at, clock.steady(beat), flush=True)
+"""
+
+
+@pytest.mark.skipif(not _FAKETIME.exists(), reason="libfaketime is not installed: apt-get install faketime")
+@pytest.mark.parametrize("jump", [3_600, -3_600, 86_400, -86_400])
+def test_a_host_whose_clock_is_set_beats_on(tmp_path: Path, jump: int) -> None:
+    """A real process, whose clock libfaketime sets while it runs."""
+    told = tmp_path / "offset"
+    told.write_text("+0")
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(_FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(told),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    command = [sys.executable, "-c", _BEATS]
+    with subprocess.Popen(command, env=environment, stdin=-1, stdout=-1, stderr=-3, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        beats = []
+        for offset in ("+0", f"{jump:+d}", "+0"):
+            told.write_text(offset)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            while not (line := process.stdout.readline()).startswith("beat"):
+                assert line, "the process has ended"
+            beats.append([int(word) for word in line.split()[1:]])
+        process.stdin.close()
+        assert process.wait(30) == 0
+    first, wrong, right = beats
+    assert abs((wrong[1] - first[1]) / 1000 - jump) < 60
+    assert abs(right[1] - first[1]) < 60_000
+    assert [b[2] - first[2] for b in beats] == [b[0] - first[0] for b in beats]
+    assert 0 <= wrong[0] - first[0] < 60_000

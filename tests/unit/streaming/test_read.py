@@ -12,8 +12,10 @@ from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.words import inputs
+from detectors.heartbeat import Beat
 from detectors.settings import Live, encode_published, publish
 from streaming import canary
+from streaming.pulse import header
 from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
 from streaming.replay import load
 from streaming.rows import Packed, bucket_of, decode_packed
@@ -289,3 +291,21 @@ def test_an_older_arrow_batch_that_comes_later_does_not_turn_a_partitions_clock_
             for one in packed:
                 clocks |= one.clocks
         assert clocks == {"flinkwatch.pulse/0": 5_000, "flinkwatch.pulse/1": 700}
+
+
+def test_the_clock_of_a_partition_is_its_newest_record_whatever_comes_after_it() -> None:
+    """Create times do not rise with offsets: a later batch of the same task may be older."""
+    batches = [batch([log(b"x", n, timestamp=at)]) for n, at in enumerate((NOW + 5_000, NOW))]
+    assert {p.clocks["flink.logs/0"] for parts in run(*batches).values() for p in parts if p.clocks} == {NOW + 5_000}
+    two = [batch([log(b"x", n, n % 2, NOW + at)]) for n, at in enumerate((9, 2, 4, 7))]
+    clocks = [p.clocks for parts in run(*two).values() for p in parts if p.clocks]
+    assert clocks == [{"flink.logs/0": NOW + 9, "flink.logs/1": NOW + 7}] * BUCKETS
+
+
+def test_the_newest_beat_reaches_every_bucket_and_hostile_ones_none() -> None:
+    beats = [Beat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
+    records = [Record("flinkwatch.pulse", 0, n, NOW, None, b"", tuple(header(b))) for n, b in enumerate(beats)]
+    records.append(Record("flinkwatch.pulse", 0, 9, NOW, None, b"", (("beat", b"0000000a -5 \xff"),)))
+    packed = [p for parts in run(batch(records)).values() for p in parts]
+    assert [(p.beat, p.pulse) for p in packed] == [(beats[2], "flinkwatch.pulse/0")] * BUCKETS
+    assert [p.rejected for p in packed] == [[]] * BUCKETS

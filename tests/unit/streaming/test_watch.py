@@ -170,7 +170,7 @@ def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counte
     tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = bucket.step
-    lost = (Dropped("clickstream", "restart_loop", "Expected `array`, got `str`"),)
+    lost = [Dropped("clickstream", "restart_loop", "Expected `array`, got `str`")]
     monkeypatch.setattr(bucket, "step", lambda *given: step(*given)._replace(dropped=lost))
     rows = feed(tester, Packed(clocks={"pulse/0": 60_000}, wall=FAR))
     (letter,) = [row for row in rows if row.topic == "rejected"]
@@ -183,3 +183,31 @@ def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counte
     }
     readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
     assert [r.value for r in readings if r.labels.get("reason") == "unreadable_state"] == [1.0]
+
+
+def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bucket, "MAX_CLUSTERS", 5)
+    chosen = [msgspec.structs.replace(events("late-barrier-acks")[0], cluster=f"c{n}", offset=n) for n in range(30)]
+    rows = feed(tester, Packed(clocks={"logs/0": chosen[0].timestamp}, wall=FAR, events=chosen))
+    letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
+    assert {letter["reason"] for letter in letters} == {"too_many_clusters"}
+    assert [letter["detail"] for letter in letters] == [
+        f"more than 5 clusters in this bucket: c{n}" for n in range(5, 15)
+    ]
+    readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
+    assert [r.value for r in readings if r.labels.get("reason") == "too_many_clusters"] == [25.0]
+    assert "no room for more clusters" in capsys.readouterr().out
+
+
+def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
+    """Only where a partition lags."""
+    first = events("late-barrier-acks")[0]
+    feed(tester, Packed(clocks={"pulse/0": first.timestamp + 20_000}, wall=FAR))
+    clocks = {"pulse/0": first.timestamp + 40_000, "flink.logs/0": first.timestamp}
+    feed(tester, Packed(clocks=clocks, wall=FAR, events=[first]))
+    rows = feed(tester, Packed(clocks={"pulse/0": first.timestamp + 60_000}, wall=FAR))
+    readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
+    (waits,) = [r for r in readings if r.name == "cluster_waits_seconds"]
+    assert (waits.labels, waits.value) == ({"cluster": first.cluster}, 40.0)

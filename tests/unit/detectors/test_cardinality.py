@@ -1,0 +1,99 @@
+"""Names without end: state, series and transitions are bounded, and what is refused is said."""
+
+import msgspec
+import pytest
+
+from detectors import bucket
+from detectors.events.event import Record, Sample
+from detectors.incidents.incident import Reading, Transition
+from streaming.replay import MemoryStore
+from tests.recorded import PUBLISHED, READER
+from tests.unit.detectors.streams import LABELS, METRICS, in_order, log, page
+
+
+def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay() -> None:
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    own = msgspec.structs.replace(log("tm_registered", 0, tm="t"), cluster="own")
+    bucket.step(index, store, [own], own.timestamp)
+    refused = 0
+    for part in range(5):
+        many = [
+            msgspec.structs.replace(log("tm_registered", 1_000 * part, n, tm="t"), cluster=f"c{part}-{n}")
+            for n in range(bucket.MAX_CLUSTERS // 2)
+        ]
+        said = bucket.step(index, store, many, many[0].timestamp)
+        refused += sum(count for count, _ in said.refused.values())
+        assert all(event.cluster == cluster for cluster, (_, event) in said.refused.items())
+    assert len(index.dues) == bucket.MAX_CLUSTERS
+    assert refused == 5 * (bucket.MAX_CLUSTERS // 2) - bucket.MAX_CLUSTERS + 1
+    assert len(bucket.encode_index(index)) < 100_000
+    later = msgspec.structs.replace(log("tm_unreachable", 60_000, tm="t"), cluster="own")
+    assert bucket.step(index, store, [later], later.timestamp + 30_000).refused == {}
+
+
+def test_a_cluster_without_a_deadline_that_is_known_is_not_refused() -> None:
+    """One that lost all its events to a defect is asked again only when its next event comes."""
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    many = [
+        msgspec.structs.replace(log("tm_registered", 0, n, tm="t"), cluster=f"c{n}") for n in range(bucket.MAX_CLUSTERS)
+    ]
+    bucket.step(index, store, many, many[0].timestamp)
+    del index.dues["c7"]
+    new = msgspec.structs.replace(log("tm_registered", 1_000, tm="t"), cluster="new")
+    bucket.step(index, store, [new], new.timestamp)
+    back = msgspec.structs.replace(log("tm_registered", 2_000, tm="t"), cluster="c7")
+    assert bucket.step(index, store, [back], back.timestamp).refused == {}
+
+
+@pytest.mark.parametrize("meaning", ["tm_unreachable", "tm_closed"])
+@pytest.mark.parametrize("gap", [1, 3_000])
+def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(meaning: str, gap: int) -> None:
+    """19,999 transitions for 20,000 TaskManagers of one cluster, before."""
+    fields = {"reason": "The heartbeat of TaskManager with id x timed out.", "cause": "x"}
+    told = []
+    for count in (150, 300):
+        stream = []
+        for n in range(count):
+            stream.append(log("tm_registered", n * gap, 2 * n, tm=f"tm-{n}:1-ab"))
+            stream.append(log(meaning, 1_000 + n * gap, 2 * n + 1, tm=f"tm-{n}:1-ab", address=f"tm-{n}:1", **fields))
+        transitions, readings, size = _said(in_order(stream))
+        told.append(len(transitions))
+        assert len(readings) < 3_000
+        assert size < 200_000
+    assert told[0] < 60
+    # Then one every half an hour.
+    assert told[1] - told[0] <= 10
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_a_page_of_more_jobs_and_taskmanagers_than_are_kept_is_read_and_bounded(name: str) -> None:
+    """Two detectors failed on it, so that the whole page, of all jobs, went to the dead letters."""
+    sizes = []
+    for count in (1_000, 2_000):
+        ids = [dict.fromkeys(LABELS, f"{n:032x}") for n in range(count)]
+        samples = [Sample(name, {**one, "subtask_index": "0", "partition": "0"}, 1.0) for one in ids]
+        transitions, readings, size = _said([page(at * 15_000, samples, at) for at in range(4)])
+        assert len({r.key() for r in readings}) < 3_000
+        assert len(transitions) < 100
+        sizes.append(size)
+    assert sizes[1] < 1.25 * sizes[0] + 5_000
+    assert sizes[1] < 500_000
+
+
+def test_names_of_metrics_without_end_are_passed_over() -> None:
+    page_ = "\n".join(f'flink_taskmanager_made_up_{n}{{tm_id="t"}} 1' for n in range(10_000))
+    assert READER.read(Record("flink.metrics", 0, 0, 0, None, page_.encode())) == []
+
+
+def _said(stream: list) -> tuple[list[Transition], list[Reading], int]:  # type: ignore[type-arg]
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    transitions: list[Transition] = []
+    readings: list[Reading] = []
+    for start in range(0, len(stream), 2_000):
+        batch = stream[start : start + 2_000]
+        said = bucket.step(index, store, batch, batch[-1].timestamp)
+        assert said.defects == []
+        transitions += said.transitions
+        readings += said.readings
+    transitions += bucket.step(index, store, [], stream[-1].timestamp + 60_000).transitions
+    return transitions, readings, len(store.get("c") or b"")

@@ -1,0 +1,67 @@
+"""The clock of a cluster and of a bucket: it does not run back for a late record, nor ahead for one from the future."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from detectors import bucket
+from detectors.detector import Now
+from detectors.engine import ClusterState, Engine
+from detectors.heartbeat import FAR_MS
+from detectors.incidents.incident import Finding
+from detectors.taskmanager_lost import TaskManagerLost
+from streaming.replay import MemoryStore
+from tests.recorded import PUBLISHED
+from tests.unit.detectors.streams import START, alone, log
+
+
+def engine() -> Engine:
+    return Engine(alone("").live().detectors)
+
+
+def test_the_clock_of_a_cluster_does_not_run_back() -> None:
+    state = ClusterState()
+    engine().step("c", state, [log("tm_registered", 0, tm="t")], START + 100_000)
+    said = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
+    assert state.clock == START + 100_000
+    later = engine().step("c", state, [], START + 130_000)
+    told = [t.at for t in (*said.transitions, *later.transitions)]
+    assert told
+    assert min(told) >= START + 100_000
+
+
+def test_the_clock_of_a_bucket_does_not_run_back() -> None:
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    bucket.step(index, store, [log("tm_registered", 0, tm="t")], START + 100_000)
+    bucket.step(index, store, [], START + 50_000, front=START + 50_000)
+    assert (index.clock, index.front) == (START + 100_000, START + 100_000)
+    stood = index.clock
+    for at in (40_000, 90_000, 99_999):
+        bucket.step(index, store, [log("tm_registered", at, tm="u")], START + at)
+        assert index.clock == stood
+
+
+def test_only_a_clock_that_was_driven_far_ahead_goes_back() -> None:
+    state = ClusterState()
+    for ahead, stands in ((FAR_MS, True), (FAR_MS + 1, False)):
+        state.clock = START + 200_000 + ahead
+        engine().step("c", state, [], START + 200_000)
+        assert (state.clock == START + 200_000 + ahead) == stands
+
+
+@pytest.mark.parametrize("ahead", [59_000, 61_000, 3_600_000])
+def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most(
+    monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    clocks: list[int] = []
+
+    def update(_: object, __: object, event: object, now: Now, ___: object) -> Iterator[Finding]:
+        clocks.append(now.clock)
+        return iter(())
+
+    monkeypatch.setattr(TaskManagerLost, "update", update)
+    state = ClusterState()
+    early = log("tm_unreachable", ahead, tm="t", lag=0)
+    engine().step("c", state, [early], START)
+    assert clocks == [START + min(ahead, 60_000)]
+    assert state.clock == START
