@@ -7,7 +7,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from dashboards.frame import board, choice, fill
-from dashboards.panels import DATASOURCE, SEVERITIES, Column, Panel, Query, graph, listing
+from dashboards.panels import DATASOURCE, GREEN, ORANGE, RED, SEVERITIES, Column, Panel, Query, graph, listing, states
 from detectors.backpressure import Backpressure
 from detectors.checkpoint_failing import CheckpointFailing
 from detectors.clock_skew import ClockSkew
@@ -78,6 +78,16 @@ def _incidents() -> Iterator[Panel]:
         Column(f"time() - {_SERIES} (flinkwatch_incident_since_timestamp_seconds{{{_HERE}}})", "open for", "s"),
         Column(f"{_SERIES} (flinkwatch_incident_forecast_timestamp_seconds{{{_HERE}}}) - time()", "worse in", "s"),
         hidden=("cluster",),
+    )
+    yield states(
+        "Severity of each incident",
+        "One row for an incident from its beginning to its end; its cause and job are those at that time.",
+        Query(
+            f"max by (incident) (flinkwatch_incident_open{{{_HERE}}}) * on (incident) group_left (kind, job) "
+            f"max by (incident, kind, job) (flinkwatch_incident_info{{{_HERE}}})",
+            "{{incident}} {{kind}} {{job}}",
+        ),
+        {0: ("silenced", GREEN), 1: ("info", SEVERITIES["info"]), 2: ("warning", ORANGE), 3: ("critical", RED)},
     )
 
 
