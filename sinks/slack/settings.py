@@ -91,7 +91,8 @@ class SlackConfig(BaseModel):
         default=10_000,
         ge=1_000,
         le=120_000,
-        description="How long to wait for Slack's answer; it usually comes within a second.",
+        description="How long to wait for the connection and for each part of Slack's answer, which usually comes "
+        "within a second. A call ends after twice this time, however slowly the answer arrives.",
     )
     base_url: str = Field(
         default="https://slack.com/api/",

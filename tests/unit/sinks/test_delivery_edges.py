@@ -418,6 +418,27 @@ class TestStorms:
         assert entry is not None
         assert (entry.seq, entry.over, entry.state) == (3, True, "folded")
 
+    def test_after_a_restart_a_digest_counts_the_incidents_of_every_partition(self, world: World) -> None:
+        for number in range(100):
+            world.say(make_transition(incident=f"i{number}"), partition=number % 2)
+        run(world, 60)
+        folded = [number for number in range(100) if state_in(world, number, number % 2) == "folded"]
+        world.start()
+        world.say(make_transition(incident=f"i{folded[0]}", seq=2, transition="resolved"), partition=folded[0] % 2)
+        run(world, 20)
+        (digest,) = digests(world)
+        assert f"{len(folded) - 1} open" in digest.text
+
+    def test_a_storm_that_is_over_holds_no_memory(self, world: World) -> None:
+        opened = [make_transition(incident=f"i{number}") for number in range(100)]
+        world.say(*opened)
+        run(world, 60)
+        world.say(*(msgspec.structs.replace(one, seq=2, transition="resolved") for one in opened))
+        run(world, 120)
+        world.settle(3_600)
+        run(world, 20)
+        assert world.dispatcher._storms._storms == {}
+
 
 def digests(world: World) -> list[Posted]:
     return [m for m in world.slack.parents() if m.metadata["event_payload"]["incident"].startswith("~")]
