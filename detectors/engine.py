@@ -190,7 +190,7 @@ class Engine:
     def deadline(self, state: ClusterState) -> int | None:
         """The next whole second of the clock at which a detector or an incident has something to say."""
         times = [*state.dues.values()]
-        if state.incidents and (waiting := life.due(state.incidents, state.last_event, self.life)) is not None:
+        if (waiting := life.due(state.incidents, state.last_event, self.life)) is not None:
             times.append(waiting)
         if not times:
             return None

@@ -124,7 +124,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     incident.seq += 1
     incident.said_at = now
     incident.changed, incident.repeats = "", 0
-    findings = [cause, *(f for f in incident.findings if f is not cause)]
+    findings = [cause, *incident.findings]
     job = job_of(findings)
     recurrence.named(scene.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
     again = recurrence.recurrence(scene.past, incident.id, scene.recurs_within, scene.recurs_at)

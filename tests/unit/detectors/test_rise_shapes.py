@@ -125,3 +125,16 @@ def test_the_coarser_scales_are_looked_at_only_when_they_have_another_point() ->
 @pytest.mark.parametrize(("slope", "risen"), [(0.003, False), (0.008, True)])
 def test_without_a_past_ten_of_the_newest_twelve_are_a_quarter_above_the_beginning(slope: float, risen: bool) -> None:
     assert (judged(line(0, slope), 60, growth=0.1, noise=0.01) is not None) is risen
+
+
+def test_a_rise_over_hours_that_fell_back_in_the_last_minutes_is_none() -> None:
+    """The coarse scale still rises; the newest values of the finest one have fallen behind it."""
+    slow = line(200, 0.004)
+    assert judged(slow, 600, noise=0.2) is not None
+    assert judged(lambda n: 1.0 if n >= 592 else slow(n), 600, noise=0.2) is None
+
+
+@pytest.mark.parametrize(("growth", "risen"), [(0.5, True), (1.0, False)])
+def test_a_rise_has_grown_by_as_much_as_is_asked_for(growth: float, risen: bool) -> None:
+    """By four fifths here, which the quick look would let pass as a doubling."""
+    assert (judged(line(60, 0.021), 100, growth=growth) is not None) is risen

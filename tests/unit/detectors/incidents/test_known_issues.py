@@ -146,7 +146,7 @@ def test_a_known_issue_that_shows_later_is_said_once() -> None:
         ("1.13", True),
         ("1.13.0", True),
         ("1.17.1", True),
-        ("1.17.2", False),
+        ("1.18.0", False),
         ("1.13.6-SNAPSHOT", True),
     ],
 )
