@@ -100,7 +100,7 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
     for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
         yield "evidence", f"{_where(evidence, files)}  {clock.time(evidence.time)}  {evidence.text}"
     config = f"{t.incident}, {t.seq} change{'s' * (t.seq > 1)}"
-    yield "incident", config if t.confidence == "fair" else f"{config}, confidence: {t.confidence}"
+    yield "incident", f"{config}, little history yet" if t.confidence == "learning" else config
 
 
 def print_incidents(
