@@ -19,6 +19,7 @@ from detectors.clock import SLACK_MS, believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from detectors.events.wrapping import head
+from streaming.errors import RecordingError
 from streaming.log_file import LogFile, Section, Zone, opened, records, survey, unpacked, utc
 from streaming.recording import is_page, is_recording, page_of, records_of, stamps_of
 
@@ -249,7 +250,10 @@ def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
     for path in paths:
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
-            named += [(p, p.relative_to(path).as_posix(), True) for p in inside if p.suffix not in _SKIPPED]
+            readable = [p for p in inside if p.suffix not in _SKIPPED]
+            if not readable:
+                raise RecordingError(f"{path}: there is no file in it that could be a log")
+            named += [(p, p.relative_to(path).as_posix(), True) for p in readable]
         else:
             named.append((path, path.name, False))
     many = Counter(label for _, label, _ in named)

@@ -100,7 +100,7 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
     for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
         yield "evidence", f"{_where(evidence, files)}  {clock.time(evidence.time)}  {evidence.text}"
     config = f"{t.incident}, {t.seq} change{'s' * (t.seq > 1)}"
-    yield "incident", config if t.confidence == "fair" else f"{config}, confidence: {t.confidence}"
+    yield "incident", f"{config}, little history yet" if t.confidence == "learning" else config
 
 
 def print_incidents(
@@ -132,7 +132,8 @@ def conclusion(incidents: list[Transition]) -> str:
     if not incidents:
         return "no incidents found"
     is_open = sum(t.transition not in ("resolved", "stale") for t in incidents)
-    kinds = ", ".join(dict.fromkeys(kind_words(t.cause).lower() for t in incidents))
+    # Behind a blank no kind begins with a capital letter that is not its own.
+    kinds = ", ".join(dict.fromkeys(with_words(f" {t.cause}").strip() for t in incidents))
     count = f"{len(incidents)} incident{'s' * (len(incidents) > 1)} ({kinds})"
     if len(incidents) == 1:
         return f"{count}, {'still open at the end' if is_open else 'not open at the end'}"

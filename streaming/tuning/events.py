@@ -20,6 +20,7 @@ from detectors.events.reader import Reader
 from streaming.collector import collector_resting
 from streaming.errors import RecordingError
 from streaming.inputs import Inputs, clocks_of
+from streaming.read_report import failures, sentence
 from streaming.recording import is_recording, records_of
 from streaming.settings import Settings
 
@@ -124,8 +125,10 @@ def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     if len(stream) == 1 and is_recording(stream[0]):
         yield from _cut(zip(records_of(stream[0]), clocks_of(stream[0], reader), strict=True), reader, own)
     else:
-        arrivals = Inputs(stream, reader, kafka.for_files).arrivals()
-        yield from _cut(((a.record, a.clock) for a in arrivals), reader, own)
+        inputs = Inputs(stream, reader, kafka.for_files)
+        if unread := failures([one for one in inputs.files if one.log is not None]):
+            raise RecordingError("\n".join(map(sentence, unread)))
+        yield from _cut(((a.record, a.clock) for a in inputs.arrivals()), reader, own)
 
 
 def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -> Iterator[Batches]:

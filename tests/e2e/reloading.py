@@ -87,4 +87,4 @@ def flinkwatch(here: Installation, *arguments: str) -> str:
     options = ["--config", str(here.folder / "flinkwatch.yaml")]
     done = CliRunner().invoke(cli, [*arguments, *options], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streaming.cli import cli
+from streaming.errors import RecordingError
 from tests.unit.streaming.log_files import JOBMANAGER, TASKMANAGER, WRAPPED, Lines, plain, write
 
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
@@ -113,6 +114,9 @@ def test_a_directory_is_walked_and_what_is_no_log_in_it_is_no_error(tmp_path: Pa
     assert done.exit_code == 0
     assert "all on tm-2:46793-5f48b6" in done.stdout
     assert "gc.log: 2 lines, 0 in a Flink log layout; looks like a garbage collection log" in done.stdout
+    write(tmp_path / "empty", {"flink-conf.yaml": NOISE})
+    with pytest.raises(RecordingError, match="there is no file in it that could be a log"):
+        replay(tmp_path / "empty")
     write(tmp_path / "nothing", {"gc.log": NOISE})
     assert replay(tmp_path / "nothing").exit_code == 2
 

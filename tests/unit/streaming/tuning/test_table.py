@@ -1,12 +1,24 @@
 """The tables of `flinkwatch tune` on a narrow terminal."""
 
 import io
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from detectors import DETECTORS
+from streaming.cli import cli
 from streaming.tuning.report import _table
+
+
+def test_logs_that_are_not_understood_are_wrong_input_and_no_agreement(tmp_path: Path) -> None:
+    log, other = tmp_path / "some.log", tmp_path / "other.yaml"
+    log.write_text("hello world\n")
+    other.write_text("detectors: {restart_loop: {count: 9}}\n")
+    done = CliRunner().invoke(cli, ["tune", str(log), "--with", str(other)])
+    assert done.exit_code == 2
+    assert f"{log}: 1 line, 0 in a Flink log layout; looks like text" in done.stderr
 
 
 @pytest.mark.parametrize("width", [80, 100])
