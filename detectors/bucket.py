@@ -12,16 +12,18 @@ from typing import NamedTuple, Protocol
 import msgspec
 from pydantic import ValidationError
 
-from detectors import isolation
+from detectors import isolation, order
 from detectors.bounded import put
 from detectors.configuration import Configuration
 from detectors.engine import Dropped, StateVersionError
 from detectors.events.event import Event
+from detectors.heartbeat import Beats
 from detectors.incidents.incident import Reading, Transition
 from detectors.incidents.known_issues import Issues
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.isolation import Defect
 from detectors.matching import Match
+from detectors.order import Clocks, Order
 from detectors.recognised import Recognised
 from detectors.settings import Live, Published, PublishedSilence, settings_hash
 
@@ -30,6 +32,8 @@ INDEX_VERSION = 1
 _FORGET_SILENCE_MS = 86_400_000
 # `flinkwatch tune` steps under two in turn.
 _MAX_CONFIGURATIONS = 4
+MAX_CLUSTERS = 1_000
+"""In one bucket. Anybody who may write a topic can name clusters; each costs state, and series on the page."""
 
 
 class Store(Protocol):
@@ -50,7 +54,8 @@ class Index(msgspec.Struct):
 
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
     cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic,
-    and `recognised` what of the input is understood.
+    and `recognised` what of the input is understood. `front` is how far the furthest partition has come, `orders` what
+    clusters wait for, `beats` what is known of the driver's clock.
     """
 
     version: int = INDEX_VERSION
@@ -65,6 +70,16 @@ class Index(msgspec.Struct):
     silences_hash: str = ""
     cut: dict[str, int] = {}
     recognised: Recognised = msgspec.field(default_factory=Recognised)
+    front: int = 0
+    orders: dict[str, Order] = {}
+    beats: Beats = msgspec.field(default_factory=Beats)
+
+    def go_back(self, clock: int) -> None:
+        """The clock was driven ahead by a host whose own was wrong: it stands at `clock`, in every cluster."""
+        self.clock, self.front = clock, clock
+        self.counted_at = min(self.counted_at, clock)
+        self.dues = dict.fromkeys(self.dues, 0)
+        self.orders = {}
 
     def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
         """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of
@@ -101,15 +116,16 @@ class Index(msgspec.Struct):
 
 
 class Said(NamedTuple):
-    """What a step over a bucket says; `defects` are events lost to an error in a detector, `dropped` are detectors'
-    states that could not be read.
+    """What a step over a bucket says; `defects` are events lost to an error in a detector, `refused` those of clusters
+    for which there is no room: how many, and the first of each; `dropped` are detectors' states that could not be read.
     """
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
     defects: list[Defect]
-    dropped: tuple[Dropped, ...] = ()
+    refused: dict[str, tuple[int, Event]]
+    dropped: list[Dropped]
 
 
 encode_index = msgspec.msgpack.Encoder().encode
@@ -156,39 +172,81 @@ def _read(index: Index) -> tuple[Live, tuple[Silence, ...]]:
         return Live(), ()
 
 
-def step(index: Index, store: Store, events: Iterable[Event], until: int, issues: Issues = _NO_ISSUES) -> Said:
-    """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`."""
+def step(
+    index: Index,
+    store: Store,
+    events: Iterable[Event],
+    until: int,
+    issues: Issues = _NO_ISSUES,
+    front: int | None = None,
+) -> Said:
+    """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`.
+
+    `front` is how far the furthest partition has come; without it nothing is taken for late (`order.py`).
+    """
     configuration = _configuration(index, issues)
-    until = max(until, index.clock)
-    by_cluster: dict[str, list[Event]] = {c: [] for c, due in index.dues.items() if due <= until}
+    since, until = index.clock, max(until, index.clock)
+    clocks = Clocks(until, index.front if front is not None else 0, max(index.front, front or 0, until))
+    by_cluster: dict[str, list[Event]] = {
+        c: [] for c, due in index.dues.items() if due <= until and due <= order.due(index.orders, c, clocks)
+    }
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
-    said = Said([], [], [], [])
-    dropped: list[Dropped] = []
+    said = Said([], [], [], [], _refused(index, store, by_cluster), [])
     for cluster, own in by_cluster.items():
-        engine = configuration.engine(cluster)
-        defects: list[Defect] = []
-        stepped = isolation.step(engine, cluster, store.get(cluster), own, until, index.clock, defects)
-        said.defects.extend(defects)
-        if stepped is None:
-            # The cluster is asked again when its next event comes.
-            index.dues.pop(cluster, None)
-            continue
-        state, encoded, result = stepped
-        said.transitions.extend(result.transitions)
-        dropped.extend(result.dropped)
-        if engine.over(state, until):
-            store.remove(cluster)
-            index.dues.pop(cluster, None)
-            index.matched.pop(cluster, None)
-            said.gone.extend([*result.gone, *engine.said(state)])
-            continue
-        store.put(cluster, encoded)
-        index.dues[cluster] = engine.due(state)
-        if configuration.overrides:
-            jobs = [job.name for job in state.topology.jobs.values()]
-            index.matched[cluster] = configuration.matched(cluster, jobs)
-        said.readings.extend(result.readings)
-        said.gone.extend(result.gone)
-    index.clock = until
-    return said._replace(dropped=tuple(dropped))
+        taken = order.take(index.orders, cluster, own, clocks)
+        _step(index, store, configuration, cluster, taken, since, said)
+    index.clock, index.front = until, clocks.front
+    return said
+
+
+def _refused(index: Index, store: Store, by_cluster: dict[str, list[Event]]) -> dict[str, tuple[int, Event]]:
+    """Take out the clusters beyond MAX_CLUSTERS that are new; those that are known stay."""
+    new = [cluster for cluster in by_cluster if cluster not in index.dues]
+    room = MAX_CLUSTERS - len(index.dues)
+    # One that lost all its events to a defect is not in `dues`.
+    unknown = [cluster for cluster in new if store.get(cluster) is None] if len(new) > room else []
+    found: dict[str, tuple[int, Event]] = {}
+    for cluster in unknown[max(room, 0) :]:
+        events = by_cluster.pop(cluster)
+        found[cluster] = len(events), events[0]
+    return found
+
+
+def _step(
+    index: Index,
+    store: Store,
+    configuration: Configuration,
+    cluster: str,
+    taken: order.Taken,
+    since: int,
+    said: Said,
+) -> None:
+    engine = configuration.engine(cluster)
+    defects: list[Defect] = []
+    since = min(since, taken.until)
+    stepped = isolation.step(engine, cluster, store.get(cluster), taken.events, taken.until, since, defects)
+    said.defects.extend(defects)
+    waiting = order.next_waiting(index.orders, cluster)
+    if stepped is None:
+        # The cluster is asked again when its next event comes.
+        index.dues.pop(cluster, None)
+        if waiting is not None:
+            index.dues[cluster] = waiting
+        return
+    state, encoded, result = stepped
+    said.transitions.extend(result.transitions)
+    said.dropped.extend(result.dropped)
+    if engine.over(state, taken.until):
+        store.remove(cluster)
+        for known in (index.dues, index.matched, index.orders):
+            known.pop(cluster, None)
+        said.gone.extend([*result.gone, *engine.said(state)])
+        return
+    store.put(cluster, encoded)
+    index.dues[cluster] = min(engine.due(state), waiting) if waiting is not None else engine.due(state)
+    if configuration.overrides:
+        jobs = [job.name for job in state.topology.jobs.values()]
+        index.matched[cluster] = configuration.matched(cluster, jobs)
+    said.readings.extend(result.readings)
+    said.gone.extend(result.gone)

@@ -21,6 +21,7 @@ from detectors import DETECTORS
 from detectors.detector import Detector, Now
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.events.zones import Zones
+from detectors.heartbeat import FAR_MS
 from detectors.incidents import life
 from detectors.incidents.gone import Gone
 from detectors.incidents.incident import Finding, Reading, Transition
@@ -240,7 +241,9 @@ class _Fold:
 
     def run(self, events: Iterable[Event], until: int, since: int) -> Step:
         state = self._state
-        # A record that arrives behind the clock is late, and the clock never runs back.
+        if state.clock - until > FAR_MS:
+            self._go_back(until)
+        # A record that arrives behind the clock is late, and the clock does not run back for it.
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
             self._configured(since)
@@ -258,6 +261,17 @@ class _Fold:
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
         return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped))
+
+    def _go_back(self, until: int) -> None:
+        """The clock had been driven ahead by a host whose own was wrong (`heartbeat.py`)."""
+        state = self._state
+        state.clock = until
+        state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
+        life.go_back(state.incidents, until)
+        for detector in self._detectors.all:
+            if detector.kind in state.detectors:
+                self._touch(detector)
+                self._unasked[detector.kind] = detector
 
     def _configured(self, since: int) -> None:
         """Another configuration than at the last step takes force."""

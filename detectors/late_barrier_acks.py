@@ -31,7 +31,6 @@ _MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
-_EARLY_MS = 60_000
 _RECENT_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
@@ -181,7 +180,9 @@ class LateBarrierAcks(Detector):
         waiting = [
             n
             for n in state.notices
-            if n.checkpoint == number and now.clock - n.at <= _EARLY_MS and topology.may_run(job, n.ack.tm)
+            if n.checkpoint == number
+            and now.clock - n.at <= self.config_of(job).remember
+            and topology.may_run(job, n.ack.tm)
         ]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:

@@ -170,6 +170,18 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             (),
             "How far the stream has come; deadlines run on this clock, told every 15 s.",
         ),
+        Described(
+            "clock_host_ahead_seconds",
+            "gauge",
+            (),
+            "How far the clock of the job's host is ahead of what is believed; negative where it is behind.",
+        ),
+        Described(
+            "cluster_waits_seconds",
+            "gauge",
+            ("cluster",),
+            "How long events of a cluster wait for older ones: a partition of theirs lags.",
+        ),
     ),
     "delivery": (
         Described("canary_seconds", "gauge", (), "What the last canary record took, from the pulse topic to here."),

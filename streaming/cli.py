@@ -32,7 +32,6 @@ _LATER = {
 )
 def cli(log_format: str) -> None:
     """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
-    from streaming.logs import configure_logs
 
     configure_logs(log_format)
 

@@ -19,10 +19,12 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader, gate
 from detectors.events.words import inputs
+from detectors.heartbeat import Beat
 from detectors.settings import Published, PublishedSilence, read_change
 from streaming import canary
 from streaming.collector import collector_resting
-from streaming.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, defect_letter, encode_event, encode_packed
+from streaming.pulse import beat_of
+from streaming.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
 from streaming.sampling import Samples, spread
 from streaming.spark_errors import extent, naming
 
@@ -105,6 +107,9 @@ class _Task:
         self._silences: list[PublishedSilence] = []
         self._samples = Samples(reader)
         self._kept = 0
+        self._beat: Beat | None = None
+        self._beat_offset = 0
+        self._pulse = ""
         self._new()
 
     def _new(self) -> None:
@@ -175,6 +180,7 @@ class _Task:
         """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
         cluster.
         """
+        self._beats(batch)
         told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
         for record in _records(told):
             if sent := canary.sent_at(record.value):
@@ -192,6 +198,15 @@ class _Task:
         except Exception as error:  # noqa: BLE001
             # The outer edge: what a record holds must not stop the stream, whatever reading it has overlooked.
             return Rejected("defect", f"{type(error).__name__}: {error}", record)
+
+    def _beats(self, batch: pa.RecordBatch) -> None:
+        """Keep the newest beat that tells its monotonic time."""
+        told = batch.filter(pc.is_valid(batch.column("headers")))
+        for record in _records(told):
+            beat = beat_of(record.headers)
+            if beat is not None and record.offset >= self._beat_offset:
+                self._beat, self._beat_offset = beat, record.offset
+                self._pulse = f"{record.topic}/{record.partition}"
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
@@ -216,6 +231,7 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall = self._clocks, self._wall
                 packed.published, packed.silences = self._published, self._silences
+                packed.beat, packed.pulse = self._beat, self._pulse
             for looked in self._samples.taken():
                 self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())
@@ -237,7 +253,7 @@ def _encoded(packed: Packed) -> bytes:
         try:
             encode_event(event)
         except Exception as error:  # noqa: BLE001
-            packed.rejected.append(defect_letter(event, f"{type(error).__name__}: {error}"))
+            packed.rejected.append(event_letter(event, f"{type(error).__name__}: {error}"))
         else:
             packed.events.append(event)
     return encode_packed(packed)

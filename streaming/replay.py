@@ -15,6 +15,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incidents.incident import Transition
+from detectors.order import BOUND_MS
 from detectors.settings import Published, read_change
 from detectors.topology import Topology
 from streaming.errors import RecordingError
@@ -81,12 +82,12 @@ def run(
     for clock, record, found in arrived:
         if record.topic == config_topic:
             if limit is not None and last is not None:
-                yield from step(index, store, events, last)
+                yield from step(index, store, events, last, last)
             _configure(index, [record], rejected)
             events, limit, changed = [], None, True
             continue
         if limit is not None and last is not None and clock >= limit:
-            yield from step(index, store, events, last)
+            yield from step(index, store, events, last, last)
             events, limit = [], None
         if limit is None:
             limit = clock + TRIGGER_MS
@@ -94,11 +95,13 @@ def run(
         if not isinstance(found, Rejected):
             events += found
     if limit is not None and last is not None:
-        yield from step(index, store, events, last)
+        yield from step(index, store, events, last, last)
     if changed:
         yield from step(index, store, [], index.clock)
     if last is not None:
-        yield from step(index, store, [], last + after_ms)
+        # What waits for a partition that lagged has all come.
+        end = last + after_ms
+        yield from step(index, store, [], end, end + BOUND_MS)
 
 
 def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter[str] | None) -> None:
@@ -115,9 +118,11 @@ def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter
             index.configure(None, [change])
 
 
-def step(index: bucket.Index, store: bucket.Store, events: list[Event], until: int) -> list[Transition]:
+def step(
+    index: bucket.Index, store: bucket.Store, events: list[Event], until: int, front: int | None = None
+) -> list[Transition]:
     """One second of the stream. Raises RecordingError when a detector fails."""
-    said = bucket.step(index, store, events, until, shipped())
+    said = bucket.step(index, store, events, until, shipped(), front)
     if said.defects:
         defect = said.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")

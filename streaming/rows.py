@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
+from detectors.heartbeat import Beat
 from detectors.recognised import Looked
 from detectors.settings import Published, PublishedSilence
 
@@ -37,7 +38,8 @@ class Packed(msgspec.Struct, array_like=True):
     """What a read task has for one bucket.
 
     `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
-    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one.
+    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one;
+    `beat` the newest beat of the pulse that tells its monotonic time, `pulse` the partition it was in.
     """
 
     clocks: dict[str, int] = {}
@@ -49,6 +51,8 @@ class Packed(msgspec.Struct, array_like=True):
     canary: int = 0
     silences: list[PublishedSilence] = []
     looked: list[Looked] = []
+    beat: Beat | None = None
+    pulse: str = ""
 
 
 encode_packed = msgspec.msgpack.Encoder().encode
@@ -99,10 +103,10 @@ def dead_letter(rejected: Rejected, keep: int = MAX_KEPT_BYTES) -> DeadLetter:
     return DeadLetter(rejected.reason, key, _encoded(letter, kept))
 
 
-def defect_letter(event: LogEvent | MetricEvent, error: str) -> DeadLetter:
-    """The dead letter of an event that a detector could not take; of many samples the first ones are kept."""
+def event_letter(event: LogEvent | MetricEvent, error: str, reason: str = "defect") -> DeadLetter:
+    """The dead letter of an event that was not taken; of many samples the first ones are kept."""
     key = f"{event.topic}/{event.partition}/{event.offset}".encode()
-    letter = {"reason": "defect", "detail": error[:_MAX_TEXT], "truncated": False, "event": event}
+    letter = {"reason": reason, "detail": error[:_MAX_TEXT], "truncated": False, "event": event}
     try:
         value = _encode(letter)
     except (OverflowError, UnicodeEncodeError):
@@ -112,7 +116,7 @@ def defect_letter(event: LogEvent | MetricEvent, error: str) -> DeadLetter:
         value = _encode({**letter, "truncated": True, "event": event})
     if len(value) > MAX_LETTER_BYTES:
         value = _encode({**letter, "truncated": True, "event": None})
-    return DeadLetter("defect", key, value)
+    return DeadLetter(reason, key, value)
 
 
 def cut_letter(letter: DeadLetter, limit: int) -> DeadLetter:

@@ -8,21 +8,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import structlog
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from detectors import bucket
+from detectors import bucket, heartbeat
 from detectors.engine import Dropped
+from detectors.events.event import Event
 from detectors.incidents.incident import Reading
 from streaming import canary
 from streaming.collector import collector_resting
 from streaming.known_issues import shipped
 from streaming.outlet import MAX_ROW_BYTES, Outlet, Sent
 from streaming.rebuilt import NOT_REBUILT, Rebuilt
-from streaming.rows import DeadLetter, Packed, decode_packed, defect_letter
+from streaming.rows import DeadLetter, Packed, decode_packed, event_letter
 from streaming.spark_errors import extent, naming
 
 _COUNTERS_EVERY_MS = 15_000
+_BATCH_MS = 10_000
+_MAX_REFUSED = 10
+_NO_ROOM = "too_many_clusters"
+
+log = structlog.get_logger()
 
 
 class OutputTopics(msgspec.Struct, frozen=True):
@@ -62,13 +69,14 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.encode_index(index)
         left = _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
-        said = bucket.step(index, _SparkStore(self._clusters), events, _clock(index, packed), shipped())
+        until, front = _clocks(index, packed)
+        said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
         outlet = Outlet(self._topics.limit)
         for transition in self._rebuilt.new(said.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
-        letters += [defect_letter(d.event, d.error) for d in said.defects]
-        letters += [_dropped_letter(d) for d in said.dropped]
+        letters += [event_letter(d.event, d.error) for d in said.defects]
+        letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
         left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
@@ -138,8 +146,9 @@ def _counted(index: bucket.Index, outlet: Outlet, letters: list[DeadLetter]) -> 
     return own
 
 
-def _clock(index: bucket.Index, packed: list[Packed]) -> int:
-    """How far the stream has come: the least advanced partition of this batch, never past the machine's time.
+def _clocks(index: bucket.Index, packed: list[Packed]) -> tuple[int, int]:
+    """How far the stream has come: on the least advanced partition of this batch and on the furthest one, neither past
+    the time it is.
 
     In a catch-up every partition with a backlog is in the batch, so none is overtaken; live, the pulse alone moves the
     clock when nothing else comes. The bound keeps a producer whose clock is ahead from driving it.
@@ -149,9 +158,18 @@ def _clock(index: bucket.Index, packed: list[Packed]) -> int:
         for partition, timestamp in part.clocks.items():
             clocks[partition] = max(clocks.get(partition, 0), timestamp)
     if not clocks:
-        return index.clock
-    wall = max(p.wall for p in packed)
-    return min([*clocks.values(), wall])
+        return index.clock, index.front
+    # A host whose clock was set has this one wrong, too.
+    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > heartbeat.FAR_MS else 0)
+    beat, pulse = max(((p.beat, p.pulse) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, ""))
+    if beat is not None:
+        others = max((t for partition, t in clocks.items() if partition != pulse), default=0)
+        now = clocks[pulse] = heartbeat.heard(index.beats, beat, others, index.clock)
+        if index.clock - now > heartbeat.FAR_MS:
+            index.go_back(now)
+        # What was read may be as new as the batch.
+        now += _BATCH_MS
+    return min([*clocks.values(), now]), min(max(clocks.values()), now)
 
 
 def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
@@ -168,12 +186,18 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     ]
     readings += index.recognised.readings({"bucket": str(number)}, index.clock)
     readings += _matched(index, number)
+    readings += [
+        Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
+        for c, order in index.orders.items()
+    ]
     # The index is a row itself.
     rows, clock = float(len(index.dues) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
         readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+        wrong = index.beats.wrong / 1000
+        readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
     return readings
 
 
@@ -191,3 +215,16 @@ def _dropped_letter(dropped: Dropped) -> DeadLetter:
     """The state itself is not in the letter: it is what could not be read."""
     told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
     return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))
+
+
+def _refused(index: bucket.Index, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
+    """Count the events of clusters for which there is no room, and keep one of the first clusters: it names them."""
+    kept = list(refused.items())[:_MAX_REFUSED]
+    count = sum(number for number, _ in refused.values()) - len(kept)
+    if count:
+        index.rejected[_NO_ROOM] = index.rejected.get(_NO_ROOM, 0) + count
+    if refused:
+        names = [cluster for cluster, _ in kept]
+        log.warning("no room for more clusters", clusters=len(refused), first=names, events=count + len(kept))
+    detail = f"more than {bucket.MAX_CLUSTERS} clusters in this bucket"
+    return [event_letter(event, f"{detail}: {cluster}", _NO_ROOM) for cluster, (_, event) in kept]

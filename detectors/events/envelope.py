@@ -132,8 +132,11 @@ def decode_json(decode: Any, value: bytes, what: str) -> Any:
         raise UnreadableError(error.reason, detail) from None
 
 
-def origin_of(record: Record, header: str) -> Origin:
-    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
+def origin_of(record: Record, header: str, trusted: bool = True) -> Origin:
+    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal.
+
+    Where they name a cluster, and what the value says is not `trusted`, nothing out of the value can name another.
+    """
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
     for name, raw in record.headers:
         if name == header:
@@ -142,16 +145,18 @@ def origin_of(record: Record, header: str) -> Origin:
             origin = origin._replace(host=raw.decode(errors="replace"))
         elif name == "file":
             origin = origin._replace(file=raw.decode(errors="replace"))
+    if not trusted and (origin.header or origin.key):
+        return origin._replace(transport=f"{origin.file} {origin.host}")
     return origin
 
 
-def open_log(record: Record, header: str) -> list[Entry]:
+def open_log(record: Record, header: str, trusted: bool = True) -> list[Entry]:
     """The log texts of a record, of one or more lines each; raises UnreadableError."""
     if record.value and record.value.isspace():
         # Logs hold blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
-    origin = origin_of(record, header)
+    origin = origin_of(record, header, trusted)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
         return [(decode_text(value), origin, None)]
@@ -222,11 +227,9 @@ def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
     file = log.file.path if isinstance(log, _LogMeta) else _path(shipped) or known.file
     field = cluster if isinstance(cluster, str) else ""
     if pod is None:
-        return Origin(known.header, known.key, field, file=file, host=host or known.host)
+        return known._replace(field=field, file=file, host=host or known.host)
     labels = pod.labels or pod.pod_labels
-    return Origin(
-        header=known.header,
-        key=known.key,
+    return known._replace(
         field=field,
         namespace=pod.namespace_name or pod.namespace or pod.pod_namespace,
         app=next((v for k in _APP_LABELS if isinstance(v := labels.get(k), str)), ""),

@@ -32,11 +32,22 @@ class Identity(BaseModel):
         "up to the first /), `default` (the name below).",
     )
     header: str = Field("cluster", description="Name of the Kafka header for the rule `header`.")
+    envelope: bool = Field(
+        False,
+        description="Whether what the value of a log record says of its cluster (`field`, `app`, `namespace/app`, "
+        "`yarn`) counts also where its Kafka header or key names one. Switch it on where every record is the envelope "
+        "of a shipper whose key is not the cluster, such as a host. Not where raw lines are shipped: a job could print "
+        "a line that looks like an envelope, and speak for any cluster.",
+    )
     default: str = Field("default", description="Cluster of a record to which no other rule applies.")
 
 
 class Origin(NamedTuple):
-    """What a record says of where it comes from; the empty string where it says nothing."""
+    """What a record says of where it comes from; the empty string where it says nothing.
+
+    `transport` is None where all of it may name the cluster; else only header and key may, and this text, which did not
+    come out of the value.
+    """
 
     header: str = ""
     key: str = ""
@@ -47,6 +58,7 @@ class Origin(NamedTuple):
     container: str = ""
     file: str = ""
     host: str = ""
+    transport: str | None = None
 
     def cluster(self, identity: Identity) -> str:
         """The cluster, by the first rule that applies."""
@@ -57,6 +69,8 @@ class Origin(NamedTuple):
         return identity.default
 
     def _by(self, rule: Rule, identity: Identity) -> str:
+        if self.transport is not None and rule in ("field", "app", "namespace/app"):
+            return ""
         match rule:
             case "header" | "field" | "app":
                 found: str = getattr(self, rule)
@@ -64,7 +78,8 @@ class Origin(NamedTuple):
             case "namespace/app":
                 return f"{self.namespace}/{self.app}" if self.namespace and self.app else ""
             case "yarn":
-                ids = _YARN.search(self.file) or _YARN.search(self.container) or _YARN.search(self.host)
+                places = (self.file, self.container, self.host) if self.transport is None else (self.transport,)
+                ids = next((match for place in places if (match := _YARN.search(place))), None)
                 return f"application_{ids[1]}" if ids else ""
             case "key":
                 return self.key.partition("/")[0]

@@ -28,7 +28,7 @@ class Reader:
     """
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
-        self._header = identity.header
+        self._header, self._trusted = identity.header, identity.envelope
         self._places = Places(identity)
         self._metric_topics = metric_topics
 
@@ -41,7 +41,7 @@ class Reader:
 
     def _logs(self, record: Record) -> list[Event]:
         events: list[Event] = []
-        for text, origin, logged in envelope.open_log(record, self._header):
+        for text, origin, logged in envelope.open_log(record, self._header, self._trusted):
             self._text(record, text, origin, logged, events)
         return events
 

@@ -16,7 +16,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incidents import recurrence
-from detectors.incidents.incident import Finding, Transition
+from detectors.incidents.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents.links import joined, leading
 from detectors.incidents.telling import Incident, Scene, identity, say, severity_now
 from detectors.units import Duration, spoken
@@ -24,6 +24,8 @@ from detectors.units import Duration, spoken
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
 _MAX_MORE = 500
+# An incident that comes and goes all the time is told like one whose numbers change, at ever longer intervals.
+_MANY = 50
 
 
 class Life(BaseModel):
@@ -68,8 +70,8 @@ class Life(BaseModel):
 def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
     own = _holder(incidents, finding)
-    finding = _after(own, finding)
     if finding.closed_at is not None:
+        finding = _ended(own, finding)
         return [] if own is None or own.resolved_at is not None else _closed(incidents, own, finding, scene)
     if finding.severity == "info":
         return _noted(incidents, own, finding, scene)
@@ -160,6 +162,14 @@ def closed_of(
     return said
 
 
+def go_back(incidents: list[Incident], now: int) -> None:
+    """The clock goes back to `now`: what was said in between was said now, else nothing more would be for as long."""
+    for incident in incidents:
+        incident.opened_at, incident.said_at = min(incident.opened_at, now), min(incident.said_at, now)
+        incident.closed_at = incident.closed_at and min(incident.closed_at, now)
+        incident.resolved_at = incident.resolved_at and min(incident.resolved_at, now)
+
+
 def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
     """Silences that begin, end or are changed at once."""
     return [t for incident in incidents if incident.seq for t in _silence_turned(incident, now, scene)]
@@ -193,16 +203,15 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
     return min(holders, key=lambda i: i.resolved_at is not None, default=None)
 
 
-def _after(own: Incident | None, finding: Finding) -> Finding:
-    """The finding, not dated before what its detector said of it last: a partition that is read ahead may have dated
-    that up to a minute ahead of the clock. What the detector says now is newer all the same, above all an end.
+def _ended(own: Incident | None, finding: Finding) -> Finding:
+    """The end of a finding, not dated before what its detector said of it last: a partition that is read ahead may have
+    dated that up to a minute ahead of the clock. Taken for older it would be dropped, and the incident stay open.
     """
     key = identity(finding)
-    before = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
-    if before <= finding.at:
+    last = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
+    if last <= finding.at:
         return finding
-    closed = None if finding.closed_at is None else max(finding.closed_at, before)
-    return msgspec.structs.replace(finding, at=before, closed_at=closed)
+    return msgspec.structs.replace(finding, at=last, closed_at=max(finding.closed_at or 0, last))
 
 
 def _joins(incident: Incident, finding: Finding) -> bool:
@@ -267,6 +276,9 @@ def _joined(
     else:
         incident.changed = f"{finding.kind} goes on"
         return []
+    if not merged and _too_often(incident, before[1]):
+        incident.changed = reason
+        return []
     told = [say(incident, "updated", finding.at, reason, scene)]
     return told + [_part_of(other, incident.id, finding, scene) for other in merged]
 
@@ -297,11 +309,19 @@ def _closed(incidents: list[Incident], incident: Incident, finding: Finding, sce
     if finding.severity == "info":
         incident.changed = f"{finding.kind} is over"
         return []
-    if same and severity_now(incident) == incident.severity and not incident.stale:
-        incident.changed = f"{finding.kind} is over for one of several"
-        return []
     reason = f"{finding.kind} is over: {finding.closed_because}"
-    return [say(incident, "updated", finding.at, reason, scene)]
+    if same and severity_now(incident) == incident.severity and not incident.stale:
+        reason = f"{finding.kind} is over for one of several"
+    elif not _too_often(incident, incident.severity):
+        return [say(incident, "updated", finding.at, reason, scene)]
+    incident.changed = reason
+    return []
+
+
+def _too_often(incident: Incident, before: Severity) -> bool:
+    """Whether it has changed so often that one more is held back; what makes it worse is, only much later."""
+    worse = SEVERITIES.index(severity_now(incident)) > SEVERITIES.index(before)
+    return incident.seq >= (10 * _MANY if worse else _MANY)
 
 
 def _over(incident: Incident) -> bool:

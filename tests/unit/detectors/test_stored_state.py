@@ -82,7 +82,7 @@ def test_a_detectors_state_that_cannot_be_read_is_lost_alone_and_said_once() -> 
     ((cluster, kind, error),) = said.dropped
     assert (cluster, kind) == (CLUSTER, "restart_loop")
     assert "Expected `" in error
-    assert expected.dropped == ()
+    assert expected.dropped == []
 
 
 def test_what_it_had_found_ends_with_that_reason_and_is_found_again() -> None:
@@ -115,7 +115,7 @@ def test_it_is_said_once_also_where_an_event_makes_a_detector_fail() -> None:
     said = stepped.step([*STREAM[MIDDLE:], spoilt(STREAM[MIDDLE + 40])])
     assert len(said.defects) == 1
     assert [d.kind for d in said.dropped] == [KIND]
-    assert stepped.step(STREAM[-1:]).dropped == ()
+    assert stepped.step(STREAM[-1:]).dropped == []
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
@@ -127,4 +127,4 @@ def test_whatever_stands_there_no_detector_fails_on_it(detector: Any, raw: bytes
     (dropped,) = engine.step("c", state, [], STREAM[0].timestamp + 1_000).dropped
     assert (dropped.cluster, dropped.kind) == ("c", detector.kind)
     assert isinstance(dropped, Dropped)
-    assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == ()
+    assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == []

@@ -21,7 +21,7 @@ from streaming.rows import (
     Packed,
     dead_letter,
     decode_packed,
-    defect_letter,
+    event_letter,
     encode_packed,
 )
 from streaming.watch import BucketProcessor, OutputTopics
@@ -63,7 +63,7 @@ def test_a_value_up_to_256_kib_is_kept_whole(unit: bytes) -> None:
 def test_no_letter_of_a_defect_is_too_large(count: int, labels: dict[str, str]) -> None:
     samples = [Sample("heap_used", labels, 1e300)] * count
     event = MetricEvent("c", "s", "h", 5, 5, "flink.metrics", 0, 7, samples)
-    letter = defect_letter(event, "ValueError: " + "\x00" * 1_000_000)
+    letter = event_letter(event, "ValueError: " + "\x00" * 1_000_000)
     assert len(letter.key) + len(letter.value) <= MAX_LETTER_BYTES
     read = msgspec.json.decode(letter.value)
     assert read["reason"] == "defect"

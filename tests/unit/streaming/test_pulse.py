@@ -9,7 +9,7 @@ from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka_access import KafkaAccess
 from sinks.secret import SecretError
-from streaming.pulse import Pulse
+from streaming.pulse import HostClock, Pulse, beat_of, header
 
 
 class Broker:
@@ -18,17 +18,20 @@ class Broker:
     def __init__(self, *errors: Exception | None) -> None:
         self._errors = list(errors)
         self.written: list[bytes] = []
+        self.beats: list[dict[str, Any]] = []
         self.told = threading.Event()
 
     def producer(self, **_: Any) -> Any:
         self._fail_if_due()
         return SimpleNamespace(send=self._send, close=lambda timeout: None)
 
-    def _send(self, _: str, value: bytes) -> None:
+    def _send(self, _: str, value: bytes, **told: Any) -> Any:
         self._fail_if_due()
         self.written.append(value)
+        self.beats.append(told)
         if value:
             self.told.set()
+        return SimpleNamespace(add_errback=lambda _: None)
 
     def _fail_if_due(self) -> None:
         if error := self._errors.pop(0) if self._errors else None:
@@ -58,3 +61,32 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     finally:
         pulse.stop()
     assert [value for value in broker.written if value] == [b"records were lost"]
+
+
+def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:
+    """The Kafka timestamp is of the second: brokers refuse a time far ahead of their own, and then nothing beats."""
+    wall, counted = [1_000.0], [50.0]
+    clock = HostClock(lambda: wall[0], lambda: counted[0])
+    first = clock.beat()
+    wall[0], counted[0] = 4_601.0, 51.0
+    second = clock.beat()
+    assert (second.run, second.counted - first.counted, second.at - first.at) == (first.run, 1_000, 3_601_000)
+    assert clock.steady(second) - clock.steady(first) == 1_000
+    assert beat_of(tuple(header(second))) == second
+
+
+@pytest.mark.parametrize("told", [b"", b"00000000 1", b"00000000 -1 5", b"x" * 100_000, b"\xff", b"0000000g 1 2"])
+def test_a_beat_that_tells_nothing_is_a_beat_as_before(told: bytes) -> None:
+    assert beat_of((("beat", told),)) is None
+    assert beat_of(()) is None
+
+
+def test_a_clock_that_was_set_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wall, counted = [1_000.0], [50.0]
+    clock = HostClock(lambda: wall[0], lambda: counted[0])
+    for step in (0.0, 3_600.0, 0.0, -3_600.0, 1.0):
+        wall[0], counted[0] = wall[0] + 1 + step, counted[0] + 1
+        clock.beat()
+    said = [line for line in capsys.readouterr().out.splitlines() if "clock of this host was set" in line]
+    assert ["3600" in line for line in said] == [True, True]
+    assert "-3600" in said[1]

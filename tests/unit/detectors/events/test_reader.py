@@ -1,6 +1,7 @@
 """Records become events or a reason; nothing a record holds is an error."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -147,9 +148,45 @@ FULL = {
     ],
 )
 def test_the_first_rule_that_applies_gives_the_cluster(rules: tuple[str, ...], cluster: str) -> None:
-    reader = Reader(Identity.model_validate({"cluster": rules, "default": "mine"}), frozenset())
+    reader = Reader(Identity.model_validate({"cluster": rules, "default": "mine", "envelope": True}), frozenset())
     more = {"key": b"by-key/source", "headers": (("cluster", b"by-header"),)}
     assert one(json.dumps(FULL).encode(), reader=reader, **more).cluster == cluster
+
+
+NAMED_BY_VALUE = {
+    "field": {"fields": {"cluster": "victim"}},
+    "a layout's field": {"cluster": "victim"},
+    "app": {"kubernetes": {"labels": {"app": "victim"}}},
+    "a file": {"log": {"file": {"path": "/logs/application_1543309871234_0057/x"}}},
+    "a host": {"host": {"name": "container_e1_1543309871234_0057_01_000004"}},
+    "a container": {"kubernetes": {"container_name": "container_e1_1543309871234_0057_01_000004"}},
+}
+
+
+@pytest.mark.parametrize("document", NAMED_BY_VALUE.values(), ids=NAMED_BY_VALUE)
+@pytest.mark.parametrize("named", [{"key": b"own/tm-1"}, {"key": b"own"}, {"headers": (("cluster", b"own"),)}])
+def test_a_line_of_a_job_cannot_speak_for_another_cluster(document: dict[str, Any], named: dict[str, Any]) -> None:
+    """Raw lines are shipped under the name of their cluster: one that looks like an envelope is no exception."""
+    for rules in (Identity().cluster, ("field", "app", "namespace/app", "yarn", "header", "key", "default")):
+        reader = Reader(Identity(cluster=rules), frozenset())
+        assert one(json.dumps({"message": LINE, **document}).encode(), reader=reader, **named).cluster == "own"
+        told = Reader(Identity(cluster=rules, envelope=True), frozenset())
+        by_envelope = one(json.dumps({"message": LINE, **document}).encode(), reader=told, **named).cluster
+        assert by_envelope != "own" or "headers" in named
+
+
+def test_a_collector_s_attributes_cannot_either() -> None:
+    attributes = [{"key": "cluster", "value": {"stringValue": "victim"}}]
+    record_ = {"body": {"stringValue": LINE}, "attributes": attributes}
+    value = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record_]}]}]}).encode()
+    assert one(value, key=b"own/tm-1").cluster == "own"
+    assert one(value).cluster == "victim"
+
+
+def test_what_came_with_a_raw_line_still_names_its_application() -> None:
+    """The header tells the file, not the value."""
+    headers = (("file", b"/logs/application_1543309871234_0057/x"),)
+    assert one(LINE.encode(), key=b"node-7", headers=headers).cluster == "application_1543309871234_0057"
 
 
 def _line(local: int, timestamp: int, source: str = "jm", epoch: int | None = None) -> LogEvent:
