@@ -129,6 +129,11 @@ def _batches() -> Iterator[Panel]:
     yield graph(
         "Rows of state", "One for each cluster and one for each bucket.", Query(f"max({_of('state_rows')})", "rows")
     )
+    yield graph(
+        "Restarts of the query",
+        "Failures within an hour after which the job started its query again by itself; its log has the reason.",
+        Query(f"sum(increase({_of('query_restarts_total')}[1h]))", "restarts"),
+    )
 
 
 def _delivery() -> Iterator[Panel]:

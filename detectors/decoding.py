@@ -10,6 +10,9 @@ import msgspec
 
 T = TypeVar("T")
 
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, which is the last that can be printed."""
+
 _MAX_DETAIL = 500
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -43,6 +46,13 @@ def decoded(decode: Callable[[bytes], T], value: bytes | None) -> T:
     except (ValueError, TypeError, LookupError) as error:
         # pydantic's errors among them: the document is well formed, and what it says is not allowed.
         raise UndecodableError("wrong_shape", " ".join(str(error).split())) from None
+
+
+def moment(time: int) -> int:
+    """An epoch time in ms. Raises OverflowError when no calendar holds it."""
+    if not 0 <= time <= LAST_MS:
+        raise OverflowError("a time is not between the years 1970 and 9999")
+    return time
 
 
 def carried(decode: Callable[[bytes], T]) -> Callable[[bytes | None], T]:

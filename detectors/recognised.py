@@ -44,11 +44,11 @@ class Source(msgspec.Struct, array_like=True):
     at: int
     told: bool = False
 
-    def reading(self) -> Reading:
-        """The share that is not understood."""
+    def reading(self, at: int) -> Reading:
+        """The share that is not understood, told at `at`."""
         looked = self.looked
         labels = {"topic": looked.topic, "cluster": looked.cluster, "source": looked.host}
-        return Reading(name=READING, labels=labels, value=looked.missed / looked.seen, at=self.at)
+        return Reading(name=READING, labels=labels, value=looked.missed / looked.seen, at=at)
 
     def matters(self) -> bool:
         """Whether most of it is not understood, for long enough, and seems to be Flink's."""
@@ -80,8 +80,8 @@ class Recognised(msgspec.Struct, array_like=True):
                 found.append(Reading(name=name, labels=labelled, value=float(count), at=at, type="counter"))
         for source in self.sources.values():
             if source.matters():
-                source.told, source.at = True, at
-                found.append(source.reading())
+                source.told = True
+                found.append(source.reading(at))
         return found
 
     def _fold(self, one: Looked, clock: int) -> None:
@@ -106,5 +106,5 @@ class Recognised(msgspec.Struct, array_like=True):
         looked = source.looked
         if source.at < clock - _FORGET_MS or (looked.seen >= _ENOUGH and looked.missed < _MOST * looked.seen):
             del self.sources[name]
-            return [source.reading().key()] if source.told else []
+            return [source.reading(clock).key()] if source.told else []
         return []

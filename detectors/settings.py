@@ -15,7 +15,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
-from detectors.decoding import UndecodableError, carried
+from detectors.decoding import UndecodableError, carried, moment
 from detectors.incidents.life import Life
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.overrides import Override
@@ -136,26 +136,18 @@ def settings_hash(live: Live) -> str:
 encode_published = msgspec.json.Encoder().encode
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
-# The end of the year 9999, which is the last that can be printed.
-_LAST_MS = 253_402_300_799_999
 
 
 def _read_published(value: bytes) -> Published:
     found = _decode(value)
     # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
     # in every message.
-    return publish(found.live(), _time(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
+    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
 
 
 def _read_silence(value: bytes) -> PublishedSilence:
     found = _decode_silence(value)
-    return publish_silence(found.read(), _time(found.at), found.by[:_MAX_BY])
-
-
-def _time(at: int) -> int:
-    if not 0 <= at <= _LAST_MS:
-        raise OverflowError("at is no time between the years 1970 and 9999")
-    return at
+    return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
 
 
 _decode = msgspec.json.Decoder(Published).decode

@@ -8,8 +8,9 @@ import structlog
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import Transition, decode_reading, decode_transition
-from sinks.kafka_clients import UNREADABLE, Clients
+from sinks.kafka_clients import Clients
 from sinks.prometheus import Board
 from sinks.topics import TopicNames
 
@@ -17,7 +18,8 @@ log = structlog.get_logger()
 
 _POLL_MS = 500
 _CLOSE_MS = 2_000
-_ASK_MS = 5_000
+# An answer waits behind that of the fetch before it: a broker that takes 5 s for one is slow, not away.
+_ASK_MS = 15_000
 # A ready board may lag behind a burst this far.
 _MUCH = 10_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
@@ -84,7 +86,7 @@ class BoardReader:
                         self._count_opened(record, transition)
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
-            except (*UNREADABLE, ValueError) as error:
+            except ValueError as error:
                 skipped += 1
                 self._board.count_skipped(topic, _reason(error))
         if skipped:
@@ -127,4 +129,4 @@ class BoardReader:
 
 
 def _reason(error: Exception) -> str:
-    return "undecodable" if isinstance(error, UNREADABLE) else "bad name"
+    return "undecodable" if isinstance(error, UndecodableError) else "bad name"

@@ -13,14 +13,15 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import decode_transition
 from sinks.dispatch import Dispatcher
 from sinks.handover import Handover
-from sinks.kafka_clients import UNREADABLE, Clients
+from sinks.kafka_clients import Clients
 from sinks.lane import Lane
 from sinks.ledger import Ledger
 from sinks.prometheus import Board
-from sinks.topics import TopicNames
+from sinks.topics import TopicNames, TopicsError
 
 log = structlog.get_logger()
 
@@ -33,6 +34,7 @@ _SEND_S = 0.05
 _COMMIT_MS = 5_000
 # Well below the session timeout: a group that has heard from us gives our partitions to nobody else for so long.
 _OURS_S = 3.0
+_MEND_EVERY_S = 10.0
 
 
 def deliver_incidents(
@@ -42,27 +44,18 @@ def deliver_incidents(
 
     Raises kafka.errors.KafkaError when Kafka cannot be used: then call it again.
     """
-    producer: Any = None
+    ledger: Ledger | None = None
     consumer: Any = None
     try:
-        producer = clients.producer() if lane.sink.traits.keeps_ledger else None
+        ledger = Ledger(clients.producer() if lane.sink.traits.keeps_ledger else None, topics.deliveries, lane.name)
         consumer = clients.group_consumer(lane.name)
-        ledger = Ledger(producer, topics.deliveries, lane.name)
         dispatcher = Dispatcher(lane, ledger, board)
         Courier(consumer, clients=clients, topics=topics, ledger=ledger, dispatcher=dispatcher).run(stop, drain_s)
     finally:
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
-        if producer is not None:
-            _close(producer)
-
-
-def _close(producer: Any) -> None:
-    try:
-        producer.close(timeout=_CLOSE_MS / 1000)
-    except KafkaError as error:
-        # The ledger was told of the failure at the write itself.
-        log.warning("producer did not close in order", error=type(error).__name__)
+        if ledger is not None:
+            ledger.close()
 
 
 class Courier:
@@ -88,6 +81,8 @@ class Courier:
         self._committed: dict[TopicPartition, int] = {}
         self._kafka_answers = True
         self._ours_until = 0.0
+        self._mend_at = 0.0
+        self._ledgers_made = clients.ledgers_made
 
     def run(self, stop: Event, drain_s: float) -> None:
         """See `deliver_incidents`."""
@@ -124,7 +119,21 @@ class Courier:
         sent = count < _BATCH and self._send()
         self._hold_or_go_on()
         self._commit()
+        self._mend_ledger()
         return count > 0 or sent or bool(moved)
+
+    def _mend_ledger(self) -> None:
+        """A ledger whose topic was deleted under us is made again, and what we know is written into it."""
+        if self._ledger.is_failing and time.monotonic() >= self._mend_at:
+            self._mend_at = time.monotonic() + _MEND_EVERY_S
+            try:
+                self._clients.make_ledger()
+            except (KafkaError, TopicsError) as error:
+                log.warning("notification log cannot be written", error=str(error) or type(error).__name__)
+        if self._ledger.is_kept and self._clients.ledgers_made != self._ledgers_made:
+            self._ledgers_made = self._clients.ledgers_made
+            log.error("notification log was deleted, writing it again", topic=self._topics.deliveries)
+            self._ledger.write_again(self._clients.producer())
 
     def _send(self) -> bool:
         """Sends for a moment: a poll between two calls costs more than a quick call."""
@@ -147,7 +156,7 @@ class Courier:
         offset, value = found
         try:
             self._dispatcher.revive(decode_transition(value), partition, offset)
-        except UNREADABLE:
+        except UndecodableError:
             log.warning("incident put aside cannot be decoded", partition=partition, offset=offset)
 
     def _accept(self, partition: TopicPartition, records: list[Any]) -> None:
@@ -155,7 +164,7 @@ class Courier:
         for record in records:
             try:
                 self._accept_one(record)
-            except UNREADABLE:
+            except UndecodableError:
                 skipped += 1
             self._read[partition] = record.offset + 1
         if skipped:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.incidents.incident import SEVERITIES, Severity, Transition
+from sinks.told import Whole
 
 PREFIX = "~digest/"
 """Begins the name under which the ledger keeps the digest of a storm; the time it began follows."""
@@ -25,12 +26,12 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     `alone`: it has a message of its own since; `old`: it gets none unless it changes.
     """
 
-    storm: int
+    storm: Whole
     kind: str
     cluster: str
     job: str
     severity: Severity
-    since: int
+    since: Whole
     over: bool = False
     alone: bool = False
     old: bool = False

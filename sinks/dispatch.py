@@ -72,9 +72,12 @@ class Dispatcher:
     def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
         """Finds out what a transition needs; `at` is when its record came to Kafka (epoch ms). Raises KafkaError."""
         incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
+        if entry is None and self._is_forgotten(transition, at):
+            self.outbox.done(incident)
+            return
         waiting = self.outbox.get(incident)
         if waiting is None and entry is None:
-            if not self._lane.is_target(transition) or self._is_forgotten(transition, at):
+            if not self._lane.is_target(transition):
                 return
             if self.recovery.is_history(partition, offset):
                 entry = self.recovery.adopt(partition, incident, self._now_ms())
@@ -114,6 +117,11 @@ class Dispatcher:
         self.outbox.done(incident)
         if self._ledger.get(partition, incident) is not None:
             self._ledger.set_soon(partition, incident, None)
+
+    def count_damaged(self, count: int) -> None:
+        """So many entries of the ledger cannot be read."""
+        for _ in range(count):
+            self._board.count_skipped(self._ledger.topic, "not readable")
 
     def due_in(self) -> float | None:
         """Seconds until something is due, None when nothing waits."""
@@ -193,7 +201,7 @@ class Dispatcher:
         self._board.set_waiting(name, len(self.outbox))
         self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
         self._board.set_undelivered(name, self.undelivered())
-        unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"}), default=None)
+        unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"} and e.seq), default=None)
         self._board.set_ledger(name, len(entries), None if unsettled is None else unsettled / 1000)
 
     def _now_ms(self) -> int:

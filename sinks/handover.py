@@ -19,6 +19,8 @@ from sinks.ledger import Ledger
 log = structlog.get_logger()
 
 _COMMIT_MS = 5_000
+# An answer waits behind that of the fetch before it: a broker that takes 5 s for one is slow, not away.
+_ASK_MS = 15_000
 
 
 class Handover:
@@ -69,9 +71,11 @@ class Handover:
         if not move.ours or partition not in self._consumer.assignment():
             return None
         records = self._clients.read_ledger(partition.partition) if self._ledger.is_kept else ()
-        unreadable = self._ledger.load(partition.partition, records)
-        if unreadable:
-            log.error("delivery ledger has unreadable entries", partition=partition.partition, count=unreadable)
+        damaged = self._ledger.load(partition.partition, records)
+        if damaged:
+            log.error("notification log has unreadable entries", partition=partition.partition, count=len(damaged))
+            self._dispatcher.recovery.doubt(partition.partition, damaged, int(self._wall() * 1000))
+            self._dispatcher.count_damaged(len(damaged))
         if self._dispatcher.recovery.begins(partition.partition):
             position = self._begin(partition)
         else:
@@ -85,7 +89,7 @@ class Handover:
         """The ledger of a partition begins here, or anew after it was lost: what is open is read from the topic."""
         end = self._consumer.end_offsets([partition])[partition]
         self._consumer.seek_to_beginning(partition)
-        first: int = self._consumer.position(partition, timeout_ms=_COMMIT_MS)
+        first: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
         # First this, then the ledger: after a crash in between, all is still read.
         self._consumer.commit({partition: OffsetAndMetadata(first, "", -1)}, timeout_ms=_COMMIT_MS)
         self._dispatcher.recovery.begin(partition.partition, end, int(self._wall() * 1000))
@@ -97,12 +101,17 @@ class Handover:
         kafka-python keeps the position of a partition that was ours before a rebalance; what was in hand, though, is
         forgotten, since another one may have told it meanwhile.
         """
-        committed = self._consumer.committed(partition, timeout_ms=_COMMIT_MS)
+        committed = self._consumer.committed(partition, timeout_ms=_ASK_MS)
         if committed is None:
             self._consumer.seek_to_beginning(partition)
+            if self._dispatcher.recovery.is_history(
+                partition.partition, self._consumer.end_offsets([partition])[partition]
+            ):
+                # The topic was deleted, its offsets of the group with it, and made again: nothing in it is history.
+                self._dispatcher.recovery.begin(partition.partition, 0, int(self._wall() * 1000))
         else:
             self._consumer.seek(partition, committed)
-        position: int = self._consumer.position(partition, timeout_ms=_COMMIT_MS)
+        position: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
         return position
 
 

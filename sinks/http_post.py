@@ -14,6 +14,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from sinks.deadline import within
 from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.slack.answers import classify_transport
 
@@ -43,13 +44,19 @@ def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: floa
     """Sends `body` to an http(s) address."""
     head = {"Content-Type": "application/json", "User-Agent": "flinkwatch", **headers}
     request = urllib.request.Request(url, data=body, headers=head, method="POST")  # noqa: S310 - checked in settings
+
+    def post() -> Outcome:
+        try:
+            with _opener.open(request, timeout=timeout_s) as answer:
+                answer.read(_ANSWER_SHOWN)
+                return Delivered()
+        except urllib.error.HTTPError as error:
+            with error:
+                return _classify(error.code, error.headers, _text(error))
+
     try:
-        with _opener.open(request, timeout=timeout_s) as answer:
-            answer.read(_ANSWER_SHOWN)
-            return Delivered()
-    except urllib.error.HTTPError as error:
-        with error:
-            return _classify(error.code, error.headers, _text(error))
+        # The timeout is for the connection and for the answer, each.
+        return within(url, 2 * timeout_s, post)
     except (OSError, http.client.HTTPException) as error:
         return classify_transport(error)
 

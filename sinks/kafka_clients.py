@@ -1,15 +1,15 @@
 """The Kafka clients of delivery, made in one place with the options that matter."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Protocol
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from detectors.decoding import UndecodableError
 from sinks.kafka_access import KafkaAccess, client_options
-from sinks.topics import TopicNames
+from sinks.topics import TopicNames, ensure_topics
 
 # In a row that bring nothing: however long a ledger is, it is read to its end.
 _SILENT_POLLS = 60
@@ -23,10 +23,6 @@ _RECONNECT_MS = 3_000
 _METADATA_MAX_AGE_MS = 30_000
 # What is read but not yet taken stays in memory, for each broker and consumer: the defaults are 1 and 50 MB.
 _FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
-
-
-UNREADABLE = (UndecodableError,)
-"""What decoding a record may raise."""
 
 
 class Clients(Protocol):
@@ -44,6 +40,13 @@ class Clients(Protocol):
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Keys and values of a partition of deliveries, from the beginning to what is there now."""
 
+    def make_ledger(self) -> None:
+        """Makes the topic of deliveries again when it is gone."""
+
+    @property
+    def ledgers_made(self) -> int:
+        """How often this process has done so."""
+
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
 
@@ -54,6 +57,8 @@ class KafkaClients:
     def __init__(self, access: KafkaAccess, topics: TopicNames) -> None:
         self._access = access
         self._topics = topics
+        self.ledgers_made = 0
+        self._making = threading.Lock()
 
     def group_consumer(self, lane: str) -> Any:
         return self._consumer(
@@ -91,6 +96,12 @@ class KafkaClients:
                 silent = 0 if consumer.position(where) > position else silent + 1
                 if silent >= _SILENT_POLLS:
                     raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
+
+    def make_ledger(self) -> None:
+        with self._making, closing(KafkaAdminClient(**client_options(self._access))) as admin:
+            if self._topics.deliveries not in admin.list_topics():
+                ensure_topics(admin, self._topics, self._topics.create)
+                self.ledgers_made += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         where = TopicPartition(self._topics.incidents, partition)

@@ -8,15 +8,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+import structlog
 from kafka.errors import KafkaError
 
 from detectors.decoding import UndecodableError, carried
 from sinks.digest import PREFIX, Folded
-from sinks.told import Told
+from sinks.told import Told, Whole
 
 State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
 
+log = structlog.get_logger()
+
 _ACK_TIMEOUT_S = 10.0
+_CLOSE_S = 2.0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +35,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     incident: str
-    seq: int
+    seq: Whole
     state: State
-    at: int
+    at: Whole
     channel: str = ""
     ts: str = ""
     told: Told | None = None
-    offset: int = -1
+    offset: Whole = -1
     over: bool = False
     reason: str = ""
     folded: Folded | None = None
@@ -53,39 +57,40 @@ class Ledger:
         the ledgers of several sinks.
         """
         self._producer = producer
-        self._topic = topic
         self._prefix = f"{integration}/"
         self._entries: dict[int, dict[str, Entry]] = {}
         self._unflushed: dict[tuple[int, str], Any] = {}
+        self.topic = topic
+        self.is_failing = False
+        """Whether the last write failed."""
 
     @property
     def is_kept(self) -> bool:
         """Whether it outlives this process."""
         return self._producer is not None
 
-    def load(self, partition: int, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
+    def load(self, partition: int, records: Iterable[tuple[bytes | None, bytes | None]]) -> list[str]:
         """Takes over a partition: `records` are all of its keys and values, oldest first.
 
-        Returns how many could not be read; such an entry is treated as absent.
+        Returns the names whose newest entry cannot be read; there is none for them.
         """
         entries: dict[str, Entry] = {}
-        unreadable = 0
+        damaged: dict[str, None] = {}
         for key, value in records:
             name = (key or b"").decode("utf-8", "replace")
             if not name.startswith(self._prefix):
                 continue
             incident = name.removeprefix(self._prefix)
-            try:
-                entry = None if value is None else _decode(value)
-            except UndecodableError:
-                entry = None
-                unreadable += 1
+            entry = None if value is None else _read(incident, value)
             if entry is None:
                 entries.pop(incident, None)
             else:
                 entries[incident] = entry
+            damaged.pop(incident, None)
+            if entry is None and value is not None:
+                damaged[incident] = None
         self._entries[partition] = entries
-        return unreadable
+        return list(damaged)
 
     def drop(self, partition: int) -> None:
         """Forgets a partition that somebody else owns now."""
@@ -114,7 +119,7 @@ class Ledger:
         """
         self.set_soon(partition, incident, entry)
         if self._producer is not None:
-            self._unflushed.pop((partition, incident)).get(timeout=_ACK_TIMEOUT_S)
+            self._wait(self._unflushed.pop((partition, incident)))
 
     def set_soon(self, partition: int, incident: str, entry: Entry | None) -> None:
         """Records `entry`; `flush` says whether the brokers have it. Raises kafka.errors.KafkaError."""
@@ -123,19 +128,47 @@ class Ledger:
             return
         value = None if entry is None else _encode(entry)
         key = (self._prefix + incident).encode()
-        self._unflushed[partition, incident] = self._producer.send(
-            self._topic, key=key, value=value, partition=partition
-        )
+        # Until the brokers have it.
+        self.is_failing = True
+        future = self._producer.send(self.topic, key=key, value=value, partition=partition)
+        self.is_failing = False
+        self._unflushed[partition, incident] = future
 
     def flush(self) -> None:
         """Returns when the brokers have everything. Raises kafka.errors.KafkaError; then call it again."""
         for (partition, incident), future in list(self._unflushed.items()):
             try:
-                future.get(timeout=_ACK_TIMEOUT_S)
+                self._wait(future)
             except KafkaError:
                 self.set_soon(partition, incident, self.get(partition, incident))
                 raise
             del self._unflushed[partition, incident]
+
+    def write_again(self, producer: Any) -> None:
+        """Writes every entry with a new producer: the topic is another one, which the old one's numbers do not fit.
+
+        Raises kafka.errors.KafkaError.
+        """
+        self.close()
+        self._producer = producer
+        self._unflushed.clear()
+        for partition, entry in list(self.entries()):
+            self.set_soon(partition, entry.incident, entry)
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.close(timeout=_CLOSE_S)
+        except KafkaError as error:
+            # The failure was reported at the write itself.
+            log.warning("producer did not close in order", error=type(error).__name__)
+
+    def _wait(self, future: Any) -> None:
+        self.is_failing = True
+        future.get(timeout=_ACK_TIMEOUT_S)
+        self.is_failing = False
 
     def forget_ended(self, before: int) -> None:
         """Takes out what ended before that time (epoch ms), and digests whose incidents have all ended.
@@ -160,6 +193,15 @@ class Ledger:
     def known_channel(self) -> str:
         """A channel ID Slack has answered with, empty when there is none yet."""
         return next((entry.channel for _, entry in self.entries() if entry.channel), "")
+
+
+def _read(incident: str, value: bytes) -> Entry | None:
+    """None for what cannot be read or is about another incident."""
+    try:
+        entry = _decode(value)
+    except UndecodableError:
+        return None
+    return entry if entry.incident == incident else None
 
 
 _decode = carried(msgspec.json.Decoder(Entry).decode)

@@ -5,6 +5,8 @@ ledger, or while one did that is gone: those incidents are looked up in the chan
 is old is told in a digest, so that no flood of old messages follows.
 """
 
+from collections.abc import Iterable
+
 import structlog
 
 from sinks.ledger import Entry, Ledger
@@ -19,6 +21,8 @@ BORN = "~born"
 OLD_MS = 3_600_000
 """What has not changed for so long is not told anew with a message of its own."""
 
+# Begins the names of what is in the ledger and is no incident.
+_OWN = "~"
 _LOOK_BACK_MS = 7 * 86_400_000
 _TRIES = 8
 _RETRY_S = 15.0
@@ -44,6 +48,13 @@ class Recovery:
         log.info("notification log is new", partition=partition, incidents_before_it=end)
         entry = Entry(incident=BORN, seq=1, state="sent", at=now_ms, offset=end)
         self._ledger.set(partition, BORN, entry)
+
+    def doubt(self, partition: int, incidents: Iterable[str], now_ms: int) -> None:
+        """Their entries cannot be read, so they may have messages: these are looked up before anything is sent."""
+        for incident in incidents:
+            if not incident.startswith(_OWN):
+                entry = Entry(incident=incident, seq=0, state="unknown", at=now_ms - _LOOK_BACK_MS)
+                self._ledger.remember(partition, incident, entry)
 
     def is_history(self, partition: int, offset: int) -> bool:
         """Whether a record was written before the ledger began."""

@@ -1,8 +1,13 @@
 """What the readers of an incident's message have been told: kept in the ledger, so that a restart repeats nothing."""
 
+from typing import Annotated
+
 import msgspec
 
 from detectors.incidents.incident import Change, Severity, Transition
+
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+"""A number of the ledger. JSON may hold one of a thousand digits, with which no clock can be compared."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,11 +21,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     change: Change
     cause: str
     severity: Severity
-    findings: int
+    findings: Whole
     issue: str = ""
     silence: str = ""
-    said_at: int = 0
-    drawn_at: int = 0
+    said_at: Whole = 0
+    drawn_at: Whole = 0
 
     def same_but_for_numbers(self, other: "Told") -> bool:
         """Whether a person who heard the one learns nothing from the other but newer numbers."""

@@ -3,6 +3,7 @@
 Only for a checkpoint on this host; of another storage Spark's own words have to do.
 """
 
+import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -30,6 +31,19 @@ def damage_in(checkpoint: str) -> str:
     for file, problem in _damaged(folder):
         return f"{file} {problem}: {_advice(folder, file)}"
     return ""
+
+
+def room_left(*folders: str) -> str:
+    """How much room the file systems of these folders have, the fullest first."""
+    found = {}
+    for name in folders:
+        folder = local_path(name)
+        if folder is not None and folder.is_dir():
+            found[folder] = shutil.disk_usage(folder)
+    return ", ".join(
+        f"{folder} has {usage.free / 1e6:,.1f} MB free of {usage.total / 1e6:,.0f} MB"
+        for folder, usage in sorted(found.items(), key=lambda each: each[1].free)
+    )
 
 
 def _damaged(folder: Path) -> Iterator[tuple[Path, str]]:

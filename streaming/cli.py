@@ -71,7 +71,7 @@ def deliver(config_file: Path | None) -> None:
 
 @cli.command()
 def metrics() -> None:
-    """Print docs/metrics.md: every metric with its labels and what it tells."""
+    """Print docs/metrics.md: every metric with its labels and its meaning."""
     from streaming.metrics_page import metrics_page
 
     echo(metrics_page(), newline=False)
@@ -79,16 +79,16 @@ def metrics() -> None:
 
 @cli.group()
 def sinks() -> None:
-    """Where incidents are told."""
+    """Receivers of notifications."""
 
 
 @sinks.command("test")
 @config_option
-@click.option("--only", default="", help="One lane alone, such as slack, slack:#oncall or webhook.")
+@click.option("--only", default="", help="Only this receiver, such as slack, slack:#oncall or webhook.")
 def sinks_test(config_file: Path | None, only: str) -> None:
-    """Send a test incident, opened and resolved, through every enabled sink; say what is wrong. Needs no Kafka.
+    """Send a test incident, opened and resolved, through every enabled sink and report what is wrong. Needs no Kafka.
 
-    The exit status is 1 when one does not work.
+    The exit status is 1 if one of them does not work.
     """
     from streaming.sinks_test import run_sinks_test
 

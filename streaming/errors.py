@@ -7,6 +7,7 @@ UserError
 │   └── TopicMissingError
 ├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
 ├── RecordingError    streaming.replay: a file that is no recording
+├── TopicMadeAgainError  streaming.gaps: the query reads a topic that is no longer the one it began with
 └── JobError          streaming.job: the query failed; its cause in one line
 """
 
@@ -52,3 +53,7 @@ class RecordingError(UserError):
 
 class JobError(UserError):
     """The job has failed: one line that says why."""
+
+
+class TopicMadeAgainError(UserError):
+    """An input topic was deleted and made again under the query, which must start again to read the new one whole."""

@@ -69,8 +69,10 @@ def _problem(model: type[BaseModel], error: ErrorDetails, document: Any) -> str:
 
 def _instead_of(document: Any, place: Place, kind: str) -> str:
     """What stands there, unless it may be a secret: text where none belongs, or a number that is none."""
+    if kind not in _SHOWN or _SECRET.search(str(place[-1])):
+        return ""
     written = _value(document, place)
-    if kind not in _SHOWN or not isinstance(written, str | int | float | bool) or _SECRET.search(str(place[-1])):
+    if not isinstance(written, str | int | float):
         return ""
     return f", not {str(written)[:_MAX_SHOWN]!r}" if isinstance(written, str) else f", not {written}"
 

@@ -24,7 +24,7 @@ from detectors.events.words import inputs
 from sinks.kafka_access import KafkaAccess, client_options
 from sinks.secret import SecretError
 from streaming.background import Background
-from streaming.errors import JobError
+from streaming.errors import TopicMadeAgainError
 from streaming.recreated import topic_ids
 
 log = structlog.get_logger()
@@ -54,6 +54,14 @@ class Firsts:
         for line in lines:
             topic, partition = inputs.where(line)
             self._open.add((topic, partition))
+
+    def open(self) -> list[tuple[str, str]]:
+        """Topics and partitions with a gap that are not read up yet."""
+        return sorted(self._open)
+
+    def resume(self, gaps: list[tuple[str, str]]) -> None:
+        """These were open when the process before ended."""
+        self._open.update(gaps)
 
     def judge(self, batch: int, began: int, start: Offsets, end: Offsets, latest: Offsets) -> list[str]:
         """Lines to tell after a batch that began at `began` and read from `start` to `end` of `latest`."""
@@ -98,16 +106,25 @@ class Gaps(Background):
         self._ids: dict[str, str] = {}
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
-        self._corrected = {inputs.where(line)[0] for line in began_again or ()}
+        self._corrected: set[str] = set()
         self._firsts = Firsts()
         self._lock = threading.Lock()
-        ours = [line for line in began_again or () if inputs.where(line)[0] in topics]
-        self._firsts.began_again(ours)
+        self.corrected(began_again or [])
+
+    def corrected(self, began_again: list[str]) -> None:
+        """The checkpoint was corrected before a start of the query, and these lines say where."""
+        ours = [line for line in began_again if inputs.where(line)[0] in self._topics]
+        with self._lock:
+            self._ids = {}
+            self._made_again.clear()
+            self._first_batch = None
+            self._corrected = {inputs.where(line)[0] for line in began_again}
+            self._firsts.began_again(ours)
         for line in ours:
-            tell(line)
+            self._tell(line)
 
     def progressed(self, progress: Any) -> None:
-        """A batch has finished. Raises JobError when a topic was made again under the query."""
+        """A batch has finished. Raises TopicMadeAgainError when one was made again under the query."""
         source = progress["sources"][0]
         if self._first_batch is None:
             self._first_batch = progress["batchId"]
@@ -117,10 +134,7 @@ class Gaps(Background):
                 # It may have begun before the start corrected the checkpoint.
                 again -= self._corrected
             if again:
-                raise JobError(
-                    f"{', '.join(sorted(again))} was deleted and made again while it was read: the next start reads it "
-                    "from its beginning"
-                )
+                raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and made again while it was read")
             lines = self._firsts.judge(
                 progress["batchId"],
                 _epoch_ms(progress["timestamp"]),
@@ -131,6 +145,16 @@ class Gaps(Background):
         for line in lines:
             log.warning("input", line=line)
             self._tell(line)
+
+    def open(self) -> list[tuple[str, str]]:
+        """Topics and partitions with a gap that are not read up yet."""
+        with self._lock:
+            return self._firsts.open()
+
+    def resume(self, gaps: list[tuple[str, str]]) -> None:
+        """These were open when the process before ended."""
+        with self._lock:
+            self._firsts.resume(gaps)
 
     def _offsets(self, text: str | None) -> Offsets:
         found = _parsed(text)

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from detectors.clock import SLACK_MS, believed
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from detectors.events.wrapping import head
-from streaming.log_file import LogFile, Section, Zone, opened, records, survey, utc
+from streaming.log_file import LogFile, Section, Zone, opened, records, survey, unpacked, utc
 from streaming.recording import is_page, is_recording, page_of, records_of, stamps_of
 
 _SKIPPED = {".jar", ".class", ".hprof", ".sst", ".png", ".zip", ".tar", ".tgz", ".yaml", ".yml", ".xml", ".properties"}
@@ -30,6 +31,13 @@ class Arrival(NamedTuple):
     clock: int
     file: int
     record: Record
+
+
+class Stream(NamedTuple):
+    """Arrivals in order of their clock: not before `begin`, from a file that is opened when they are asked for."""
+
+    begin: int
+    open: Callable[[], Iterator[Arrival]]
 
 
 class Input(msgspec.Struct):
@@ -114,8 +122,7 @@ class Inputs:
         with ExitStack() as stack:
             streams = [s for i, one in enumerate(self.files) for s in self._streams(i, one, stack)]
             clock = 0
-            merged = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda a: a.clock)
-            for arrival in merged:
+            for arrival in merged(streams):
                 clock = max(clock, arrival.clock)
                 yield arrival if arrival.clock == clock else arrival._replace(clock=clock)
 
@@ -129,21 +136,22 @@ class Inputs:
     def _logs(self) -> list[LogFile]:
         return [one.log for one in self.files if one.log is not None]
 
-    def _streams(self, number: int, one: Input, stack: ExitStack) -> Iterator[Iterator[Arrival]]:
+    def _streams(self, number: int, one: Input, stack: ExitStack) -> Iterator[Stream]:
         if one.log is not None:
-            for section in one.log.sections:
-                file = stack.enter_context(opened(one.path, seekable=len(one.log.sections) > 1))
+            sections = one.log.sections
+            path = stack.enter_context(unpacked(one.path)) if len(sections) > 1 else one.path
+            for section in sections:
                 zone = self.zone_in(one.log, section)
-                undated = self._undated(one.log, section) if section.first < 0 else 0
-                found = records(one.log, section, file, zone, undated)
-                yield (Arrival(record.timestamp, number, record) for record in found)
+                dated = section.first >= 0
+                begin = utc(section, section.first, zone) if dated else self._undated(one.log, section)
+                yield Stream(max(begin, 0), partial(_of_section, number, one.log, section, path, zone, begin))
         elif one.kind == "page":
             page = page_of(one.path, self._topics[1])
-            yield iter([Arrival(page.timestamp, number, page)])
+            yield Stream(page.timestamp, lambda: iter([Arrival(page.timestamp, number, page)]))
         else:
             clocks = clocks_of(one.path, self._reader, self._config_topic)
             pairs = zip(clocks, records_of(one.path), strict=True)
-            yield (Arrival(clock, number, record) for clock, record in pairs)
+            yield Stream(0, lambda: (Arrival(clock, number, record) for clock, record in pairs))
 
     def zone_in(self, log: LogFile, section: Section) -> Zone:
         """The zone of a section: given, else its own, else that of its file, else that of the run, else UTC."""
@@ -173,6 +181,32 @@ class Inputs:
         if not ends or (not section.part.container and min(begins) <= written <= max(ends)):
             return written
         return max(near or ends)
+
+
+def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:
+    """The arrivals of all streams by their clock; one that begins later is not opened before."""
+    waiting = sorted(streams, key=lambda s: s.begin)[::-1]
+    heads: list[tuple[int, int, Arrival, Iterator[Arrival]]] = []
+    opened_so_far = 0
+    while waiting or heads:
+        while waiting and (not heads or waiting[-1].begin <= heads[0][0]):
+            stream = waiting.pop().open()
+            opened_so_far += 1
+            if (first := next(stream, None)) is not None:
+                heapq.heappush(heads, (first.clock, opened_so_far, first, stream))
+        if heads:
+            _, number, arrival, stream = heads[0]
+            yield arrival
+            if (following := next(stream, None)) is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following.clock, number, following, stream))
+
+
+def _of_section(number: int, log: LogFile, section: Section, path: Path, zone: Zone, undated: int) -> Iterator[Arrival]:
+    with opened(path) as file:
+        for record in records(log, section, file, zone, undated):
+            yield Arrival(record.timestamp, number, record)
 
 
 def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[int]:

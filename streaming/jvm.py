@@ -33,8 +33,9 @@ _OUT_OF_HEAP = 3
 """What -XX:+ExitOnOutOfMemoryError ends with."""
 _WORKER_START = Path(__file__).resolve().parent / "worker_start"
 
-# Its thread prints a traceback when the JVM has gone, which is noticed elsewhere.
-accumulators.AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+# Their threads print a traceback when the JVM has gone, which is noticed elsewhere.
+for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+    _server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 # An ignored signal stays ignored in every program that is executed: the JVM and the workers it starts.
 _DEAF = 'trap "" INT TERM; exec "$0" "$@"'

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile
 from typing import IO, NamedTuple, cast
 
 import msgspec
@@ -131,21 +131,32 @@ def utc(section: Section, time: int, zone: Zone) -> int:
 
 
 @contextmanager
-def opened(path: Path, seekable: bool = False) -> Iterator[IO[bytes]]:
-    """The file, unpacked where it is packed; `seekable`: also where that takes a copy. Raises RecordingError."""
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file, unpacked where it is packed. Raises RecordingError."""
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-        with cast("IO[bytes]", gzip.open(path) if packed else path.open("rb")) as file:
-            if not (packed and seekable):
-                yield file
-                return
-            with TemporaryFile() as copy:
-                shutil.copyfileobj(file, copy)
-                copy.seek(0)
-                yield cast("IO[bytes]", copy)
+        with cast("IO[bytes]", gzip.open(path) if is_packed(path) else path.open("rb")) as file:
+            yield file
     except (OSError, EOFError, zlib.error) as error:
         raise RecordingError(f"{path}: {error}") from error
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """The file itself, or an unpacked copy of it in which one can go anywhere. Raises RecordingError."""
+    if not is_packed(path):
+        yield path
+        return
+    with NamedTemporaryFile(prefix="flinkwatch-") as copy:
+        with opened(path) as file:
+            shutil.copyfileobj(file, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether it is gzip."""
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP
 
 
 class _Survey:

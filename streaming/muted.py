@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import Transition, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from sinks.slack.words import kind_words
@@ -19,7 +18,7 @@ def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
     for value in newest(kafka.access, kafka.topics.incidents, within_ms).values():
         try:
             found.append(decode_transition(value))
-        except (msgspec.MsgspecError, RecursionError):
+        except UndecodableError:
             # One that cannot be read is of another version; it must not keep anyone from muting.
             continue
     return found
@@ -31,7 +30,7 @@ def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
     for value in newest(kafka.access, kafka.topics.readings, within_ms).values():
         try:
             labels = decode_reading(value).labels
-        except (msgspec.MsgspecError, RecursionError):
+        except UndecodableError:
             continue
         found.add((labels.get("cluster", ""), labels.get("job", "")))
     return found

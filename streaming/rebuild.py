@@ -15,9 +15,9 @@ import msgspec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from detectors.decoding import UndecodableError
 from detectors.incidents.incident import Transition, decode_transition
 from sinks.kafka_access import client_options
-from sinks.kafka_clients import UNREADABLE
 from sinks.kafka_reach import explain
 from streaming import rebuilt
 from streaming.checkpoint_files import local_path
@@ -64,9 +64,10 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
             "of its storage, and start with streaming.starting_offsets: earliest"
         )
     with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
-        begins = _begins(consumer, settings.kafka, since)
         known = _known(consumer, settings.kafka.topics.incidents)
         read = _read_before(folder)
+        # What the old job has not read is read in any case.
+        begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
         stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
         offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **_by_topic(begins)}
@@ -164,7 +165,7 @@ def _known(consumer: Any, topic: str) -> dict[str, _Known]:
         for record in _until_silent(consumer, partition):
             try:
                 transition = decode_transition(record.value) if record.value else None
-            except UNREADABLE:
+            except UndecodableError:
                 continue
             if transition is None:
                 known.pop((record.key or b"").decode(errors="replace"), None)

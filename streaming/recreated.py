@@ -32,9 +32,14 @@ log = structlog.get_logger()
 Offsets = dict[str, dict[str, int]]
 """Topic → partition → offset, as Spark writes them."""
 
+Places = list[tuple[str, str]]
+"""Topics and partitions."""
+
 NO_ID = "00000000-0000-0000-0000-000000000000"
 _IDS = "flinkwatch-topics.json"
+_GAPS = "flinkwatch-gaps.json"
 _decode_offsets = msgspec.json.Decoder(Offsets).decode
+_decode_gaps = msgspec.json.Decoder(list[tuple[str, str]]).decode
 _decode_ids = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -85,6 +90,16 @@ def read_recreated_from_their_beginning(spark: SparkSession, settings: Settings)
             f"streaming.checkpoint: {place} cannot be read or written: {_first_line(error)}"
         ) from error
     return lines
+
+
+def kept_gaps(spark: SparkSession, place: str) -> Places:
+    """Partitions with a gap that were not read up when the process before ended."""
+    return _Checkpoint(spark, place).gaps()
+
+
+def keep_gaps(spark: SparkSession, place: str, gaps: Places) -> None:
+    """Keep them for the next process, which else would never say that they are read."""
+    _Checkpoint(spark, place).keep_gaps(gaps)
 
 
 def topic_ids(admin: Any, topics: tuple[str, ...]) -> dict[str, str]:
@@ -149,6 +164,23 @@ class _Checkpoint:
         """Keep them for the next start."""
         if ids != self.ids():
             self._write(self._path(_IDS), msgspec.json.encode(ids))
+
+    def gaps(self) -> Places:
+        """Partitions with a gap that were not read up yet."""
+        path = self._path(_GAPS)
+        if not self._files.exists(path):
+            return []
+        try:
+            return _decode_gaps(self._read(path))
+        except msgspec.MsgspecError:
+            log.warning(
+                "open gaps of the checkpoint are damaged, their incidents may stay open", file=str(path.toString())
+            )
+            return []
+
+    def keep_gaps(self, gaps: Places) -> None:
+        """Keep them for the next process."""
+        self._write(self._path(_GAPS), msgspec.json.encode(gaps))
 
     def _path(self, *parts: str) -> Any:
         path = self._place

@@ -1,9 +1,11 @@
 """The query while it runs: its progress, its failures, which start it again where that is safe, and its end."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
@@ -12,10 +14,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from streaming.app import start_query
-from streaming.checkpoint_files import damage_in
-from streaming.errors import JobError, PreflightError, TopicMissingError
+from streaming.checkpoint_files import damage_in, room_left
+from streaming.errors import JobError, PreflightError, TopicMadeAgainError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
+from streaming.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
 from streaming.restarts import Restarts
 from streaming.serving import Health
 from streaming.session import start_session_while
@@ -23,7 +26,7 @@ from streaming.settings import Settings
 from streaming.spark_errors import cause_of
 from streaming.stop import Stop
 from streaming.telemetry import Telemetry
-from streaming.troubles import NEVER, PASSES, UNKNOWN, Trouble, trouble_of
+from streaming.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, Trouble, trouble_of
 
 log = structlog.get_logger()
 
@@ -40,7 +43,7 @@ class _QueryEndedError(Exception):
 
 
 # py4j raises plain OSError where the JVM has gone.
-_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError)
+_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError, TopicMadeAgainError)
 
 
 @dataclass
@@ -58,17 +61,23 @@ class Running:
 
     def __post_init__(self) -> None:
         self._restarts = Restarts()
+        self._kept_gaps: Places = []
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
         first = True
         while True:
             try:
+                if first:
+                    self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
+                    self.gaps.resume(self._kept_gaps)
+                else:
+                    self.gaps.corrected(read_recreated_from_their_beginning(spark, self.settings))
                 query = start_query(spark, self.settings, offsets)
                 if first:
                     begun()
                     first = False
-                self._follow(query)
+                self._follow(spark, query)
             except _FAILURES as error:
                 offsets = self._after(error) or {}
                 if not offsets:
@@ -91,7 +100,7 @@ class Running:
                 error = next_error
         return None
 
-    def _follow(self, query: StreamingQuery) -> None:
+    def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
         slow = _Slow()
         while not self.stop.wait(_POLL_S):
             if not query.isActive:
@@ -100,11 +109,24 @@ class Running:
             if progress is None:
                 slow.look()
                 continue
+            slow.done()
             self.health.finished(progress["batchId"])
-            self.gaps.progressed(progress)
+            self._look_for_gaps(spark, query, progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
         log.info("stopping, the batch at hand may finish")
         self._drain(query)
+
+    def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
+        try:
+            self.gaps.progressed(progress)
+        except TopicMadeAgainError:
+            # What it reads of the new topic now, it reads again.
+            query.stop()
+            raise
+        gaps = self.gaps.open()
+        if gaps != self._kept_gaps:
+            keep_gaps(spark, self.settings.streaming.checkpoint, gaps)
+            self._kept_gaps = gaps
 
     def _drain(self, query: StreamingQuery) -> None:
         deadline = time.monotonic() + DRAIN_S
@@ -146,19 +168,29 @@ def explained(error: BaseException, checkpoint: str) -> Trouble:
     """What failed, with the file of the checkpoint when one is to blame."""
     if isinstance(error, PreflightError):
         return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+    if isinstance(error, TopicMadeAgainError):
+        return Trouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)
     # What passes by itself has another cause than a file that is damaged and perhaps not needed.
     if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
         return Trouble(damage, NEVER)
+    if trouble.line.startswith(NO_SPACE) and (room := room_left(checkpoint, tempfile.gettempdir())):
+        return trouble._replace(line=f"{trouble.line}; {room}")
     return trouble
 
 
 class _Slow:
-    """Says from time to time why the first batch is not there yet."""
+    """Says from time to time why the first batch is not there yet, and that it is there."""
 
     def __init__(self) -> None:
         self._begun = self._said = time.monotonic()
+        self._done = False
+
+    def done(self) -> None:
+        if not self._done:
+            self._done = True
+            log.info("the first batch is done", after_s=round(time.monotonic() - self._begun))
 
     def look(self) -> None:
         now = time.monotonic()

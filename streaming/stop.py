@@ -3,6 +3,10 @@
 import os
 import signal
 import threading
+import time
+
+# `timeout` and some terminals send one signal to the process and to its group: the process has it twice.
+_SAME_S = 1.0
 
 
 class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
@@ -14,6 +18,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._signalled_at = 0.0
 
     def install(self) -> None:
         """Take over SIGTERM and SIGINT; only in the main thread."""
@@ -34,7 +39,10 @@ class Stop:
         self._event.set()
 
     def _signalled(self, number: int, _frame: object) -> None:
-        if self._event.is_set():
+        now = time.monotonic()
+        if not self._event.is_set():
+            self._signalled_at = now
+            self._event.set()
+        elif now - self._signalled_at >= _SAME_S:
             # The JVM ends with the pipe that its standard input is.
             os._exit(128 + number)
-        self._event.set()

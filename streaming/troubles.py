@@ -17,6 +17,7 @@ PASSES = 10
 WAITS = 60
 """A person has to act, and there is nothing to do but wait: about an hour of pauses of 60 s."""
 
+NO_SPACE = "No space left on the disk of "
 REBUILD = "`flinkwatch rebuild` makes a new checkpoint from Kafka without notifying again"
 RESTORE = f"restore a copy of the checkpoint, or: {REBUILD}"
 
@@ -46,7 +47,7 @@ def _rule(pattern: str, line: str, limit: int = NEVER) -> _Rule:
 _RULES = (
     _rule(
         r"No space left on device|Disk quota exceeded|There is not enough space",
-        "No space left on the disk of {checkpoint} or of the temporary directory: free some; nothing is lost",
+        NO_SPACE + "{checkpoint} or of the temporary directory: free some, nothing is lost",
         WAITS,
     ),
     _rule(

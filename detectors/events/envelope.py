@@ -12,7 +12,7 @@ import msgspec
 from detectors.decoding import UndecodableError, decoded
 from detectors.events import json_layout, otlp
 from detectors.events.event import Record
-from detectors.events.identity import Origin
+from detectors.events.identity import Identity, Origin
 from detectors.events.json_layout import Logged
 
 REASONS = (
@@ -132,11 +132,8 @@ def decode_json(decode: Any, value: bytes, what: str) -> Any:
         raise UnreadableError(error.reason, detail) from None
 
 
-def origin_of(record: Record, header: str, trusted: bool = True) -> Origin:
-    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal.
-
-    Where they name a cluster, and what the value says is not `trusted`, nothing out of the value can name another.
-    """
+def origin_of(record: Record, header: str) -> Origin:
+    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
     for name, raw in record.headers:
         if name == header:
@@ -145,18 +142,16 @@ def origin_of(record: Record, header: str, trusted: bool = True) -> Origin:
             origin = origin._replace(host=raw.decode(errors="replace"))
         elif name == "file":
             origin = origin._replace(file=raw.decode(errors="replace"))
-    if not trusted and (origin.header or origin.key):
-        return origin._replace(transport=f"{origin.file} {origin.host}")
     return origin
 
 
-def open_log(record: Record, header: str, trusted: bool = True) -> list[Entry]:
+def open_log(record: Record, identity: Identity) -> list[Entry]:
     """The log texts of a record, of one or more lines each; raises UnreadableError."""
     if record.value and record.value.isspace():
         # Logs hold blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
-    origin = origin_of(record, header, trusted)
+    origin = origin_of(record, identity.header).guarded(identity.envelope)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
         return [(decode_text(value), origin, None)]

@@ -11,10 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Rule = Literal["header", "field", "app", "namespace/app", "yarn", "key", "default"]
 
+Envelope = Literal["auto", "always", "never"]
+
 MAX_NAME = 300
 EXERCISE = "exercise-"
 """What the names of clusters begin with that `flinkwatch play` made up."""
 _MAX_ORIGINS = 4096
+_FROM_VALUE: frozenset[Rule] = frozenset({"field", "app", "namespace/app"})
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 
 
@@ -32,12 +35,12 @@ class Identity(BaseModel):
         "up to the first /), `default` (the name below).",
     )
     header: str = Field("cluster", description="Name of the Kafka header for the rule `header`.")
-    envelope: bool = Field(
-        False,
+    envelope: Envelope = Field(
+        "auto",
         description="Whether what the value of a log record says of its cluster (`field`, `app`, `namespace/app`, "
-        "`yarn`) counts also where its Kafka header or key names one. Switch it on where every record is the envelope "
-        "of a shipper whose key is not the cluster, such as a host. Not where raw lines are shipped: a job could print "
-        "a line that looks like an envelope, and speak for any cluster.",
+        "`yarn`) counts also where Kafka's header or key names one. A job could print a line that looks like a "
+        "shipper's envelope, and speak for any cluster. `auto`: not where there is that header, or a key such as "
+        "cluster/host; `never`: not where there is any key; `always`: it does, for shippers that wrap every line.",
     )
     default: str = Field("default", description="Cluster of a record to which no other rule applies.")
 
@@ -64,13 +67,22 @@ class Origin(NamedTuple):
         """The cluster, by the first rule that applies."""
         for rule in identity.cluster:
             found = self._by(rule, identity)
-            if found:
+            if found and (rule not in _FROM_VALUE or self._may(found)):
                 return found
         return identity.default
 
+    def guarded(self, envelope: Envelope) -> "Origin":
+        """What header and key tell, such that what the value tells cannot name another cluster where they name one."""
+        named = self.header or (self.key if envelope == "never" else "/" in self.key)
+        if envelope == "always" or not named:
+            return self
+        return self._replace(transport=f"{self.file} {self.host}")
+
+    def _may(self, found: str) -> bool:
+        """Whether the value may give that name: where header or key names a cluster, only the same one."""
+        return self.transport is None or f"{self.header or self.key}/".startswith(f"{found}/")
+
     def _by(self, rule: Rule, identity: Identity) -> str:
-        if self.transport is not None and rule in ("field", "app", "namespace/app"):
-            return ""
         match rule:
             case "header" | "field" | "app":
                 found: str = getattr(self, rule)

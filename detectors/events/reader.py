@@ -28,7 +28,7 @@ class Reader:
     """
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
-        self._header, self._trusted = identity.header, identity.envelope
+        self._identity = identity
         self._places = Places(identity)
         self._metric_topics = metric_topics
 
@@ -41,7 +41,7 @@ class Reader:
 
     def _logs(self, record: Record) -> list[Event]:
         events: list[Event] = []
-        for text, origin, logged in envelope.open_log(record, self._header, self._trusted):
+        for text, origin, logged in envelope.open_log(record, self._identity):
             self._text(record, text, origin, logged, events)
         return events
 
@@ -90,7 +90,7 @@ class Reader:
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
-            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._header)[:_MAX_ENTRIES]]
+            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._identity)[:_MAX_ENTRIES]]
         except (UnreadableError, ValueError):
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
@@ -105,7 +105,7 @@ class Reader:
         events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return Recognised(events[0].cluster, events[0].host, understood=True, flink=True)
-        origin = envelope.origin_of(record, self._header)
+        origin = envelope.origin_of(record, self._identity.header)
         place = self._places.of(
             origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
         )
@@ -113,7 +113,7 @@ class Reader:
 
     def _metrics(self, record: Record) -> list[Event]:
         value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
-        origin = envelope.origin_of(record, self._header)
+        origin = envelope.origin_of(record, self._identity.header)
         events: list[Event] = []
         for samples, tags, time in _pages(value):
             if samples:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from detectors.decoding import carried
+from detectors.decoding import carried, moment
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["learning", "fair", "sure"]
@@ -168,7 +168,17 @@ class Reading(msgspec.Struct, kw_only=True):
         return self.name + "".join(f"|{k}={v}" for k, v in sorted(self.labels.items()))
 
 
-decode_transition = carried(msgspec.json.Decoder(Transition).decode)
+_decode = msgspec.json.Decoder(Transition).decode
+
+
+def _transition(value: bytes) -> Transition:
+    found = _decode(value)
+    for time in (found.at, found.opened_at, found.ended_at or 0):
+        moment(time)
+    return found
+
+
+decode_transition = carried(_transition)
 """A record of `flinkwatch.incidents`; raises UndecodableError alone."""
 
 decode_reading = carried(msgspec.json.Decoder(Reading).decode)

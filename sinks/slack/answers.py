@@ -8,6 +8,7 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
+from sinks.deadline import HangingError
 from sinks.outcome import Outcome, Refused, RetryAfter, Unknown
 
 _RATE_LIMIT_DEFAULT_S = 30.0
@@ -73,6 +74,8 @@ def _wish(headers: dict[str, Any]) -> float | None:
 
 def classify_transport(error: OSError | http.client.HTTPException) -> Outcome:
     """The outcome of a call without an answer: only a failure to connect proves that nothing was sent."""
+    if isinstance(error, HangingError):
+        return RetryAfter(None, str(error), "contextDeadlineExceeded")
     if isinstance(error, urllib.error.HTTPError):
         # An upload, the one call that the SDK does not answer for: nothing shows before the call after it.
         return RetryAfter(None, f"Slack failed with HTTP status {error.code}", "serverError")

@@ -7,18 +7,21 @@ import http.client
 import logging
 import urllib.request
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackRequestError
 
+from sinks.deadline import within
 from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
 from sinks.secret import SecretError
 from sinks.slack.answers import classify_answer, classify_transport
 from sinks.slack.blocks import Message
 from sinks.slack.charts import Picture
 from sinks.slack.settings import SlackConfig
+
+_T = TypeVar("_T")
 
 _EVENT_TYPE = "flinkwatch_incident"
 _HISTORY_LIMIT = 200
@@ -66,7 +69,7 @@ class SlackClient:
             )
             return Delivered(channel, ts)
 
-        return self._outcome(put)
+        return self._outcome(put, calls=3)
 
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
         """Our newest message of `incident` in channel ID `channel` not older than `since` (epoch ms).
@@ -109,7 +112,7 @@ class SlackClient:
             **({"cursor": cursor} if cursor else {}),
         }
         try:
-            history = self._web().api_call("conversations.history", params=query)
+            history = self._within(lambda web: web.api_call("conversations.history", params=query))
             following = (history.get("response_metadata") or {}).get("next_cursor") or ""
             return _Page(_ours(history.get("messages") or [], channel), str(following))
         except SlackApiError as error:
@@ -146,9 +149,14 @@ class SlackClient:
 
         return self._outcome(call)
 
-    def _outcome(self, call: Callable[[WebClient], Outcome]) -> Outcome:
+    def _within(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T:
+        """One call, or so many. Its time covers the connection and the answer, each of which has the timeout."""
+        web = self._web()
+        return within(f"{self._config.base_url} {self._config.channel}", 2 * web.timeout * calls, lambda: call(web))
+
+    def _outcome(self, call: Callable[[WebClient], Outcome], calls: int = 1) -> Outcome:
         try:
-            return call(self._web())
+            return self._within(call, calls)
         except SecretError as error:
             return Refused("no_token", str(error), "setup", "authError")
         except SlackRequestError:

@@ -21,8 +21,12 @@ _file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_file)
-@click.option("--with", "new_file", type=_file, help="The configuration to try.")
-@click.option("--suggest", is_flag=True, help="Look for thresholds instead: healthy silent, incidents found.")
+@click.option("--with", "new_file", type=_file, help="Configuration to compare with that of --config.")
+@click.option(
+    "--suggest",
+    is_flag=True,
+    help="Suggest thresholds that keep healthy recordings quiet and still find the incidents.",
+)
 @click.option(
     "--healthy", multiple=True, type=_file, help="With --suggest: a recording that must be silent; repeatable."
 )
@@ -42,10 +46,11 @@ def tune(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """What the configuration of --with would have said of recorded FILES, beside that of --config.
+    """Compare the incidents that two configurations report for the same recordings.
 
-    FILES are recordings (`flinkwatch capture`), log files or metric pages. Configuration records in them do not count.
-    Exit status: 0 no more incidents are new or lost than allowed, 1 there are, 2 bad input.
+    FILES are recordings (`flinkwatch capture`), log files or metrics pages; the configuration records in them are
+    ignored. --with is compared to --config. Exit status: 0 if no more incidents are new or lost than allowed, 1 if more
+    are, 2 for wrong input.
     """
     if suggest == (new_file is not None):
         raise click.UsageError("give either --with NEW.yaml or --suggest")

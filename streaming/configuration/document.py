@@ -115,6 +115,6 @@ def _twice(node: yaml.Node | None, place: Place) -> Iterator[tuple[int, str]]:
         for key, value in node.value:
             line, name = key.start_mark.line + 1, str(key.value)
             if name in first:
-                yield line, f"{dotted((*place, name))}: stands twice, first in line {first[name]}; keep one of them"
+                yield line, f"{dotted((*place, name))}: duplicate key, first defined in line {first[name]}"
             first.setdefault(name, line)
             yield from _twice(value, (*place, name))

@@ -59,7 +59,7 @@ def _refuse(document: Document, problems: list[tuple[str, str]]) -> None:
         lines = [(document.line(_place(key)), key, what) for key, what in problems]
         raise ConfigError(
             "\n".join(
-                f"{document.name}:{line}: {key}: changed {what}: needs a restart, so nothing of the file is taken over"
+                f"{document.name}:{line}: {key}: changed {what}, which needs a restart. The file was not applied"
                 for line, key, what in sorted(lines)
             )
             + f"\nTo apply the rest now, take {', '.join(key for _, key, _ in sorted(lines))} out of the file, or use "

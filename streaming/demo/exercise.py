@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from detectors.events.envelope import origin_of
 from detectors.events.event import Record
 from detectors.events.identity import EXERCISE, Identity
 from detectors.events.reader import Reader
@@ -20,7 +21,8 @@ def exercise(records: Iterable[Record], identity: Identity, metric_topics: froze
     reader = Reader(identity, metric_topics)
     for record in records:
         found = reader.read(record)
-        cluster = found[0].cluster if isinstance(found, list) and found else identity.default
+        events = found if isinstance(found, list) else []
+        cluster = events[0].cluster if events else origin_of(record, identity.header).cluster(identity)
         others = tuple((name, value) for name, value in record.headers if name != identity.header)
         mark = (identity.header, f"{EXERCISE}{cluster}".encode())
         yield msgspec.structs.replace(record, headers=(*others, mark))

@@ -31,7 +31,8 @@ def print_comparison(found: Comparison) -> None:
         console.print(table)
     counts = {"added": len(found.added), "removed": len(found.removed)} | {k: len(v) for k, v in found.moved().items()}
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-    console.print(f"{spoken(found.span)} of recordings: {said or 'nothing changes'}; {found.same} as before.")
+    same = f"{found.same} incident{'s' * (found.same != 1)} the same in both"
+    console.print(f"{spoken(found.span)} of recordings: {said or 'no difference'}; {same}.")
 
 
 def print_suggestions(made: Suggestions) -> None:
@@ -42,7 +43,7 @@ def print_suggestions(made: Suggestions) -> None:
         return
     for cluster, job in sorted({(row.cluster, row.job) for row in made.suggestions}):
         console.print(_title(cluster, job))
-        table = _table("threshold", "now", "silent from", "found until", "suggested", "margins")
+        table = _table("threshold", "now", "silent from", "found until", "suggested", "headroom")
         for row in made.suggestions:
             if (row.cluster, row.job) == (cluster, job):
                 table.add_row(*_cells(row))

@@ -1,5 +1,6 @@
 """What hostile records would make the job write, and hostile records of its own topics, on a real broker."""
 
+import time
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,10 @@ from tests.e2e.test_job import essence, replayed
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 PROJECT = Path(__file__).parents[2]
-# Python runs it in every process of the job: a detector that fails on one event.
+# Python runs it in every process of the job: a detector that fails on one event, a read stage that fails on one record.
 FAULT = """
 from detectors.engine import Engine
+from streaming import read
 
 _step = Engine.step
 
@@ -31,9 +33,18 @@ def step(self, cluster, state, events, *rest):
     return _step(self, cluster, state, events, *rest)
 
 
+def may_matter(values, metrics):
+    if b"no room" in values.to_pylist():
+        raise MemoryError("no room")
+    return _may_matter(values, metrics)
+
+
 Engine.step = step
+_may_matter = read._may_matter
+read._may_matter = may_matter
 """
 SAMPLE = 'flink_taskmanager_Status_JVM_Memory_Heap_Used{tm_id="container_1700000000000_0001_01_%06d",host="h%d"} 1\n'
+HEADERS = (('"\\\x00\u2028', b"\xff\x00"), ("", b""), ("large", b"\x01" * 100_000))
 POISON = [
     b'{"hash":"x","at":1,"by":"b","detectors":' + b'{"a":' * 2_000 + b"1" + b"}" * 2_000 + b"}",
     b'{"hash":"x","at":36893488147419103232,"by":"b","detectors":{}}',
@@ -44,7 +55,8 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     installation: Callable[..., Installation],
 ) -> None:
     """One log record of 300,000 NUL bytes, an event of 7,900 samples on which a detector fails, and two records of the
-    configuration, before the first start and while the job runs: all are letters that can be read, and counted.
+    configuration, before the first start and while the job runs: all are letters that can be read, and counted. What
+    ends the query after all is named in one line.
     """
     here = installation()
     (here.folder / "sitecustomize.py").write_text(FAULT)
@@ -60,7 +72,7 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     start = records[0].timestamp
     page = "".join(SAMPLE % (n, n % 9) for n in range(7_900)).encode()
     large = [
-        Record("flink.logs", 0, 0, start, b"prod/jm-1", b"\x00" * 300_000),
+        Record("flink.logs", 0, 0, start, b"\xff" * 300_000, b"\x00" * 300_000, HEADERS),
         Record("flink.metrics", 0, 0, start, b"prod/tm-1", page),
     ]
     poison = [Record(config, 0, 0, start, b"detectors", value) for value in POISON]
@@ -70,7 +82,6 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     here.wait_for(lambda: len(here.transitions()) >= len(expected) and len(here.rejected()) >= 4, within=240)
     here.send(poison)
     here.wait_for(lambda: len(here.rejected()) >= 6, within=120)
-    assert here.job.terminate() == 0
     letters = {(r["reason"], r.get("offset")): r for r in here.rejected()}
     assert sorted(reason for reason, _ in letters) == ["bad_config"] * 4 + ["defect", "nul_byte"]
     nul = next(r for r in letters.values() if r["reason"] == "nul_byte")
@@ -80,6 +91,12 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     assert essence(here.transitions()) == essence(expected)
     counted = {k: v for k, v in here.readings().items() if k.startswith("records_rejected_total")}
     assert sum(counted.values()) == 6
+    (last,) = here.send([Record("flink.logs", 1, 0, start, b"prod/jm-1", b"no room")])
+    line = f"read stage failed at {here.logs}/1 offset {last.offset}: MemoryError: no room"
+    deadline = time.monotonic() + 120
+    while not any(line in said and "StageError" not in said for said in here.job.log.read_text().splitlines()):
+        assert time.monotonic() < deadline, here.job.log_tail()
+        time.sleep(0.2)
     history = ConfigTopic(KafkaAccess(bootstrap_servers=here.bootstrap), config).history()
     assert history.in_force is not None
     assert [line.partition(": ")[2][:12] for line in history.unreadable] == ["too_deep: th", "out_of_range"] * 2

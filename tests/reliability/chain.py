@@ -56,7 +56,7 @@ class Chain:
         self._id = self.slack.channel_id("flink-alerts")
         if not may_look_up:
             self.slack.fail_next("conversations.history", error="missing_scope", times=1_000_000)
-        access = KafkaAccess(bootstrap_servers=bootstrap)
+        self._access = KafkaAccess(bootstrap_servers=bootstrap)
         self.topics = TopicNames(prefix=f"chain{next(_numbers)}", partitions=2)
         # The channel by its ID, so that a message can be looked up before any was answered.
         self._configuration = configuration(
@@ -64,9 +64,9 @@ class Chain:
         )
         self._folder = folder / self.topics.prefix
         self._folder.mkdir()
-        with closing(KafkaAdminClient(**client_options(access))) as admin:
+        with closing(KafkaAdminClient(**client_options(self._access))) as admin:
             ensure_topics(admin, self.topics, create=True)
-        self._producer = KafkaProducer(**client_options(access))
+        self._producer = KafkaProducer(**client_options(self._access))
         self._alive: list[Deliverer] = []
         self._lock = threading.Lock()
 
@@ -114,6 +114,15 @@ class Chain:
         """This transition."""
         self.produced.append(one)
         self._producer.send(self.topics.incidents, key=one.incident.encode(), value=msgspec.json.encode(one))
+
+    def delete_ledger(self) -> None:
+        """As an operator may by mistake. Returns when the brokers no longer list it."""
+        with closing(KafkaAdminClient(**client_options(self._access))) as admin:
+            admin.delete_topics([self.topics.deliveries])
+            deadline = time.monotonic() + STEP_S
+            while self.topics.deliveries in admin.list_topics():
+                assert time.monotonic() < deadline
+                time.sleep(_PAUSE_S)
 
     def live_until_killed(self, point: str) -> None:
         """A deliverer's life: incidents go on until it is dead."""

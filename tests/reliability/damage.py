@@ -3,7 +3,8 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -14,15 +15,28 @@ from pyspark.sql.streaming import StreamingQuery
 from detectors.incidents.incident import decode_transition
 from streaming.app import start_query
 from streaming.errors import PreflightError
+from streaming.jvm import Jvm
 from streaming.layout import check_layout
 from streaming.preflight import check_topics, starting_offsets
 from streaming.running import explained
-from streaming.settings import Settings
+from streaming.session import start_session_while
+from streaming.settings import Settings, Streaming
+from streaming.stop import Stop
 from tests.e2e.harness import Installation
 from tests.reliability.job_chain import portions
 
 Said = Counter[tuple[str, int, str]]
 _WITHIN_S = 240.0
+
+
+@contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    """A session of the product in a JVM of its own."""
+    jvm = Jvm()
+    try:
+        yield start_session_while(lambda: None, Streaming(master="local[2]"), jvm, Stop())[0]
+    finally:
+        jvm.end()
 
 
 class Damaged:

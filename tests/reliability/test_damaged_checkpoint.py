@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from streaming.embedded.broker import Broker
-from streaming.jvm import Jvm
-from streaming.session import start_session_while
-from streaming.settings import Streaming
-from streaming.stop import Stop
 from tests.e2e.harness import Installation
-from tests.reliability.damage import Damaged, empty, flipped, half
+from tests.reliability.damage import Damaged, empty, flipped, half, spark_session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
 
@@ -31,13 +27,9 @@ NOT_NEEDED = ("state/0/*/*.zip", "state/0/*/SSTs/*.sst", "state/0/_metadata/v2/0
 
 @pytest.fixture(scope="module")
 def damaged(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    jvm = Jvm()
-    try:
-        spark, _ = start_session_while(lambda: None, Streaming(master="local[2]"), jvm, Stop())
+    with spark_session() as spark:
         folder = tmp_path_factory.mktemp("damaged")
         yield Damaged(spark, Installation(broker.bootstrap, folder, "damaged", {}))
-    finally:
-        jvm.end()
 
 
 def test_what_can_break_first_ends_with_the_file_and_what_to_do(damaged: Damaged) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from streaming.demo.slack_server import Call
 from tests.reliability.chain import Chain
-from tests.reliability.deliverer import END_S
+from tests.reliability.deliverer import END_S, SESSION_MS
 from tests.reliability.history import shows
 from tests.unit.sinks.samples import make_transition
 
@@ -89,3 +89,37 @@ def test_f14_a_deliverer_that_was_frozen_tells_nothing_that_its_successor_has_to
     time.sleep(4)
     verdict = chain.finish(successor)
     assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {})
+
+
+@pytest.mark.parametrize(
+    "sessions", [pytest.param(4, id="4 sessions"), pytest.param(60, id="60 sessions", marks=pytest.mark.slow)]
+)
+def test_f14_a_deliverer_that_stands_still_alone_goes_on_where_it_was(chain: Chain, sessions: int) -> None:
+    """SIGSTOP for many sessions of the group (with the product's 10 s, 60 are 10 minutes); nobody else has its work."""
+    frozen = chain.start()
+    open_incidents(chain, 10)
+    chain.wait_for(lambda: chain.told() >= 3, frozen)
+    os.kill(frozen.pid, signal.SIGSTOP)
+    chain.say(5)
+    time.sleep(sessions * SESSION_MS / 1000)
+    chain.say(5)
+    os.kill(frozen.pid, signal.SIGCONT)
+    verdict = chain.finish(frozen)
+    assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {})
+
+
+def test_the_notification_log_deleted_under_a_running_deliverer_is_made_again(chain: Chain) -> None:
+    """What it knows is written into the new topic, so that the next deliverer goes on without looking anything up."""
+    deliverer = chain.start()
+    chain.say(10)
+    chain.wait_for(lambda: not chain.verdict().lost, deliverer)
+    chain.delete_ledger()
+    chain.say(10)
+    chain.wait_for(lambda: not chain.verdict().lost, deliverer)
+    assert "notification log was deleted" in deliverer.log_tail(1000)
+    assert deliverer.terminate() == 0, deliverer.log_tail()
+    looked = chain.told("conversations.history")
+    chain.say(10)
+    verdict = chain.finish()
+    assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {})
+    assert chain.told("conversations.history") == looked

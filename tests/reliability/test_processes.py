@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
 
+from streaming.embedded.job_process import JobProcess
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
-from tests.e2e.test_job import essence
+from tests.e2e.test_job import essence, recorded
 from tests.reliability.job_chain import JobChain
 from tests.reliability.processes import daemons_of, descendants, jvm_of, send, workers_of
 from tests.reliability.test_kill_job import judge
@@ -150,13 +152,45 @@ def test_a_second_signal_ends_at_once(installation: Make) -> None:
     left = descendants(job.pid)
     # A JVM that does not answer holds the orderly end.
     os.kill(jvm_of(job.pid), signal.SIGSTOP)
-    os.kill(job.pid, signal.SIGTERM)
-    time.sleep(1)
-    assert job.exit_status() is None
-    os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(10) == 128 + signal.SIGTERM
+    deadline = time.monotonic() + 30
+    while job.exit_status() is None:
+        send([job.pid], signal.SIGTERM)
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert job.exit_status() == 128 + signal.SIGTERM
     send(left, signal.SIGCONT)
     deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in left):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_python_worker_that_takes_longer_than_spark_waits_is_no_failure(installation: Make, tmp_path: Path) -> None:
+    """As on a host with a load of 40: everything that a worker does after its start takes 15 s, Spark waits 10 s."""
+    slow = "import os, time; time.sleep(15 * ('PYTHON_WORKER_FACTORY_SOCK_PATH' in os.environ))"
+    (tmp_path / "sitecustomize.py").write_text(slow)
+    here = installation()
+    here.create_inputs()
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    here.job = JobProcess(here.folder, here.configuration, "--no-deliver", environment={"PYTHONPATH": path})
+    here.send(recorded("late-barrier-acks"))
+    here.job.start()
+    here.wait_for(lambda: bool(here.transitions()), _WITHIN_S)
+    assert restarts(here) == 0
+    assert here.job.terminate() == 0
+
+
+@pytest.mark.slow
+def test_an_input_topic_that_is_deleted_ends_the_job_with_its_name(installation: Make) -> None:
+    """Exit status 1 and one line; whether the topic comes back is not for flinkwatch to decide."""
+    chain = running(installation)
+    here = chain.here
+    admin = KafkaAdminClient(bootstrap_servers=here.bootstrap)
+    admin.delete_topics([here.logs])
+    admin.close()
+    assert here.job.wait(_WITHIN_S) == 1
+    last = lines(here)[-1]["event"]
+    assert last.startswith("flinkwatch: ")
+    assert here.logs in last
+    assert "Exception" not in last

@@ -127,4 +127,4 @@ def test_whatever_stands_there_no_detector_fails_on_it(detector: Any, raw: bytes
     (dropped,) = engine.step("c", state, [], STREAM[0].timestamp + 1_000).dropped
     assert (dropped.cluster, dropped.kind) == ("c", detector.kind)
     assert isinstance(dropped, Dropped)
-    assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == []
+    assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == ()

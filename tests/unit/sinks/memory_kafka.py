@@ -36,6 +36,8 @@ class MemoryKafka:
         self.refuse_writes = False
         self.refuse_commits = False
         self.slow_writes = False
+        self.ledger_is_gone = False
+        self.ledgers_made = 0
         self.read_again: list[int] = []
         self.wall = time.time
         self.partitions = 2
@@ -65,6 +67,18 @@ class MemoryKafka:
 
     def producer(self) -> Any:
         return Producer(self)
+
+    def delete_ledger(self) -> None:
+        """As an operator may while it runs."""
+        self.ledger_is_gone = True
+        for partition in list(self.logs):
+            if partition.topic == TOPICS.deliveries:
+                self.logs[partition].clear()
+
+    def make_ledger(self) -> None:
+        if self.ledger_is_gone:
+            self.ledger_is_gone = False
+            self.ledgers_made += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         self.read_again.append(offset)
@@ -177,6 +191,8 @@ class Producer:
         self._kafka = kafka
 
     def send(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> Any:
+        if self._kafka.ledger_is_gone:
+            raise KafkaTimeoutError("no metadata of the topic")
         if self._kafka.refuse_writes:
             return SimpleNamespace(get=_refuse)
         if self._kafka.slow_writes:

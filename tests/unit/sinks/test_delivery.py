@@ -37,7 +37,7 @@ class World:
         self.kafka.wall = lambda: self.now
         self.board = Board()
         self.config = SlackConfig(
-            enabled=True, base_url=slack.base_url, timeout="3s", **{"channel": "flink-alerts", **config}
+            enabled=True, timeout="3s", **{"channel": "flink-alerts", "base_url": slack.base_url, **config}
         )
         self.start()
 

@@ -68,6 +68,24 @@ def test_what_was_resolved_before_the_ledger_began_is_not_told(world: World) -> 
     assert world.kafka.committed[FIRST] == 600
 
 
+def test_when_the_incidents_topic_was_made_again_nothing_in_it_is_history(world: World) -> None:
+    """Its offsets are below those at which the notification log began, and yet what it holds is new."""
+    for number in range(30):
+        world.say(make_transition(incident=f"old{number}"))
+    lose_ledger(world)
+    world.start()
+    world.settle()
+    for partition in list(world.kafka.logs):
+        if partition.topic == TOPICS.incidents:
+            world.kafka.logs[partition].clear()
+    # Kafka forgets a group's offsets with the topic.
+    world.kafka.committed.clear()
+    world.start()
+    world.say(OPENED, RESOLVED)
+    world.settle()
+    assert any("Resolved" in parent.text for parent in world.slack.parents())
+
+
 def test_what_was_resolved_while_nobody_delivered_ends_the_message_that_stands(world: World) -> None:
     world.say(OPENED)
     world.settle()

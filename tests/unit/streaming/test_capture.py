@@ -80,7 +80,7 @@ def test_what_is_captured_is_what_was_sent_byte_for_byte(kafka: Kafka, sent: lis
     place = lambda r: (r.topic, r.partition, r.offset)  # noqa: E731
     assert sorted(read, key=place) == sorted(sent, key=place)
     assert [r.timestamp for r in read] == sorted(r.timestamp for r in sent)
-    assert found == (len(sent), min(r.timestamp for r in sent), max(r.timestamp for r in sent))
+    assert found == (len(sent), min(r.timestamp for r in sent), max(r.timestamp for r in sent), ())
     assert told[-1] == (3_000, len(sent))
 
 

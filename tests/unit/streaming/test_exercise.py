@@ -9,6 +9,7 @@ import pytest
 from detectors.events.identity import Identity
 from sinks.pagerduty import event
 from sinks.slack.phrases import title
+from streaming.brokers import Stopped
 from streaming.demo.exercise import exercise
 from streaming.demo.playing import await_ready
 from streaming.errors import ConfigError, UserError

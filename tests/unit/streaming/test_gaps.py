@@ -7,7 +7,7 @@ import pytest
 
 from detectors.events.words import inputs
 from sinks.kafka_access import KafkaAccess
-from streaming.errors import JobError
+from streaming.errors import TopicMadeAgainError
 from streaming.gaps import Firsts, Gaps
 
 LOST = "flinkwatch: 4000 unread records were removed by Kafka from logs/0 before offset 5000"
@@ -68,7 +68,7 @@ def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_
     told: list[str] = []
     one = gaps(told, [])
     one.progressed(progress(1, 80, 89, 89))
-    with pytest.raises(JobError, match="logs was deleted and made again while it was read: the next start reads it"):
+    with pytest.raises(TopicMadeAgainError, match="logs was deleted and made again while it was read"):
         one.progressed(progress(2, 89, 32, 32))
 
 
@@ -78,7 +78,7 @@ def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
     one._compare({"config": "x"})
     one.progressed(progress(1, 80, 89, 89))
     one._compare({"logs": "new", "config": "x"})
-    with pytest.raises(JobError, match="logs was deleted"):
+    with pytest.raises(TopicMadeAgainError, match="logs was deleted"):
         one.progressed(progress(2, 89, 90, 90))
 
 
@@ -93,3 +93,27 @@ def test_what_the_start_has_corrected_is_told_once_and_over_when_it_is_read() ->
     assert told == [line]
     one.progressed(progress(9, 30, 40, 40))
     assert told == [line, READ_UP]
+
+
+def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
+    told: list[str] = []
+    one = gaps(told, [])
+    one._compare({"logs": "old"})
+    one._compare({"logs": "new"})
+    one.corrected([inputs.began_again("logs", "0", 89)])
+    one._compare({"logs": "new"})
+    one.progressed(progress(3, 89, 0, 40))
+    assert told == [inputs.began_again("logs", "0", 89)]
+
+
+def test_the_end_of_a_gap_is_told_by_the_next_process_as_well() -> None:
+    one = gaps([], [])
+    one._firsts.saw(100, at(5000))
+    one.progressed(progress(1, 1000, 6000, 9000))
+    assert one.open() == [("logs", "0")]
+    told: list[str] = []
+    other = gaps(told, [])
+    other.resume(one.open())
+    other.progressed(progress(2, 6000, 9000, 9000))
+    assert told == [READ_UP]
+    assert other.open() == []

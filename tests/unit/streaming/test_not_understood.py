@@ -129,6 +129,17 @@ def test_a_source_is_told_while_it_lasts_and_ends_with_a_tombstone() -> None:
     assert fed(tester, 220_000, 100, 0, 0)[ratio] is None
 
 
+def test_a_source_that_sends_nothing_any_more_is_forgotten_after_an_hour() -> None:
+    tester = TwsTester(BucketProcessor(OutputTopics("incidents", "readings", "rejected")))
+    ratio = "input_not_understood_ratio|cluster=prod|source=tm-1|topic=flink.logs"
+    fed(tester, 20_000, 100, 100, 3)
+    times = range(200_000, 4_500_000, 100_000)
+    values = [fed(tester, at, 100 if at < 300_000 else 0, 100, 3).get(ratio, -1) for at in times]
+    assert values[0] == values[10] == 1
+    assert values.count(None) == 1
+    assert values[-1] == -1
+
+
 def test_what_does_not_seem_to_be_flinks_and_what_is_little_is_not_told() -> None:
     for seen, flink in ((1_000, 0), (10, 10)):
         recognised = Recognised()
@@ -151,7 +162,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_the_job_warns_of_a_source_once_an_hour_and_says_when_it_is_over() -> None:
     now = [0.0]
-    follower = NotUnderstood(KafkaAccess(), "flinkwatch.readings", lambda: now[0])
+    follower = NotUnderstood(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "flinkwatch.readings", lambda: now[0])
     recognised = Recognised()
     for at in (0, 600_000):
         recognised.fold([Looked("flink.logs", "prod", "tm-1", 100, 100, 1)], at)

@@ -274,3 +274,18 @@ def test_headers_give_the_cluster() -> None:
         run(batch([Record("flink.logs", 0, 0, NOW, None, line, (("cluster", b"pay\xc3\xa4"), ("x", b"\xff")))]))
     )
     assert [e.cluster for e in events] == ["payä"]
+
+
+def test_an_older_arrow_batch_that_comes_later_does_not_turn_a_partitions_clock_back() -> None:
+    """Several Arrow batches of one task: the clock of a partition is that of its newest record in any of them."""
+
+    def pulse(partition: int, timestamp: int) -> Record:
+        return Record("flinkwatch.pulse", partition, timestamp, timestamp, None, b"")
+
+    for order in ((0, 1), (1, 0)):
+        parts = [batch([pulse(0, 5_000), pulse(1, 700)]), batch([pulse(0, 3_000)])]
+        clocks: dict[str, int] = {}
+        for packed in run(*(parts[n] for n in order)).values():
+            for one in packed:
+                clocks |= one.clocks
+        assert clocks == {"flinkwatch.pulse/0": 5_000, "flinkwatch.pulse/1": 700}

@@ -14,7 +14,7 @@ from detectors.events.reader import Reader
 from detectors.events.zones import Zones
 from detectors.throwables import Throwables
 
-READER = Reader(Identity(envelope=True), frozenset({"flink.metrics"}))
+READER = Reader(Identity(envelope="always"), frozenset({"flink.metrics"}))
 HOUR = 3_600_000
 AT = 1_795_219_585_154
 MESSAGE = (

@@ -148,7 +148,7 @@ FULL = {
     ],
 )
 def test_the_first_rule_that_applies_gives_the_cluster(rules: tuple[str, ...], cluster: str) -> None:
-    reader = Reader(Identity.model_validate({"cluster": rules, "default": "mine", "envelope": True}), frozenset())
+    reader = Reader(Identity.model_validate({"cluster": rules, "default": "mine", "envelope": "always"}), frozenset())
     more = {"key": b"by-key/source", "headers": (("cluster", b"by-header"),)}
     assert one(json.dumps(FULL).encode(), reader=reader, **more).cluster == cluster
 
@@ -164,15 +164,33 @@ NAMED_BY_VALUE = {
 
 
 @pytest.mark.parametrize("document", NAMED_BY_VALUE.values(), ids=NAMED_BY_VALUE)
-@pytest.mark.parametrize("named", [{"key": b"own/tm-1"}, {"key": b"own"}, {"headers": (("cluster", b"own"),)}])
+@pytest.mark.parametrize("named", [{"key": b"own/tm-1"}, {"headers": (("cluster", b"own"),)}])
 def test_a_line_of_a_job_cannot_speak_for_another_cluster(document: dict[str, Any], named: dict[str, Any]) -> None:
     """Raw lines are shipped under the name of their cluster: one that looks like an envelope is no exception."""
     for rules in (Identity().cluster, ("field", "app", "namespace/app", "yarn", "header", "key", "default")):
         reader = Reader(Identity(cluster=rules), frozenset())
         assert one(json.dumps({"message": LINE, **document}).encode(), reader=reader, **named).cluster == "own"
-        told = Reader(Identity(cluster=rules, envelope=True), frozenset())
+        told = Reader(Identity(cluster=rules, envelope="always"), frozenset())
         by_envelope = one(json.dumps({"message": LINE, **document}).encode(), reader=told, **named).cluster
         assert by_envelope != "own" or "headers" in named
+
+
+@pytest.mark.parametrize("key", [b"shop/orders", b"shop/orders/tm-1"])
+def test_a_name_that_the_key_gives_as_well_may_come_from_the_value(key: bytes) -> None:
+    """Names may hold a slash: namespace/app."""
+    document = {"message": LINE, "fields": {"cluster": "shop/orders"}}
+    assert one(json.dumps(document).encode(), key=key).cluster == "shop/orders"
+    document["fields"] = {"cluster": "shop/order"}
+    assert one(json.dumps(document).encode(), key=key).cluster == "shop"
+
+
+def test_a_key_that_is_no_cluster_and_host_names_one_only_where_nothing_else_does_or_the_operator_says_so() -> None:
+    """Shippers that wrap each line are often keyed by host."""
+    document = json.dumps({"message": LINE, "fields": {"cluster": "by-field"}}).encode()
+    assert one(document, key=b"tm-1").cluster == "by-field"
+    assert one(LINE.encode(), key=b"own").cluster == "own"
+    raw = Reader(Identity(envelope="never"), frozenset())
+    assert one(document, key=b"own", reader=raw).cluster == "own"
 
 
 def test_a_collector_s_attributes_cannot_either() -> None:

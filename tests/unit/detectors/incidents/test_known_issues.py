@@ -9,7 +9,7 @@ from detectors.incidents.known_issues import find
 from detectors.throwables import Stack, Throwables
 from streaming.errors import ConfigError
 from streaming.known_issues import FILE, load, shipped
-from tests.unit.detectors.incidents.test_life import finding
+from tests.unit.detectors.incidents.test_life import Told, finding
 
 NOTHING = Throwables()
 WATCH = Evidence("flink.logs", 0, 1, 0, "KubernetesClientException: too old resource version: 5906722735 (5907278804)")
@@ -127,3 +127,37 @@ def test_an_id_stands_once(tmp_path: Path) -> None:
 
 def test_the_file_lies_where_the_wheel_puts_it() -> None:
     assert FILE.parts[-2:] == ("conf", "known_issues.yaml")
+
+
+def test_a_known_issue_that_shows_later_is_said_once() -> None:
+    told = Told()
+    told.scene.issues, told.scene.version = shipped(), "1.11.0"
+    told.report(finding("jobmanager_lost"), finding("jobmanager_lost", at=1, evidence=[WATCH]))
+    told.report(finding("jobmanager_lost", at=2, evidence=[WATCH]), finding("jobmanager_lost", at=3, evidence=[WATCH]))
+    said = [(t.at, t.reason, t.known_issue and t.known_issue.id) for t in told.said]
+    issue = "FLINK-15836/FLINK-20417"
+    assert said == [(0, "", None), (1, f"it looks like the known issue {issue}", issue)]
+
+
+@pytest.mark.parametrize(
+    ("version", "affected"),
+    [
+        ("1.12.7", False),
+        ("1.13", True),
+        ("1.13.0", True),
+        ("1.17.1", True),
+        ("1.17.2", False),
+        ("1.13.6-SNAPSHOT", True),
+    ],
+)
+def test_a_version_is_affected_from_the_first_and_no_longer_with_the_one_that_fixes_it(
+    version: str, affected: bool
+) -> None:
+    assert bool(named("zero_input_leak", version)) is affected
+
+
+@pytest.mark.parametrize(("at", "near"), [(-600_000, True), (-600_001, False), (600_050, True), (600_051, False)])
+def test_a_failure_is_near_a_finding_up_to_ten_minutes_before_or_after(at: int, near: bool) -> None:
+    stack = Stack("", "flink.logs/0/1", at, {"class": "KubernetesClientException", "message": WATCH.text})
+    found = named("jobmanager_lost", "1.11.0", Throwables({"jm": stack}), since=0, at=50)
+    assert bool(found) is near

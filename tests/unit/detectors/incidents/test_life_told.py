@@ -188,13 +188,26 @@ def test_an_observation_that_ends_leaves_nothing_and_one_of_two_leaves_the_other
     assert (told.incidents, told.said) == ([], [])
 
 
-def test_an_observation_joins_the_incident_it_supports_and_no_resolved_one() -> None:
+def test_an_observation_joins_the_incident_it_supports() -> None:
     told = Told().report(finding(), finding(LATE_ACKS, at=1, severity="info"))
-    assert len(told.incidents) == 1
-    told = (
-        Told().report(finding(), closed(1)).tick(1 + MINUTE).report(finding(LATE_ACKS, at=2 * MINUTE, severity="info"))
-    )
-    assert [len(i.findings) for i in told.incidents] == [1, 1]
+    assert [[f.kind for f in i.findings] for i in told.incidents] == [[OVERDUE, LATE_ACKS]]
+
+
+def test_an_observation_joins_no_resolved_incident_and_no_other_observation() -> None:
+    told = Told().report(finding(), closed(5)).tick(5 + MINUTE)
+    told.report(finding(LATE_ACKS, at=2 * MINUTE, since=3, severity="info"))
+    told.report(finding("backpressure", at=3 * MINUTE, since=3, severity="info"))
+    assert [[f.kind for f in i.findings] for i in told.incidents] == [[OVERDUE], [LATE_ACKS], ["backpressure"]]
+    assert [i.seq for i in told.incidents] == [2, 0, 0]
+
+
+def test_an_observation_beyond_what_is_kept_is_not_waited_for() -> None:
+    told = Told().report(finding("slots_unavailable", "c", 0, entity={}))
+    told.report(*(finding("restart_loop", f"j{n:02}", n, entity={"job_id": f"j{n}"}) for n in range(19)))
+    told.report(finding("restart_loop", "late", 31, severity="info", entity={"job_id": "late"}))
+    (incident,) = told.incidents
+    assert "late" not in {f.subject for f in incident.findings}
+    assert incident.more == []
 
 
 def test_of_too_many_incidents_the_one_that_says_nothing_goes_first_then_a_resolved_then_the_one_said_longest_ago() -> (

@@ -1,0 +1,41 @@
+"""A backlog of very long lines is read in bounded memory."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaProducer
+
+from tests.bench.usage import Usage
+from tests.e2e.harness import Installation
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+
+LINE = b"2026-11-21 02:10:52,332 INFO  a.b.CheckpointCoordinator [] - Completed checkpoint of " + b"x" * 400_000
+LINES = 600
+# A worker with its libraries has about 180 MB; all lines of the backlog at once would add 240 MB, and their copies.
+MOST = 330_000_000
+
+
+def test_a_backlog_of_long_lines_is_read_in_bounded_memory(installation: Callable[..., Installation]) -> None:
+    here = installation()
+    here.create_inputs(partitions=1)
+    # Packed, or the test would count bytes for minutes; the job has them unpacked.
+    producer = KafkaProducer(bootstrap_servers=here.bootstrap, compression_type="gzip", max_request_size=20_000_000)
+    now = int(time.time() * 1000)
+    for _ in range(LINES):
+        producer.send(here.logs, key=b"prod/jm-1", value=LINE, timestamp_ms=now)
+    producer.flush(timeout=120)
+    producer.close()
+    here.job.start()
+    pulses = iter(range(10_000))
+
+    def read() -> bool:
+        here.pulse(now + 20_000 * next(pulses))
+        done = sum(value for key, value in here.readings().items() if key.startswith("records_read_total"))
+        return done >= LINES
+
+    with Usage(here.job.pid) as usage:
+        here.wait_for(read, within=400)
+    assert max(size for name, size in usage.peak() if name.startswith("python")) < MOST, usage.peak()
+    assert here.job.terminate() == 0

@@ -1,0 +1,101 @@
+"""Commands on a real broker: what `play` writes, and what a silence matches."""
+
+import gzip
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from detectors.events.event import Record
+from streaming.cli import cli
+from streaming.embedded.broker import Broker
+from streaming.recording import line_of
+from tests.unit.sinks.samples import make_transition
+
+pytestmark = pytest.mark.e2e
+NAME = "commands"
+
+
+@pytest.fixture(scope="module")
+def config(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration of an installation of its own, with its topics."""
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    own = (f"{NAME}.logs", f"{NAME}.metrics", f"{NAME}.config", f"{NAME}.incidents", f"{NAME}.readings")
+    admin.create_topics([NewTopic(name, 1, 1) for name in own])
+    admin.close()
+    file = tmp_path_factory.mktemp("commands") / "own.yaml"
+    kafka = {
+        "access": {"bootstrap_servers": broker.bootstrap},
+        "logs": [f"{NAME}.logs"],
+        "metrics": [f"{NAME}.metrics"],
+        "topics": {"prefix": NAME},
+    }
+    file.write_text(yaml.safe_dump({"kafka": kafka, "sinks": {"prometheus": {"enabled": False}}}))
+    return file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
+
+
+def test_what_is_played_is_marked_as_an_exercise_in_every_record(broker: Broker, config: Path, tmp_path: Path) -> None:
+    text = (
+        "2026-11-21 02:14:5{},000 INFO  o.a.f.r.r.StandaloneResourceManager [] - TaskManager with id a:1-b is closed."
+    )
+    at = 1_795_227_290_000
+    log = [
+        Record(f"{NAME}.logs", 0, n, at + n * 300, b"prod/jm-1", text.format(n).encode(), (("cluster", b"prod"),))
+        for n in range(3)
+    ]
+    recording = tmp_path / "short.jsonl.gz"
+    recording.write_bytes(gzip.compress(b"".join(map(line_of, log))))
+    before = time.time() * 1000
+    done = run("play", recording, "--config", config)
+    assert done.exit_code == 0
+    assert f"Using {config}: Kafka at {broker.bootstrap}" in done.stderr
+    played = _read(broker, f"{NAME}.logs")
+    assert [dict(r.headers) for r in played] == [{"cluster": b"exercise-prod"}] * 3
+    assert all(r.timestamp >= before for r in played)
+
+
+def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config: Path) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for t in (
+        make_transition(incident="a", job_name="orders"),
+        make_transition(incident="b", job_name="orders-eu"),
+        make_transition(incident="b", job_name="orders-eu", transition="resolved"),
+    ):
+        producer.send(f"{NAME}.incidents", key=t.incident.encode(), value=msgspec.json.encode(t))
+    producer.flush()
+    producer.close()
+    added = run("silence", "add", "--config", config, "--job", "orders*", "--for", "1h", "--comment", "x")
+    assert "It matches 1 open incident: a " in added.stdout
+    (row,) = [
+        msgspec.json.decode(line)
+        for line in run("silence", "list", "--json", "--config", config).stdout.split("\n")
+        if line
+    ]
+    assert (row["state"], row["mutes"]) == ("active", 1)
+    assert f"Ended silence {row['id']}." in run("silence", "expire", row["id"], "--config", config).stdout
+
+
+def _read(broker: Broker, topic: str) -> list[Record]:
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False)
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    end = consumer.end_offsets([partition])[partition]
+    consumer.seek_to_beginning(partition)
+    found: list[Record] = []
+    deadline = time.monotonic() + 60
+    while len(found) < end and time.monotonic() < deadline:
+        arrived = consumer.poll(timeout_ms=500).get(partition, [])
+        found += [
+            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in arrived
+        ]
+    consumer.close()
+    return found

@@ -1,0 +1,192 @@
+"""Which checkpoints tell how long the next one will take, and what is learned of interval and timeout."""
+
+import pytest
+
+from detectors.durations import Durations, flink_duration
+from detectors.events.event import MetricEvent, Sample
+from detectors.incidents.incident import Evidence
+
+MINUTE = 60_000
+START = 1_700_000_000_000
+
+
+def at(time: int) -> Evidence:
+    return Evidence("flink.logs", 0, time, START + time, f"line {time}")
+
+
+class Job:
+    """A job whose checkpoints come as lines."""
+
+    def __init__(self) -> None:
+        self.own = Durations()
+
+    def checkpoint(self, number: int, time: int, took: int, size: int = 1_000, savepoint: bool = False) -> bool:
+        self.own.trigger(number, START + time, savepoint)
+        return self.own.complete(number, took, size, at(time + took), 0.5)
+
+    def minutes(self, count: int, took: int = 1_000, first: int = 1) -> "Job":
+        """One a minute."""
+        for n in range(first, first + count):
+            self.checkpoint(n, n * MINUTE, took)
+        return self
+
+    def values(self) -> list[float]:
+        return [p.value for p in self.own.history.points(0)]
+
+
+def test_the_interval_is_the_median_of_three_gaps_at_least() -> None:
+    assert Job().minutes(3).own.interval() == 0
+    assert Job().minutes(4).own.interval() == MINUTE
+
+
+@pytest.mark.parametrize(("took", "known"), [(42_000, MINUTE), (42_001, 0)])
+def test_a_checkpoint_that_takes_more_than_seven_tenths_of_the_gap_does_not_tell_the_interval(
+    took: int, known: int
+) -> None:
+    assert Job().minutes(5, took).own.interval() == known
+
+
+def test_a_savepoint_tells_neither_duration_nor_interval() -> None:
+    job = Job().minutes(2)
+    assert job.checkpoint(3, 3 * MINUTE, 30_000, savepoint=True) is False
+    assert job.checkpoint(4, 4 * MINUTE, 1_000) is True
+    assert job.values() == [1_000.0] * 3
+    assert job.own.gaps == [MINUTE]
+
+
+def test_the_first_checkpoint_after_a_restore_tells_nothing_and_a_savepoint_is_not_the_first() -> None:
+    job = Job().minutes(3)
+    assert job.own.restore(START + 4 * MINUTE, fresh=False) is True
+    assert job.own.restore(START + 4 * MINUTE, fresh=False) is False
+    assert job.checkpoint(4, 5 * MINUTE, 9_000, savepoint=True) is False
+    assert job.checkpoint(5, 6 * MINUTE, 9_000) is False
+    assert job.checkpoint(6, 7 * MINUTE, 1_500) is True
+    assert job.values() == [1_000.0] * 3 + [1_500.0]
+
+
+def test_after_a_restore_numbers_may_jump_back_and_what_was_written_before_it_is_of_the_past() -> None:
+    job = Job().minutes(3)
+    job.own.restore(START + 4 * MINUTE, fresh=True)
+    assert (job.values(), job.own.seen, job.own.records) == ([], 0, [])
+    assert job.checkpoint(2, 3 * MINUTE, 1_000) is False
+    assert job.own.triggered == -1
+    assert job.checkpoint(1, 5 * MINUTE, 1_000) is False
+    assert job.checkpoint(2, 6 * MINUTE, 1_000) is True
+
+
+def test_a_number_that_came_before_changes_nothing() -> None:
+    job = Job().minutes(3)
+    assert job.checkpoint(3, 3 * MINUTE, 5_000) is False
+    assert job.checkpoint(2, 3 * MINUTE, 5_000) is False
+    assert job.values() == [1_000.0] * 3
+
+
+def test_a_full_checkpoint_among_incremental_ones_tells_nothing() -> None:
+    for size, counts in ((4_000, True), (4_001, False)):
+        job = Job().minutes(5)
+        assert job.checkpoint(6, 6 * MINUTE, 9_000, size) is counts
+    job = Job().minutes(4)
+    assert job.checkpoint(5, 5 * MINUTE, 9_000, 90_000) is True  # what is usual is not known yet
+
+
+def test_sizes_that_stay_large_are_the_usual_ones_after_five() -> None:
+    job = Job().minutes(9)
+    counted = [job.checkpoint(n, n * MINUTE, 2_000, 90_000) for n in range(10, 20)]
+    assert counted == [False] * 5 + [True] * 5
+
+
+def test_the_timeout_is_learned_from_an_expiry_and_not_from_one_of_before_the_restart() -> None:
+    job = Job()
+    job.own.trigger(1, START, False)
+    job.own.expire(1, START + 600_000)
+    assert job.own.timeout == 600_000
+    job.own.trigger(2, START + MINUTE, True)
+    job.own.expire(2, START + 2 * MINUTE)  # a savepoint's time is not kept
+    job.own.expire(7, START + 3 * MINUTE)
+    job.own.expire(1, START)
+    assert job.own.timeout == 600_000
+
+
+def test_a_checkpoint_that_takes_no_time_took_a_millisecond() -> None:
+    job = Job()
+    assert job.checkpoint(1, MINUTE, 0) is True
+    assert job.values() == [1.0]
+    assert job.own.last == 0
+
+
+def test_one_record_in_six_is_kept_four_of_them() -> None:
+    own = Job().minutes(40).own
+    assert [record[2] for record in own.records] == [n * MINUTE + 1_000 for n in (19, 25, 31, 37)]
+    assert (own.seen, len(own.sizes), len(own.gaps)) == (40, 9, 16)
+
+
+def test_triggers_in_flight_are_bounded() -> None:
+    own = Durations()
+    for n in range(40):
+        own.trigger(n, START + n * MINUTE, False)
+    assert [*own.triggers] == [*range(24, 40)]
+    own.complete(30, 1_000, 1_000, at(41 * MINUTE), 0.5)
+    assert [*own.triggers] == [*range(30, 40)]
+
+
+class Gauged:
+    """A job of which only gauges tell."""
+
+    def __init__(self) -> None:
+        self.own = Durations()
+
+    def scrape(self, time: int, **values: float) -> list[bool]:
+        event = MetricEvent("c", "m", "h", START + time, START + time, "flink.metrics", 0, time, [])
+        return [self.own.measure(event, Sample(name, {}, value), 0.5) for name, value in values.items()]
+
+
+def test_a_gauge_tells_of_another_checkpoint_when_it_or_the_count_has_changed() -> None:
+    job = Gauged()
+    assert job.scrape(0, completed_checkpoints=1, last_checkpoint_duration=500) == [False, True]
+    assert job.scrape(10_000, completed_checkpoints=1, last_checkpoint_duration=500) == [False, False]
+    assert job.scrape(20_000, completed_checkpoints=2, last_checkpoint_duration=500) == [False, True]
+    assert job.scrape(30_000, completed_checkpoints=2, last_checkpoint_duration=700) == [False, True]
+    assert job.scrape(30_000, completed_checkpoints=3, last_checkpoint_duration=800) == [False, False]  # the same time
+    assert job.scrape(40_000, last_checkpoint_duration=0) == [False]
+    assert [p.value for p in job.own.history.points(0)] == [500.0, 500.0, 700.0]
+
+
+def test_gauges_tell_nothing_once_lines_do() -> None:
+    job = Gauged()
+    job.scrape(0, completed_checkpoints=1, last_checkpoint_duration=500)
+    job.own.log()
+    assert job.own.history.points(0) == []
+    assert job.scrape(MINUTE, completed_checkpoints=2, last_checkpoint_duration=900) == [False, False]
+    job.own.complete(1, 300, 1_000, at(2 * MINUTE), 0.5)
+    job.own.log()
+    assert len(job.own.history.points(0)) == 1
+
+
+def test_the_full_size_is_the_size_where_there_is_one() -> None:
+    job = Gauged()
+    job.scrape(0, last_checkpoint_size=70)
+    assert job.own.gauge.size == 70
+    job.scrape(1_000, last_checkpoint_full_size=900, last_checkpoint_size=80)
+    assert job.own.gauge.size == 900
+    job.scrape(2_000, last_checkpoint_full_size=-5.0)
+    assert job.own.gauge.size == -1
+
+
+def test_the_interval_of_gauges_is_learned_over_four_checkpoints() -> None:
+    job = Gauged()
+    for n in range(1, 14):
+        job.scrape(n * MINUTE, completed_checkpoints=n, last_checkpoint_duration=500 + n)
+    assert job.own.interval() == MINUTE
+    assert len(job.own.gaps) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        *(("30 s", 30_000), ("10min", 600_000), ("600000", 600_000), ("5 minutes", 300_000), ("2h", 7_200_000)),
+        *(("1 day", 86_400_000), ("7 ms", 7), ("'3 sec'", 3_000), (' "4 hours" ', 14_400_000), ("9 millis", 9)),
+        *(("PT1M", 0), ("", 0), ("s", 0), ("5 weeks", 0), ("-5 s", 0), ("1234567890123", 0)),
+    ],
+)
+def test_a_duration_is_read_as_flink_writes_it(text: str, ms: int) -> None:
+    assert flink_duration(text) == ms
