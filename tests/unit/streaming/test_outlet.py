@@ -21,8 +21,8 @@ from streaming.rows import (
     Packed,
     dead_letter,
     decode_packed,
-    event_letter,
     encode_packed,
+    event_letter,
 )
 from streaming.watch import BucketProcessor, OutputTopics
 from tests.unit.sinks.samples import make_transition, overdue_finding
