@@ -70,8 +70,8 @@ class Life(BaseModel):
 def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
     own = _holder(incidents, finding)
-    finding = _after(own, finding)
     if finding.closed_at is not None:
+        finding = _ended(own, finding)
         return [] if own is None or own.resolved_at is not None else _closed(incidents, own, finding, scene)
     if finding.severity == "info":
         return _noted(incidents, own, finding, scene)
@@ -158,7 +158,7 @@ def closed_of(
             closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
             said += _closed(incidents, incident, closed, scene)
         if incident.seq and incident.closed_at is None and _over(incident):
-            incident.closed_at, incident.changed = now, ""
+            _close(incident, now)
     return said
 
 
@@ -203,16 +203,15 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
     return min(holders, key=lambda i: i.resolved_at is not None, default=None)
 
 
-def _after(own: Incident | None, finding: Finding) -> Finding:
-    """The finding, not dated before what its detector said of it last: a partition that is read ahead may have dated
-    that up to a minute ahead of the clock. What the detector says now is newer all the same, above all an end.
+def _ended(own: Incident | None, finding: Finding) -> Finding:
+    """The end of a finding, not dated before what its detector said of it last: a partition that is read ahead may have
+    dated that up to a minute ahead of the clock. Taken for older it would be dropped, and the incident stay open.
     """
     key = identity(finding)
-    before = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
-    if before <= finding.at:
+    last = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
+    if last <= finding.at:
         return finding
-    closed = None if finding.closed_at is None else max(finding.closed_at, before)
-    return msgspec.structs.replace(finding, at=before, closed_at=closed)
+    return msgspec.structs.replace(finding, at=last, closed_at=max(finding.closed_at or 0, last))
 
 
 def _joins(incident: Incident, finding: Finding) -> bool:
@@ -234,7 +233,7 @@ def _noted(incidents: list[Incident], own: Incident | None, finding: Finding, sc
     if home.seq and home.resolved_at is None and home.closed_at is None:
         home.changed = f"{finding.kind} is no more than info"
         if _over(home):
-            home.closed_at, home.changed = finding.at, ""
+            _close(home, finding.at)
     return []
 
 
@@ -286,7 +285,7 @@ def _joined(
 
 def _part_of(other: Incident, survivor: str, finding: Finding, scene: Scene) -> Transition:
     """The end of an incident that lives on in another: its findings go on there, so this is no recovery."""
-    other.closed_at = finding.at
+    _close(other, finding.at)
     last = say(other, "resolved", finding.at, f"part of {survivor}", scene, part_of=survivor)
     scene.past[:] = [o for o in scene.past if o.incident != other.id]
     return last
@@ -304,7 +303,7 @@ def _closed(incidents: list[Incident], incident: Incident, finding: Finding, sce
     if incident.closed_at is not None:
         return []
     if _over(incident):
-        incident.closed_at, incident.changed = finding.at, ""
+        _close(incident, finding.at)
         return []
     same = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
     if finding.severity == "info":
@@ -323,6 +322,11 @@ def _too_often(incident: Incident, before: Severity) -> bool:
     """Whether it has changed so often that one more is held back; what makes it worse is, only much later."""
     worse = SEVERITIES.index(severity_now(incident)) > SEVERITIES.index(before)
     return incident.seq >= (10 * _MANY if worse else _MANY)
+
+
+def _close(incident: Incident, at: int) -> None:
+    """Its last finding has closed. What was reported of it may be dated ahead of that; its end is not before it."""
+    incident.closed_at, incident.changed = max(at, incident.said_at), ""
 
 
 def _over(incident: Incident) -> bool:

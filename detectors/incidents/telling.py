@@ -114,7 +114,6 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     before it: readers compare the two.
     """
     now = max(now, incident.said_at)
-    ended = max(incident.closed_at or 0, incident.said_at) if incident.closed_at is not None else None
     cause = leading(incident.findings, incident.leader(), incident.led_before())
     if identity(cause) != incident.cause:
         if incident.cause != _NOBODY:
@@ -152,7 +151,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
         reason=reason,
         forecast=next((f.forecast for f in findings if f.forecast and f.closed_at is None), None),
         opened_at=incident.opened_at,
-        ended_at=ended if change == "resolved" else None,
+        ended_at=incident.closed_at if change == "resolved" else None,
         config=scene.config,
         silence=silence,
         silenced_before=incident.silenced if silence is None else None,
