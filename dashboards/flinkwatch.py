@@ -70,6 +70,8 @@ def _reading() -> Iterator[Panel]:
         "The stream's clock is behind by",
         "How old the newest is that every partition has reached; deadlines run on this clock.",
         Query(_newest("clock_timestamp_seconds"), "clock"),
+        Query(f"max({_of('clock_host_ahead_seconds')})", "the job's host is ahead by"),
+        Query(f"max({_of('cluster_waits_seconds')})", "a cluster waits for a partition that lags"),
         unit="s",
     )
     yield graph(
