@@ -63,6 +63,8 @@ class InputGap(Detector):
         if event.meaning != "input_read_up":
             again = event.meaning == "input_began_again"
             count, until = int(event.fields.get("count", 0)), 0 if again else int(event.fields.get("until", 0))
+            if not count and not again:
+                return
             if gap is not None and (gap.again and not gap.over if again else until <= gap.until):
                 return
             state.since = state.since or now.time
