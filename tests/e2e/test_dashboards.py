@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import start_http_server
 
+from detectors.incidents.incident import Reading
 from tests.dashboard_queries import Span, await_data, scraping
 from tests.prometheus_server import Prometheus, available, import_samples
 from tests.recorded import records
@@ -75,7 +76,7 @@ def test_every_query_about_flinkwatch_has_data_on_a_page_of_everything(tmp_path:
 
 
 def move(shown: Shown, stop: threading.Event) -> None:
-    """Batches and notifications, some of which fail."""
+    """Batches and notifications, some of which fail, and records of which some are not understood."""
     batch = 0
     while not stop.wait(0.2):
         batch += 1
@@ -83,3 +84,6 @@ def move(shown: Shown, stop: threading.Event) -> None:
         shown.board.count_attempt("slack", "other")
         shown.board.observe_latency("slack", 0.1)
         shown.board.observe_delay("slack", 0.2)
+        for name in ("records_understood_total", "records_not_understood_total"):
+            counted = Reading(name=name, labels={"topic": "x"}, value=float(batch), at=batch, type="counter")
+            shown.board.show_reading(counted.key(), counted)
