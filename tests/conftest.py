@@ -1,4 +1,4 @@
-"""What all tests share: a Kafka broker, started when the first asks for it, options, and how they share processes."""
+"""What all tests share: a Kafka broker, started when the first asks for it, and options."""
 
 from collections.abc import Iterator
 
@@ -17,14 +17,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("new" if config.getoption("--new-examples") else "same")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts brokers and Spark is one group: with several processes one has it, the others the rest."""
-    for item in items:
-        if item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group("e2e"))
 
 
 @pytest.fixture(scope="session")
