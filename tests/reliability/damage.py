@@ -66,15 +66,15 @@ class Damaged:
         check_layout(self.spark, self.settings)
         return start_query(self.spark, self.settings, self._offsets)
 
-    def outcome(self) -> Said | str:
-        """What the query says until it has read everything, or the line with which the process would end."""
+    def outcome(self, last: int = 2) -> Said | str:
+        """What the query says until it has finished batch `last`, or the line with which the process would end."""
         before = self._said()
         try:
             query = self.start()
         except (PreflightError, PySparkException, Py4JError) as error:
             return explained(error, str(self.checkpoint)).line
         try:
-            self._await(lambda: not query.isActive or _finished(query, 2), query)
+            self._await(lambda: not query.isActive or _finished(query, last), query)
             if (error := query.exception()) is not None:
                 (self.here.folder / "error.txt").write_text(str(error))
                 return explained(error, str(self.checkpoint)).line

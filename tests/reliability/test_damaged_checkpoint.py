@@ -47,7 +47,8 @@ def test_a_torn_log_is_moved_away_as_the_line_says(damaged: Damaged) -> None:
     ends_with_the_file(damaged, "offsets/1", half)
     for name in LOGS:
         (damaged.checkpoint / name).unlink()
-    said = damaged.outcome()
+    # Batch 1 is planned again, and takes everything that is there.
+    said = damaged.outcome(last=1)
     assert isinstance(said, Counter)
     assert not damaged.expected - said
 
