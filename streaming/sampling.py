@@ -41,7 +41,7 @@ class Samples:
         for record in records:
             try:
                 found = self._reader.recognise(record)
-            except Exception:  # noqa: BLE001, S112 - a record on which reading fails is rejected where it is read
+            except Exception:  # noqa: BLE001, S112  # nosec B112 - it is rejected where it is read
                 continue
             if found is not None:
                 missed = not found.understood

@@ -168,6 +168,10 @@ def go_back(incidents: list[Incident], now: int) -> None:
         incident.opened_at, incident.said_at = min(incident.opened_at, now), min(incident.said_at, now)
         incident.closed_at = incident.closed_at and min(incident.closed_at, now)
         incident.resolved_at = incident.resolved_at and min(incident.resolved_at, now)
+        incident.findings = [
+            msgspec.structs.replace(f, at=min(f.at, now), closed_at=f.closed_at and min(f.closed_at, now))
+            for f in incident.findings
+        ]
 
 
 def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:

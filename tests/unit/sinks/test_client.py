@@ -119,7 +119,7 @@ def test_without_a_listener_nothing_was_sent(config: SlackConfig) -> None:
 
 def test_a_name_that_does_not_resolve_was_not_sent_to(config: SlackConfig) -> None:
     outcome = post(config.model_copy(update={"base_url": "http://slack.invalid/api/"}))
-    assert outcome == RetryAfter(None, "cannot connect: gaierror", "other")
+    assert outcome == RetryAfter(None, "cannot connect: its name cannot be resolved", "other")
 
 
 @pytest.mark.parametrize(

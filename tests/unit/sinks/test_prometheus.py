@@ -87,12 +87,16 @@ def test_the_first_incident_of_a_kind_is_an_increase(page: Page, board: Board) -
     assert scrape(page)[series] == 1
 
 
-def test_no_message_and_no_id_is_a_label(page: Page, board: Board) -> None:
+def test_no_message_and_no_id_but_that_of_an_open_incident_is_a_label(page: Page, board: Board) -> None:
     incident = make_transition()
     board.show_incident(incident.incident, incident)
     board.count_opened(incident)
     text = get(page, "/metrics")[1]
-    for part in (incident.incident, incident.job_id, incident.summary, "4711", incident.config):
+    assert {line.partition("{")[0] for line in text.splitlines() if incident.incident in line} == {
+        "flinkwatch_incident_open",
+        "flinkwatch_incident_info",
+    }
+    for part in (incident.job_id, incident.summary, "4711", incident.config):
         assert part not in text
 
 

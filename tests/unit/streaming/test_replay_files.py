@@ -201,7 +201,7 @@ def test_the_main_fact_of_a_dead_job_comes_first(tmp_path: Path) -> None:
     what, cause = (next(line for line in done.stdout.splitlines() if line.startswith(f"  {key} ")) for key in KEYS)
     assert "has failed for good after 3 restarts" in what
     assert "Restart loop: job orders-pricing has restarted 3 times" in cause
-    assert re.search(r"^  to do .*Nothing restarts it", done.stdout, re.MULTILINE)
+    assert re.search(r"^  to do .*Nothing restarts this job", done.stdout, re.MULTILINE)
     assert "docs/runbooks/restart_loop.md" in done.stdout
 
 

@@ -47,6 +47,9 @@ class Scene:
         self.telemetry = Telemetry("hash", 1_000)
         self.settings = Settings.model_validate({"streaming": {"checkpoint": str(checkpoint)}})
         monkeypatch.setattr(running, "start_query", self._start)
+        # They are read and written through Hadoop.
+        monkeypatch.setattr(running, "kept_gaps", lambda *_: [])
+        monkeypatch.setattr(running, "read_recreated_from_their_beginning", lambda *_: [])
 
     def run(self) -> None:
         one = Running(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)

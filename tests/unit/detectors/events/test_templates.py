@@ -46,6 +46,7 @@ MOST = 500
 VERSIONS = ("1.9.3", "1.11.4", "1.13.6", "1.14.6", "1.17.2", "1.20.5", "2.0.2", "2.3.0")
 
 ELSEWHERE = {
+    "was deleted and made again, its offsets began again": "flinkwatch's own driver",
     "execution.checkpointing.timeout": "GlobalConfiguration, which puts the line together",
     "taskmanager.registration.timeout": "GlobalConfiguration",
     "heartbeat.timeout": "GlobalConfiguration",
