@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaTimeoutError
+from structlog.testing import capture_logs
 
 from sinks.kafka_access import KafkaAccess
 from sinks.secret import SecretError
@@ -85,13 +86,14 @@ def test_a_beat_that_tells_nothing_is_a_beat_as_before(told: bytes) -> None:
     assert beat_of(()) is None
 
 
-def test_a_clock_that_was_set_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clock_that_was_set_is_told_once() -> None:
     wall, counted = [1_000.0], [50.0]
     clock = HostClock(lambda: wall[0], lambda: counted[0])
-    for step in (0.0, 3_600.0, 0.0, -3_600.0, 1.0):
-        wall[0], counted[0] = wall[0] + 1 + step, counted[0] + 1
-        clock.beat()
-    said = [line for line in capsys.readouterr().out.splitlines() if "clock of this host was set" in line]
+    with capture_logs() as lines:
+        for step in (0.0, 3_600.0, 0.0, -3_600.0, 1.0):
+            wall[0], counted[0] = wall[0] + 1 + step, counted[0] + 1
+            clock.beat()
+    said = [str(line) for line in lines if "clock of this host was set" in line["event"]]
     assert ["3600" in line for line in said] == [True, True]
     assert "-3600" in said[1]
 

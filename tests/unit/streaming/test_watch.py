@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
+from structlog.testing import capture_logs
 
 from detectors import bucket
 from detectors.engine import Dropped
@@ -186,11 +187,12 @@ def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counte
 
 
 def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
-    tester: TwsTester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "MAX_CLUSTERS", 5)
     chosen = [msgspec.structs.replace(events("late-barrier-acks")[0], cluster=f"c{n}", offset=n) for n in range(30)]
-    rows = feed(tester, Packed(clocks={"logs/0": chosen[0].timestamp}, wall=FAR, events=chosen))
+    with capture_logs() as lines:
+        rows = feed(tester, Packed(clocks={"logs/0": chosen[0].timestamp}, wall=FAR, events=chosen))
     letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
     assert {letter["reason"] for letter in letters} == {"too_many_clusters"}
     assert [letter["detail"] for letter in letters] == [
@@ -198,7 +200,7 @@ def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
     ]
     readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
     assert [r.value for r in readings if r.labels.get("reason") == "too_many_clusters"] == [25.0]
-    assert "no room for more clusters" in capsys.readouterr().out
+    assert "no room for more clusters" in [line["event"] for line in lines]
 
 
 def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
