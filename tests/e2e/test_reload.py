@@ -108,6 +108,7 @@ def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(insta
     assert told == [[f"detectors.{CREEP}.growth: 1000.0 → 0.5"]]
 
 
+@pytest.mark.slow
 def test_kill_9_during_a_reload_leaves_one_configuration_in_every_bucket(installation: Make, tmp_path: Path) -> None:
     """F13, F1: killed when the first state of the batch that brings the change was put. What clusters of both buckets
     are told after the restart is decided under the new one, which stays in force although the file is the old one.

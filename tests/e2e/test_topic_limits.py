@@ -1,9 +1,13 @@
 """How large a record may be, asked of a real broker."""
 
+from unittest.mock import Mock
+
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaTimeoutError
 from structlog.testing import capture_logs
 
+from sinks import topic_limits
 from sinks.kafka_access import KafkaAccess
 from sinks.topic_limits import largest_record
 from streaming.embedded.broker import Broker
@@ -27,7 +31,8 @@ def test_the_smallest_limit_of_the_topics_counts_and_a_record_of_that_size_is_ta
     producer.close()
 
 
-def test_without_a_broker_kafkas_default_counts() -> None:
+def test_without_a_broker_kafkas_default_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_limits, "KafkaAdminClient", Mock(side_effect=KafkaTimeoutError))
     with capture_logs() as logs:
         assert largest_record(KafkaAccess(bootstrap_servers="127.0.0.1:9"), ["a"]) == 1_048_588 - 512
     assert len(logs) == 1

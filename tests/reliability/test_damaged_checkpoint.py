@@ -14,7 +14,7 @@ from streaming.embedded.broker import Broker
 from tests.e2e.harness import Installation
 from tests.reliability.damage import Damaged, empty, flipped, half, spark_session
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 Damage = Callable[[bytes], bytes]
 DAMAGES = [empty, half, flipped]
@@ -53,7 +53,6 @@ def test_a_torn_log_is_moved_away_as_the_line_says(damaged: Damaged) -> None:
     assert not damaged.expected - said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("pattern", [*LOGS, *FATAL])
 def test_a_damaged_file_that_is_needed_ends_the_job_with_its_name(
@@ -62,7 +61,6 @@ def test_a_damaged_file_that_is_needed_ends_the_job_with_its_name(
     ends_with_the_file(damaged, pattern, damage)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("pattern", NOT_NEEDED)
 def test_a_damaged_file_that_is_not_needed_changes_nothing(damaged: Damaged, pattern: str, damage: Damage) -> None:

@@ -75,6 +75,7 @@ def advance(chain: JobChain) -> None:
     chain.here.wait_for(lambda: len(chain.here.transitions()) >= expected, _WITHIN_S)
 
 
+@pytest.mark.slow
 def test_a_job_whose_processes_are_killed_restarts_its_query_and_goes_on(installation: Make) -> None:
     """Workers and daemons, then the JVM: the same process goes on, says not ready meanwhile, and loses nothing."""
     chain = running(installation)

@@ -1,5 +1,6 @@
 """Commands that write say where to, and mute no more than what was asked for."""
 
+import re
 import socket
 import time
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
     assert said("calm") == "It matches no open incident, but a cluster or job that is watched."
     assert said("nosuch").startswith("Warning: it matches nothing seen")
     listed = " ".join(run("silence", "list").stdout.split())
-    assert "Z, for 1 h 57 min more" in listed
+    assert re.search(r"Z, for 1 h 5\d min more", listed)
     assert "T" not in listed[listed.index("for 1 h") - 25 : listed.index("for 1 h")], "one format of times"
 
 
