@@ -87,7 +87,7 @@ def play(here: Installation, begins: int, ended: threading.Event, hours: float =
         producer.send(f"{here.prefix}.pulse", value=b"", timestamp_ms=at)
         if ended.is_set():
             break
-    producer.close(timeout=30)
+    producer.close(timeout=600)
 
 
 def test_f19_a_day_makes_nothing_grow(installation: Callable[..., Installation]) -> None:
