@@ -13,6 +13,7 @@ from detectors.incidents.incident import Transition, decode_transition
 from streaming.embedded.job_process import JobProcess
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
+_TOGETHER_MS = 500
 
 
 class Installation:
@@ -58,11 +59,17 @@ class Installation:
         admin.close()
 
     def send(self, records: Iterable[Record]) -> list[Record]:
-        """Records as they are, to this installation's topics; as they stand in Kafka afterwards (topic and offset)."""
+        """Records as they are, to this installation's topics; as they stand in Kafka afterwards (topic and offset).
+
+        Kafka has what is older before what is younger is sent: a partition that came later would be one that lags.
+        """
         topics = {"flink.logs": self.logs, "flink.metrics": self.metrics}
         producer = KafkaProducer(bootstrap_servers=self.bootstrap, max_request_size=20_000_000)
-        sent = []
+        sent, newest = [], 0
         for r in records:
+            if r.timestamp > newest + _TOGETHER_MS:
+                newest = r.timestamp
+                producer.flush(timeout=120)
             future = producer.send(
                 topics.get(r.topic, r.topic),
                 key=r.key,
