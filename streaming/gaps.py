@@ -25,6 +25,7 @@ from sinks.kafka_access import KafkaAccess, client_options
 from sinks.secret import SecretError
 from streaming.background import Background
 from streaming.errors import TopicMadeAgainError
+from streaming.offsets import by_topic
 from streaming.recreated import topic_ids
 
 log = structlog.get_logger()
@@ -188,12 +189,10 @@ class Gaps(Background):
             self._ids = {**ids, **self._ids}
 
     def _ask(self, consumer: Any) -> None:
-        found: dict[str, dict[str, int]] = {}
         places = [TopicPartition(t, p) for t in self._topics for p in sorted(consumer.partitions_for_topic(t) or ())]
-        for place, first in consumer.beginning_offsets(places).items():
-            found.setdefault(place.topic, {})[str(place.partition)] = first
+        firsts = by_topic(consumer.beginning_offsets(places))
         with self._lock:
-            self._firsts.saw(_now_ms(), found)
+            self._firsts.saw(_now_ms(), firsts)
 
 
 def _parsed(text: str | None) -> Offsets:

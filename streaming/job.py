@@ -27,10 +27,11 @@ from streaming.known_issues import shipped
 from streaming.layout import check_layout
 from streaming.logs import keep_one_form
 from streaming.not_understood import NotUnderstood
+from streaming.offsets import Offsets
 from streaming.preflight import check_topics, starting_offsets
 from streaming.pulse import Pulse
 from streaming.recreated import read_recreated_from_their_beginning
-from streaming.running import Offsets, Running
+from streaming.running import Running
 from streaming.serving import Health, listen
 from streaming.session import start_session_while
 from streaming.settings import Settings

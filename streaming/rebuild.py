@@ -23,6 +23,7 @@ from streaming import rebuilt
 from streaming.checkpoint_files import local_path
 from streaming.checkpoint_lock import CheckpointLock
 from streaming.errors import UserError
+from streaming.offsets import by_topic
 from streaming.rebuilt import Rebuilt
 from streaming.settings import Kafka, Settings
 
@@ -70,8 +71,8 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
         begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
         stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
-        offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **_by_topic(begins)}
-        new = Rebuilt(until, _by_topic(read), _may_change(known, stale, until), offsets)
+        offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
+        new = Rebuilt(until, by_topic(read), _may_change(known, stale, until), offsets)
         kept = _replace(folder, new, now)
     return Done(kept, until, sorted(stale))
 
@@ -205,13 +206,6 @@ def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[s
         for incident, (_, last) in known.items()
         if last.transition != "resolved" or incident in stale or last.at >= until - _RECENT_MS
     }
-
-
-def _by_topic(given: Offsets) -> dict[str, dict[str, int]]:
-    offsets: dict[str, dict[str, int]] = {}
-    for partition, offset in given.items():
-        offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
-    return offsets
 
 
 def _replace(folder: Path, new: Rebuilt, now: int) -> Path | None:

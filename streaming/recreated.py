@@ -25,12 +25,11 @@ from sinks.kafka_reach import explain
 from sinks.secret import SecretError
 from streaming.app import input_topics
 from streaming.errors import PreflightError
+from streaming.offsets import Offsets, by_topic
 from streaming.settings import Settings
 
 log = structlog.get_logger()
 
-Offsets = dict[str, dict[str, int]]
-"""Topic → partition → offset, as Spark writes them."""
 
 Places = list[tuple[str, str]]
 """Topics and partitions."""
@@ -224,17 +223,10 @@ def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InKafka:
             ) as consumer,
         ):
             places = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
-            begins = _by_topic(consumer.beginning_offsets(places))
-            return InKafka(topic_ids(admin, topics), begins, _by_topic(consumer.end_offsets(places)))
+            begins = by_topic(consumer.beginning_offsets(places))
+            return InKafka(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(places)))
     except (KafkaError, SecretError) as error:
         raise PreflightError(f"kafka.access: {explain(access, error)}") from error
-
-
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:
-    found: Offsets = {}
-    for place, offset in offsets.items():
-        found.setdefault(place.topic, {})[str(place.partition)] = offset
-    return found
 
 
 def _first_line(error: Py4JError) -> str:

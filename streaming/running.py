@@ -18,6 +18,7 @@ from streaming.checkpoint_files import damage_in, room_left
 from streaming.errors import JobError, PreflightError, TopicMadeAgainError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
+from streaming.offsets import Offsets
 from streaming.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
 from streaming.restarts import Restarts
 from streaming.serving import Health
@@ -34,8 +35,6 @@ DRAIN_S = 30.0
 _POLL_S = 0.5
 _GONE_WITHIN_S = 5.0
 _SAY_SLOW_EVERY_S = 30.0
-
-Offsets = dict[str, dict[str, int]]
 
 
 class _QueryEndedError(Exception):
