@@ -55,7 +55,8 @@ class Index(msgspec.Struct):
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
     cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic,
     and `recognised` what of the input is understood. `front` is how far the furthest partition has come, `orders` what
-    clusters wait for, `beats` what is known of the driver's clock.
+    clusters wait for, `beats` what is known of the driver's clock. `catching_up` tells that the last batch left records
+    behind: what is read next may be late because of the reader.
     """
 
     version: int = INDEX_VERSION
@@ -73,6 +74,7 @@ class Index(msgspec.Struct):
     front: int = 0
     orders: dict[str, Order] = {}
     beats: Beats = msgspec.field(default_factory=Beats)
+    catching_up: bool = False
 
     def go_back(self, clock: int) -> None:
         """The clock was driven ahead by a host whose own was wrong: it stands at `clock`, in every cluster."""
@@ -182,11 +184,13 @@ def step(
 ) -> Said:
     """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`.
 
-    `front` is how far the furthest partition has come; without it nothing is taken for late (`order.py`).
+    `front` is how far the furthest partition has come; without it, and while a backlog is worked off, nothing is taken
+    for late (`order.py`).
     """
     configuration = _configuration(index, issues)
     since, until = index.clock, max(until, index.clock)
-    clocks = Clocks(until, index.front if front is not None else 0, max(index.front, front or 0, until))
+    before = 0 if front is None or index.catching_up else index.front
+    clocks = Clocks(until, before, max(index.front, front or 0, until))
     by_cluster: dict[str, list[Event]] = {
         c: [] for c, due in index.dues.items() if due <= until and due <= order.due(index.orders, c, clocks)
     }

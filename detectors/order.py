@@ -6,7 +6,8 @@ cluster that has had late events waits as long as they were late: its clock stan
 kept, and all are taken in order of their time. Where nothing is late nothing waits.
 
 A lag is learned, by partition, from an event that is older than the stream had come before its batch: it was late by at
-least that, and by no more than how far the stream has come with it. It is forgotten once the partition has been prompt
+least that, and by no more than how far the stream has come with it. In a backlog that takes several batches nothing is
+learned: the pulse is read ahead of it, so all of it looks late. A lag is forgotten once the partition has been prompt
 for a while; while nothing comes from it nobody can know. What is later than BOUND_MS is not waited for.
 
 >>> orders = {}
@@ -38,7 +39,9 @@ _MOST_WAITING = 50_000
 
 
 class Clocks(NamedTuple):
-    """How far the stream has come: on its least advanced partition, on its furthest one before this batch, and now."""
+    """How far the stream has come: on its least advanced partition, on its furthest one before this batch (0 while that
+    tells nothing), and now.
+    """
 
     until: int
     before: int

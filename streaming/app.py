@@ -28,7 +28,7 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
     rebuilt = rebuilt_in(settings.streaming.checkpoint)
     records = source(spark, settings, {**starting_offsets, **rebuilt.offsets})
-    said = watch(read(records, settings), outputs, rebuilt)
+    said = watch(read(records, settings), outputs, rebuilt, settings.streaming.max_offsets_per_trigger)
     return emit(said, settings)
 
 
@@ -61,10 +61,14 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
     return records.mapInArrow(stage.run, READ_SCHEMA)
 
 
-def watch(packed: DataFrame, outputs: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> DataFrame:
-    """Events → transitions, readings, dead letters, with the state of every cluster."""
+def watch(
+    packed: DataFrame, outputs: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT, max_offsets: int = 1 << 62
+) -> DataFrame:
+    """Events → transitions, readings, dead letters, with the state of every cluster; `max_offsets` are the most that a
+    batch takes from the source.
+    """
     return packed.groupBy("bucket").transformWithState(
-        BucketProcessor(outputs, rebuilt), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+        BucketProcessor(outputs, rebuilt, max_offsets), EMIT_SCHEMA, outputMode="Update", timeMode="None"
     )
 
 

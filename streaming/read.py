@@ -103,6 +103,7 @@ class _Task:
         self._buckets = buckets
         self._wall = int(time.time() * 1000)
         self._clocks: dict[str, int] = {}
+        self._offsets = 0
         self._published: Published | None = None
         self._silences: list[PublishedSilence] = []
         self._samples = Samples(reader)
@@ -122,17 +123,20 @@ class _Task:
 
     def tick(self, topic: str, batch: pa.RecordBatch) -> None:
         """Note how far each partition has come."""
-        partitions, timestamps = batch.column("partition"), batch.column("timestamp")
+        columns = [batch.column(name) for name in ("partition", "timestamp", "offset")]
+        partitions, timestamps, offsets = columns
         first = partitions[0].as_py()
         if pc.all(pc.equal(partitions, first)).as_py():
-            self._advance(f"{topic}/{first}", pc.max(timestamps).as_py())
+            self._advance(f"{topic}/{first}", pc.max(timestamps).as_py(), offsets[0].as_py(), offsets[-1].as_py())
             return
-        groups = pa.table([partitions, timestamps], names=["p", "t"]).group_by("p").aggregate([("t", "max")])
+        wanted = [("t", "max"), ("o", "min"), ("o", "max")]
+        groups = pa.table(columns, names=["p", "t", "o"]).group_by("p").aggregate(wanted)
         for row in groups.to_pylist():
-            self._advance(f"{topic}/{row['p']}", row["t_max"])
+            self._advance(f"{topic}/{row['p']}", row["t_max"], row["o_min"], row["o_max"])
 
-    def _advance(self, partition: str, timestamp: int) -> None:
+    def _advance(self, partition: str, timestamp: int, first: int, last: int) -> None:
         self._clocks[partition] = max(self._clocks.get(partition, 0), timestamp)
+        self._offsets += last - first + 1
 
     def configure(self, batch: pa.RecordBatch) -> None:
         """The newest configuration and silences go to every bucket, once: rows of a bucket have no order.
@@ -229,7 +233,7 @@ class _Task:
         if every_bucket:
             for number in range(self._buckets):
                 packed = self._bucket(number)
-                packed.clocks, packed.wall = self._clocks, self._wall
+                packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
                 packed.published, packed.silences = self._published, self._silences
                 packed.beat, packed.pulse = self._beat, self._pulse
             for looked in self._samples.taken():

@@ -39,7 +39,8 @@ class Packed(msgspec.Struct, array_like=True):
 
     `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
     it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one;
-    `beat` the newest beat of the pulse that tells its monotonic time, `pulse` the partition it was in.
+    `beat` the newest beat of the pulse that tells its monotonic time, `pulse` the partition it was in. `offsets` is how
+    many offsets the task read.
     """
 
     clocks: dict[str, int] = {}
@@ -53,6 +54,7 @@ class Packed(msgspec.Struct, array_like=True):
     looked: list[Looked] = []
     beat: Beat | None = None
     pulse: str = ""
+    offsets: int = 0
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

@@ -44,9 +44,10 @@ class OutputTopics(msgspec.Struct, frozen=True):
 class BucketProcessor(StatefulProcessor):
     """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
 
-    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT) -> None:
+    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
         self._topics = topics
         self._rebuilt = rebuilt
+        self._max_offsets = max_offsets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the two state variables."""
@@ -71,6 +72,8 @@ class BucketProcessor(StatefulProcessor):
         events = [event for p in packed for event in p.events]
         until, front = _clocks(index, packed)
         said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
+        # The source shares the limit out among partitions, and rounds.
+        index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
         outlet = Outlet(self._topics.limit)
         for transition in self._rebuilt.new(said.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))

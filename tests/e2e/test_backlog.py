@@ -1,4 +1,4 @@
-"""A backlog of very long lines is read in bounded memory."""
+"""A backlog: very long lines are read in bounded memory, and one of several batches makes nobody wait."""
 
 import time
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 from kafka import KafkaProducer
 
+from detectors.events.event import Record
+from detectors.incidents.incident import decode_reading
 from tests.bench.usage import Usage
 from tests.e2e.harness import Installation
 
@@ -38,4 +40,27 @@ def test_a_backlog_of_long_lines_is_read_in_bounded_memory(installation: Callabl
     with Usage(here.job.pid) as usage:
         here.wait_for(read, within=400)
     assert max(size for name, size in usage.peak() if name.startswith("python")) < MOST, usage.peak()
+    assert here.job.terminate() == 0
+
+
+def test_after_a_backlog_of_many_batches_nobody_waits(installation: Callable[..., Installation]) -> None:
+    """An outage of a minute and a half, of which each batch takes a little: the pulse is read ahead of it."""
+    here = installation(max_offsets_per_trigger=100, pulse=True)
+    here.create_inputs()
+    now = int(time.time() * 1000)
+    line = b"2026-11-21 02:10:52,332 INFO  a.b.CheckpointCoordinator [] - Completed checkpoint 7 for job x"
+    here.send(
+        Record("flink.logs", number % 2, 0, now - 90_000 + 45 * number, b"prod/jm-1", line, ())
+        for number in range(2_000)
+    )
+    here.job.start()
+
+    def clock() -> float:
+        return here.readings().get("clock_timestamp_seconds []", 0.0)
+
+    here.wait_for(lambda: clock() > now / 1000 + 20, within=300)
+    waited = [r for r in map(decode_reading, here.values("readings")) if r.name == "cluster_waits_seconds" and r.value]
+    assert waited == []
+    read = sum(value for key, value in here.readings().items() if key.startswith("records_read_total"))
+    assert read == 2_000
     assert here.job.terminate() == 0

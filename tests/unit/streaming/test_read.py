@@ -302,6 +302,12 @@ def test_the_clock_of_a_partition_is_its_newest_record_whatever_comes_after_it()
     assert clocks == [{"flink.logs/0": NOW + 9, "flink.logs/1": NOW + 7}] * BUCKETS
 
 
+def test_every_bucket_learns_how_many_offsets_were_read() -> None:
+    """The end of a transaction has an offset and no record; the limit of a batch counts it."""
+    parts = [batch([log(b"x", 0), log(b"x", 2)]), batch([log(b"x", 5, 1), log(b"y", 3)]), batch([log(b"x", 6, 1)])]
+    assert [p.offsets for one in run(*parts).values() for p in one] == [6] * BUCKETS
+
+
 def test_the_newest_beat_reaches_every_bucket_and_hostile_ones_none() -> None:
     beats = [Beat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
     records = [Record("flinkwatch.pulse", 0, n, NOW, None, b"", tuple(header(b))) for n, b in enumerate(beats)]

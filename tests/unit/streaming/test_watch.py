@@ -18,6 +18,7 @@ from streaming.rows import Packed, dead_letter, encode_packed
 from streaming.watch import BucketProcessor, OutputTopics, _clocks
 from tests.recorded import events
 from tests.unit.detectors.changes import silence
+from tests.unit.detectors.streams import log
 
 TOPICS = OutputTopics("incidents", "readings", "rejected")
 FAR = 4_000_000_000_000
@@ -50,6 +51,24 @@ def packed_of(scenario: str, part: slice, **more: Any) -> Packed:
 @pytest.fixture
 def tester() -> TwsTester:
     return TwsTester(BucketProcessor(TOPICS))
+
+
+def waits(rows: list[Row]) -> dict[str, float]:
+    """For how long each cluster waits for events that are late, seconds."""
+    readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
+    return {r.labels["cluster"]: r.value for r in readings if r.name == "cluster_waits_seconds"}
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_backlog_of_several_batches_is_no_lag(limited: bool) -> None:
+    """The pulse is read ahead of it: its last two minutes look late. In a batch that took all there was, they are."""
+    tester = TwsTester(BucketProcessor(TOPICS, max_offsets=100))
+    now = FAR - 60_000
+    feed(tester, Packed(clocks={"pulse/0": now}, wall=FAR, offsets=99 if limited else 80))
+    backlog = msgspec.structs.replace(log("tm_registered", 0, tm="t"), timestamp=now - 60_000)
+    feed(tester, Packed(clocks={"pulse/0": now + 20_000, "logs/0": now - 60_000}, wall=FAR, events=[backlog]))
+    rows = feed(tester, Packed(clocks={"pulse/0": now + 40_000}, wall=FAR))
+    assert waits(rows) == ({} if limited else {"c": 80.0})
 
 
 def said(rows: list[Row], topic: str) -> list[bytes | None]:
