@@ -60,13 +60,13 @@ def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
 @config_option
 def deliver(config_file: Path | None) -> None:
     """Deliver incidents to Slack and Prometheus, without Spark."""
-    from streaming.deliver import run_delivery
     from streaming.stop import Stop
 
-    settings = settings_of(config_file)
     stop = Stop()
     stop.install()
-    run_delivery(settings, stop)
+    from streaming.deliver import run_delivery
+
+    run_delivery(settings_of(config_file), stop)
 
 
 @cli.command()

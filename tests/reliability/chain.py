@@ -150,7 +150,8 @@ class Chain:
             self.wait_for(lambda: not self.verdict().lost, last)
         except AssertionError as error:
             raise AssertionError(f"{self.verdict()}\n{error}") from None
-        assert last.terminate() == 0, last.log_tail()
+        status = last.terminate()
+        assert status == 0, f"exit status {status}\n{last.log_tail()}"
         return self.verdict()
 
     def verdict(self) -> Verdict:

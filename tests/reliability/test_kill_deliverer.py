@@ -1,6 +1,6 @@
 """Kill -9 of the deliverer (F1): nothing is lost, order holds, a message is doubled only where Slack cannot be asked.
 
-50 runs a point with `bin/test --all`, 10 without; chains of kills run side by side, each with a seed of its own.
+50 runs a point with `bin/test --all`, 5 without; chains of kills run side by side, each with a seed of its own.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ UNKNOWN = ("after the send", "after the answer")
 """Points at which the message stands and the ledger does not say so."""
 
 SIDE_BY_SIDE = 5
-RUNS = [pytest.param(10, id="10"), pytest.param(50, id="50", marks=pytest.mark.slow)]
+RUNS = [pytest.param(5, id="5"), pytest.param(50, id="50", marks=pytest.mark.slow)]
 
 
 def run_chains(bootstrap: str, folder: Path, point: str, runs: int, **settings: Any) -> list[Chain]:
