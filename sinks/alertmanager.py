@@ -157,17 +157,19 @@ def _runbook(base: str, kind: str) -> str:
 
 
 def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
-    """An incident as Alertmanager's API takes it, without endsAt. The labels are what it is known by."""
+    """An incident as Alertmanager's API takes it, without endsAt. The labels are what it is known by: what may become
+    known later, as the cause, is an annotation.
+    """
     labels = {
-        "alertname": "Flink" + "".join(word.capitalize() for word in transition.cause.split("_")),
+        "alertname": "FlinkIncident",
         "severity": transition.severity,
         "cluster": transition.cluster,
         "job": transition.job_name,
-        "kind": transition.cause,
         "incident": transition.incident,
     }
     forecast = transition.forecast
     annotations = {
+        "cause": transition.cause,
         "summary": transition.summary,
         "description": transition.advice,
         "reason": transition.reason,

@@ -95,7 +95,7 @@ def test_alertmanager_takes_fires_and_resolves_our_alerts(alertmanager: Alertman
     sink = AlertmanagerSink(config)
     assert sink.send(notice(), None) == Delivered()
     assert sink.send(notice(incident="other", severity="critical"), None) == Delivered()
-    assert alertmanager.active()["9f2c41d07b3e"]["alertname"] == "FlinkCheckpointOverdue"
+    assert alertmanager.active()["9f2c41d07b3e"]["alertname"] == "FlinkIncident"
     assert set(alertmanager.active()) == {"9f2c41d07b3e", "other"}
     assert sink.send(notice(incident="other", severity="critical", seq=2, transition="resolved"), None) == Delivered()
     assert set(alertmanager.active()) == {"9f2c41d07b3e"}

@@ -153,13 +153,13 @@ def test_an_alert_has_the_labels_a_team_routes_by_and_ends_unless_it_is_sent_aga
     assert one.path == "/api/v2/alerts"
     (sent,) = one.json()
     assert sent["labels"] == {
-        "alertname": "FlinkCheckpointOverdue",
+        "alertname": "FlinkIncident",
         "severity": "warning",
         "cluster": "prod-eu",
         "job": "orders-enrichment",
-        "kind": "checkpoint_overdue",
         "incident": "9f2c41d07b3e",
     }
+    assert sent["annotations"]["cause"] == "checkpoint_overdue"
     assert sent["startsAt"] == "2026-03-01T14:03:00.000Z"
     assert sent["endsAt"] == "2026-03-01T14:19:00.000Z"
 
@@ -174,6 +174,15 @@ def test_open_alerts_are_sent_again_and_resolved_ones_are_not(receiver: Receiver
     sent = [one["labels"]["incident"] for received in receiver.received for one in received.json()]
     assert sorted(sent) == sorted(f"i{number}" for number in range(1, 501))
     assert len(receiver.received) == 1
+
+
+def test_a_cause_that_becomes_known_leaves_one_alert(receiver: Receiver) -> None:
+    sink = alertmanager(receiver)
+    sink.send(notice(), None)
+    sink.send(notice(seq=2, transition="updated", cause="late_barrier_acks"), None)
+    (before,), (after,) = (received.json() for received in receiver.received)
+    assert after["labels"] == before["labels"]
+    assert after["annotations"]["cause"] == "late_barrier_acks"
 
 
 def test_an_alert_whose_labels_change_ends_and_begins_anew(receiver: Receiver) -> None:
