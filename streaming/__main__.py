@@ -1,15 +1,22 @@
 """`flinkwatch` and `python -m streaming`: the only place that ends the process."""
 
+import signal
 import sys
 
-from sinks.secret import SecretError
-from streaming.cli import cli
-from streaming.errors import UserError
-from streaming.terminal import echo
+# Until a command begins there is nothing to put in order: Ctrl-C would print which import it has interrupted.
+_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from sinks.secret import SecretError  # noqa: E402
+from streaming.cli import cli  # noqa: E402
+from streaming.errors import UserError  # noqa: E402
+from streaming.terminal import echo  # noqa: E402
+
+signal.signal(signal.SIGINT, _handler)
 
 
 def main() -> None:
     """Run the command line; an error that a user can mend is one line or a few, without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         cli(standalone_mode=True)
     except (UserError, SecretError) as error:
