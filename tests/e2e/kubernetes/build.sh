@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds etcd and the control plane of Kubernetes for the tests beside it, in .flinkwatch/kubernetes (270 MB).
-# Needs Go and a module proxy; takes ten minutes on two cores.
+# Needs Go and a module proxy (GONOSUMDB='*' if that has no checksum database); takes ten minutes on two cores.
 set -eu
 minor=32.4 etcd=v3.5.17
 cd "$(dirname "$0")/../../.."
@@ -10,7 +10,8 @@ export GOFLAGS=-mod=mod CGO_ENABLED=0
 rm -f go.mod go.sum
 go mod init flinkwatch/kubernetes
 # The module replaces its parts by folders of its repository, which a proxy does not have: each is published as v0.
-source=$(go mod download -json "k8s.io/kubernetes@v1.$minor" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
+go mod download "k8s.io/kubernetes@v1.$minor"
+source=$(go env GOMODCACHE)/cache/download/k8s.io/kubernetes/@v/v1.$minor.mod
 for part in $(sed -n 's|.*\(k8s.io/[a-z-]*\) => ./staging.*|\1|p' "$source"); do
     go mod edit -replace="$part=$part@v0.$minor"
 done
