@@ -118,27 +118,9 @@ class Kubernetes:
     def _run(self, pod: Object) -> None:
         name = pod["metadata"]["name"]
         (container,) = pod["spec"]["containers"]
-        fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
-        environment = {
-            e["name"]: e["value"] if "value" in e else fields[e["valueFrom"]["fieldRef"]["fieldPath"]]
-            for e in container["env"]
-        }
-        # Its own directories are mounted where this machine has none.
-        environment["SPARK_LOCAL_DIRS"] = str(self._logs)
-        command = ["/bin/bash", str(PROJECT / "docker" / "entrypoint.sh"), *container["args"]]
-        folder = self._logs / name
-        folder.mkdir()
-        with (self._logs / f"{name}.log").open("wb") as log:
-            self._processes[name] = process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
-                env={**os.environ, **self._environment, **environment},
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                start_new_session=True,
-            )
-            self._change(name, {"phase": "Running", "containerStatuses": [_status(container, {"running": {}})]})
-            code = process.wait()
+        self._processes[name] = process = run_container(pod, self._environment, self._logs)
+        self._change(name, {"phase": "Running", "containerStatuses": [_status(container, {"running": {}})]})
+        code = process.wait()
         ended = {"terminated": {"exitCode": code % 256, "reason": "Error" if code else "Completed"}}
         phase = "Failed" if code else "Succeeded"
         self._change(name, {"phase": phase, "containerStatuses": [_status(container, ended)]})
@@ -154,6 +136,31 @@ class Kubernetes:
         event = {"type": kind, "object": json.loads(json.dumps(pod))}
         for watcher in self._watchers:
             watcher.put(event)
+
+
+def run_container(pod: Object, environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
+    """The pod's one container as a process here; its output is in `logs`, in a file of the pod's name."""
+    name = pod["metadata"]["name"]
+    (container,) = pod["spec"]["containers"]
+    fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
+    own = {
+        e["name"]: e["value"] if "value" in e else fields[e["valueFrom"]["fieldRef"]["fieldPath"]]
+        for e in container["env"]
+    }
+    # Its own directories are mounted where this machine has none.
+    own["SPARK_LOCAL_DIRS"] = str(logs)
+    command = ["/bin/bash", str(PROJECT / "docker" / "entrypoint.sh"), *container["args"]]
+    folder = logs / name
+    folder.mkdir()
+    with (logs / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
+            env={**os.environ, **environment, **own},
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+        )
 
 
 def _fits(labels: dict[str, str], label: str, operator: str, value: str, values: str) -> bool:

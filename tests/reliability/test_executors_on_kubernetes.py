@@ -26,7 +26,7 @@ def wait_as_kubernetes(here: Installation, met: Callable[[], bool]) -> None:
     """Until `met`. A driver that ends is started again: in the middle of a batch Spark does not survive the loss of a
     stage whose output it calls indeterminate.
     """
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not met():
         assert time.monotonic() < deadline, here.job.log_tail()
         if here.job.exit_status() is not None:
@@ -35,36 +35,49 @@ def wait_as_kubernetes(here: Installation, met: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
-def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
-    installation: Callable[..., Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    objects = overlay("cluster")
-    rules = find(objects, "Role", "flinkwatch-driver")["rules"]
-    files = find(objects, "ConfigMap")["data"]
-    template = tmp_path / "executor.yaml"
+def spark_settings(folder: Path) -> dict[str, str]:
+    """`streaming.spark` of the overlay; only what one machine without the cluster's DNS and volumes has is changed."""
+    files = find(overlay("cluster"), "ConfigMap")["data"]
+    template = folder / "executor.yaml"
     template.write_text(files["executor.yaml"])
-    streaming = yaml.safe_load(files["flinkwatch.yaml"])["streaming"]
-    spark_options = streaming["spark"]["spark.executor.extraJavaOptions"]
-    # Only what one machine without the cluster's DNS and volumes has otherwise.
-    spark = streaming["spark"] | {
+    spark: dict[str, str] = yaml.safe_load(files["flinkwatch.yaml"])["streaming"]["spark"]
+    options = spark["spark.executor.extraJavaOptions"]
+    return spark | {
         "spark.kubernetes.executor.podTemplateFile": str(template),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.port": "0",
         "spark.blockManager.port": "0",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": spark_options.replace("/opt/flinkwatch", str(PROJECT)),
+        "spark.executor.extraJavaOptions": options.replace("/opt/flinkwatch", str(PROJECT)),
     }
-    monkeypatch.setenv("POD_NAMESPACE", NAMESPACE)
+
+
+def set_environment(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    """What the driver's pod is given."""
+    monkeypatch.setenv("POD_NAMESPACE", namespace)
     monkeypatch.setenv("POD_NAME", DRIVER)
     monkeypatch.setenv("FLINKWATCH_IMAGE", "localhost/flinkwatch:dev")
     monkeypatch.setenv("KUBECONFIG", "/dev/null")
-    environment = {
+
+
+def environment() -> dict[str, str]:
+    """What the image brings."""
+    return {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "JAVA_HOME": str(find_java()),
         "PYSPARK_PYTHON": sys.executable,
     }
-    with Kubernetes(NAMESPACE, rules, environment, tmp_path) as kubernetes:
+
+
+def test_an_executor_killed_in_the_middle_loses_nothing_and_splits_nothing(
+    installation: Callable[..., Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = overlay("cluster")
+    rules = find(objects, "Role", "flinkwatch-driver")["rules"]
+    spark = spark_settings(tmp_path)
+    set_environment(monkeypatch, NAMESPACE)
+    with Kubernetes(NAMESPACE, rules, environment(), tmp_path) as kubernetes:
         template_of_driver = driver(objects)
         kubernetes.add(
             {"apiVersion": "v1", "kind": "Pod", "spec": template_of_driver["spec"], "metadata": {"name": DRIVER}}

@@ -89,7 +89,12 @@ def test_a_checkpoint_of_one_host_is_not_taken_for_that_of_a_cluster() -> None:
 KUBECTL = """#!/bin/sh
 echo "$*" >> "$0.calls"
 case "$*" in
+*"get namespace/flinkwatch "*) cat "$0.namespace" 2>/dev/null || echo namespace/flinkwatch ;;
 *--dry-run=server*) exit $(cat "$0.dry" 2>/dev/null || echo 0) ;;
+*"create --kustomize overlays/single "*)
+    printf '%s\\n' service/both persistentvolumeclaim/one deployment.apps/flinkwatch ;;
+*"create --kustomize overlays/cluster "*)
+    printf '%s\\n' service/both persistentvolumeclaim/two statefulset.apps/flinkwatch ;;
 *" get deployment/flinkwatch "*) cat "$0.deployment" 2>/dev/null || true ;;
 *" get statefulset/flinkwatch "*) cat "$0.statefulset" 2>/dev/null || true ;;
 *" wait pod "*) exit $(cat "$0.wait" 2>/dev/null || echo 0) ;;
@@ -129,7 +134,10 @@ def test_the_driver_that_runs_is_gone_before_the_next_one_comes(tmp_path: Path, 
     assert status == 0
     assert changes(calls) == ["scale", "wait", "delete", "apply"]
     assert all("--context lab" in call for call in calls)
-    assert not any("persistentvolumeclaim" in call and "delete" in call for call in calls)
+    (deleted,) = (call for call in calls if " delete " in call)
+    assert deleted.endswith(f" {old}.apps/flinkwatch")
+    assert "service/both" not in deleted
+    assert "persistentvolumeclaim" not in deleted
 
 
 def test_nothing_is_stopped_when_the_api_server_would_refuse(tmp_path: Path) -> None:
@@ -144,10 +152,17 @@ def test_nothing_is_applied_while_the_old_driver_is_still_there(tmp_path: Path) 
     assert changes(calls) == ["scale", "wait"]
 
 
-def test_it_can_be_run_again_and_without_an_installation(tmp_path: Path) -> None:
+def test_it_can_be_run_again(tmp_path: Path) -> None:
     status, calls = move(tmp_path, "cluster")
     assert status == 0
-    assert changes(calls) == ["apply"]
+    assert changes(calls) == ["delete", "apply"]
+    assert any(" delete --ignore-not-found " in call for call in calls)
+
+
+def test_without_a_namespace_nothing_is_made(tmp_path: Path) -> None:
+    status, calls = move(tmp_path, "cluster", namespace="")
+    assert status == 1
+    assert changes(calls) == []
 
 
 def test_an_overlay_that_is_none_changes_nothing(tmp_path: Path) -> None:
