@@ -167,13 +167,13 @@ class Chain:
         deadline = time.monotonic() + within
         while not met():
             assert not alive.ended(), f"seed {self.seed}: the deliverer ended:\n{alive.log_tail()}"
-            assert time.monotonic() < deadline, f"seed {self.seed}: not within {within} s:\n{alive.log_tail()}"
+            assert time.monotonic() < deadline, f"seed {self.seed}: not within {within} s:\n{alive.stacks()}"
             time.sleep(0.02)
 
     def _watch_die(self, one: Deliverer, within: float = START_S) -> None:
         deadline = time.monotonic() + within
         while not one.ended(_PAUSE_S):
-            assert time.monotonic() < deadline, f"seed {self.seed}: it did not get there:\n{one.log_tail()}"
+            assert time.monotonic() < deadline, f"seed {self.seed}: it did not get there:\n{one.stacks()}"
             self.say()
         assert one.exit_status() == -signal.SIGKILL, one.log_tail()
 

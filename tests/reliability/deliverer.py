@@ -92,9 +92,15 @@ class Deliverer:
             pass
         self.process.terminate()
         if not self.ended(within):
+            self.stacks()
+        return self.exit_status()
+
+    def stacks(self) -> str:
+        """The end of its log, with what each of its threads is at."""
+        if not self.ended():
             os.kill(self.pid, signal.SIGUSR1)
             self.ended(1.0)
-        return self.exit_status()
+        return self.log_tail()
 
     def _heeds(self, number: int) -> bool:
         """Whether it has a handler for a signal."""
