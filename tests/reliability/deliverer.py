@@ -6,6 +6,7 @@ Each process is forked from a server that has loaded the code already: a start t
 
 import faulthandler
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -130,6 +131,8 @@ def _deliver(config: str, log: str, point: str, count: int, session_ms: int) -> 
         os.dup2(out.fileno(), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    # The product is silent about what kafka-python tries again; who looks for a reason wants to know.
+    logging.getLogger("kafka.coordinator").setLevel(logging.WARNING)
     faulthandler.register(signal.SIGUSR1, sys.stderr)
     os.environ["SLACK_BOT_TOKEN"] = TOKEN
     _Fuse.point, _Fuse.left = point, count
