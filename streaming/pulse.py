@@ -107,7 +107,7 @@ class Pulse(Background):
                     lambda error: log.warning("pulse not written", error=explain(self._access, error))
                 )
                 while self._lines:
-                    producer.send(self._topic, value=self._lines[0].encode())
+                    producer.send(self._topic, value=self._lines[0].encode(), timestamp_ms=at)
                     self._lines.popleft()
             except (KafkaError, SecretError) as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
