@@ -32,7 +32,6 @@ class World:
     """A broker that can be replaced, the job, its deliverer and Slack; an orchestrator starts what has ended."""
 
     def __init__(self, folder: Path, exits: ExitStack) -> None:
-        self._exits = exits
         self.broker = exits.enter_context(Broker())
         self.here = Installation(self.broker.bootstrap, folder, "empty", {"pulse": True})
         self.here.create_inputs()
@@ -49,10 +48,7 @@ class World:
 
     def replace_broker(self) -> None:
         """Killed, its data wiped, an empty one at its address; the shippers' topics are made again."""
-        port = int(self.broker.bootstrap.partition(":")[2])
-        self.broker.kill()
-        self.broker.close()
-        self.broker = self._exits.enter_context(Broker(port=port))
+        self.broker.replace()
         self.here.create_inputs()
 
     def until(self, met: object, what: str) -> None:
