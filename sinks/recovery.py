@@ -66,7 +66,10 @@ class Recovery:
         """Whether an incident that the log does not know was reported before it began, in records that are gone."""
         born = self._ledger.get(partition, BORN)
         can_look = self._sink.traits.looks_up and bool(self._channel)
-        return can_look and born is not None and transition.seq > 1 and transition.opened_at < born.at
+        # What was silenced leaves nothing in the log.
+        silenced = transition.silence is not None or transition.silenced_before is not None
+        older = born is not None and transition.seq > 1 and transition.opened_at < born.at
+        return can_look and older and not silenced
 
     def look(self, now_ms: int) -> float | None:
         """Looks once what stands in the channel. Seconds until the next try, None when it is done."""
