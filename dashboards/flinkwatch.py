@@ -88,6 +88,10 @@ def _reading() -> Iterator[Panel]:
         "Records a second that could not be understood, by reason; docs/inputs.md explains each.",
         Query(f"max by (reason) (rate({_of('records_rejected_total')}[$__rate_interval]))", "{{reason}}"),
         Query(f"max by (topic) (rate({_of('outputs_cut_total')}[$__rate_interval]))", "cut, for {{topic}}"),
+        Query(
+            f"max by (cluster, what) (rate({_of('cluster_entries_cut_total')}[$__rate_interval]))",
+            "{{what}} cut, of {{cluster}}",
+        ),
         unit="cps",
     )
     yield graph(

@@ -7,11 +7,14 @@ V = TypeVar("V")
 _MOST = 1e15
 
 
-def put(entries: dict[K, V], key: K, value: V, limit: int) -> None:
-    """Set, and forget the oldest entry when there would be more than `limit`."""
+def put(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
+    """Set, and forget the oldest entry when there would be more than `limit`; that entry."""
+    oldest = None
     if key not in entries and len(entries) >= limit:
-        del entries[next(iter(entries))]
+        first = next(iter(entries))
+        oldest = first, entries.pop(first)
     entries[key] = value
+    return oldest
 
 
 def whole(value: float) -> int:

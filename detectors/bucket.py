@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 from pydantic import ValidationError
 
-from detectors import isolation, order
+from detectors import cut, isolation, order
 from detectors.bounded import put
 from detectors.configuration import Configuration
+from detectors.cut import Cut
 from detectors.engine import Dropped, StateVersionError
 from detectors.events.event import Event
 from detectors.heartbeat import Beats
@@ -119,7 +120,8 @@ class Index(msgspec.Struct):
 
 class Said(NamedTuple):
     """What a step over a bucket says; `defects` are events lost to an error in a detector, `refused` those of clusters
-    for which there is no room: how many, and the first of each; `dropped` are detectors' states that could not be read.
+    for which there is no room: how many, and the first of each; `dropped` are detectors' states that could not be read,
+    `cut` the clusters that are too large to be kept whole.
     """
 
     transitions: list[Transition]
@@ -128,6 +130,7 @@ class Said(NamedTuple):
     defects: list[Defect]
     refused: dict[str, tuple[int, Event]]
     dropped: list[Dropped]
+    cut: list[Cut]
 
 
 encode_index = msgspec.msgpack.Encoder().encode
@@ -196,7 +199,7 @@ def step(
     }
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
-    said = Said([], [], [], [], _refused(index, store, by_cluster), [])
+    said = Said([], [], [], [], _refused(index, store, by_cluster), [], [])
     for cluster, own in by_cluster.items():
         taken = order.take(index.orders, cluster, own, clocks)
         _step(index, store, configuration, cluster, taken, since, said)
@@ -241,11 +244,13 @@ def _step(
     state, encoded, result = stepped
     said.transitions.extend(result.transitions)
     said.dropped.extend(result.dropped)
+    said.cut.extend(result.cut)
     if engine.over(state, taken.until):
         store.remove(cluster)
         for known in (index.dues, index.matched, index.orders):
             known.pop(cluster, None)
-        said.gone.extend([*result.gone, *engine.said(state)])
+        counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
+        said.gone.extend([*result.gone, *engine.said(state), *counted])
         return
     store.put(cluster, encoded)
     index.dues[cluster] = min(engine.due(state), waiting) if waiting is not None else engine.due(state)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detectors import DETECTORS
+from detectors import DETECTORS, cut
+from detectors.cut import Cut
 from detectors.detector import Detector, Now
 from detectors.events.event import Event, MetricEvent, Sample
 from detectors.events.zones import Zones
@@ -77,12 +78,15 @@ class Dropped(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped."""
+    """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped or
+    cut.
+    """
 
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
     dropped: tuple[Dropped, ...] = ()
+    cut: tuple[Cut, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -241,6 +245,7 @@ class _Fold:
 
     def run(self, events: Iterable[Event], until: int, since: int) -> Step:
         state = self._state
+        before = dict(state.topology.cut)
         if state.clock - until > FAR_MS:
             self._go_back(until)
         # A record that arrives behind the clock is late, and the clock does not run back for it.
@@ -260,7 +265,8 @@ class _Fold:
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
-        return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped))
+        told = cut.news(self._cluster, before, state.topology.cut)
+        return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped), told)
 
     def _go_back(self, until: int) -> None:
         """The clock had been driven ahead by a host whose own was wrong (`heartbeat.py`)."""
@@ -440,5 +446,6 @@ class _Fold:
                     gone += set(before).difference(keys)
                     state.readings[detector.kind] = _packed(keys)
                 readings += new
+        readings += cut.readings(self._cluster, state.topology.cut, now)
         state.readings_at, state.unread = now, []
         return readings, sorted(gone)

@@ -67,4 +67,5 @@ def _joined(first: Step, second: Step) -> Step:
         first.readings + second.readings,
         gone + second.gone,
         first.dropped + second.dropped,
+        first.cut + second.cut,
     )

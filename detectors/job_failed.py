@@ -111,7 +111,7 @@ class JobFailed(Detector):
 
     def _due(self, failed: Failed, job: str) -> int:
         config: JobFailed.Config = self.config_of(job)
-        if failed.fault is not None and failed.fault.role == "planned":
+        if _is_planned(failed):
             return failed.at + config.planned_wait
         return failed.at + (0 if failed.fault is not None else config.explain)
 
@@ -139,7 +139,10 @@ class JobFailed(Detector):
         fault = state.faults.of_job(event.source, job, now.time)
         since = fault.time if fault is not None else now.time
         failed = Failed(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
-        put(state.jobs, job, failed, _MAX_JOBS)
+        out = put(state.jobs, job, failed, _MAX_JOBS)
+        if out is not None and not out[1].said and not _is_planned(out[1]):
+            # So many fail at once that this one cannot wait until its log says why.
+            yield self._finding(out[1], out[0], now.clock, topology)
         if now.clock >= self._due(failed, job):
             failed.said = True
             yield self._finding(failed, job, now.clock, topology)
@@ -158,7 +161,7 @@ class JobFailed(Detector):
 
     def _planned(self, state: State) -> None:
         for job, failed in list(state.jobs.items()):
-            if not failed.said and failed.fault is not None and failed.fault.role == "planned":
+            if not failed.said and _is_planned(failed):
                 del state.jobs[job]
 
     def _same(self, state: State, job: str, name: str, now: Now) -> dict[str, Failed]:
@@ -199,3 +202,7 @@ class JobFailed(Detector):
             "resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). For good: retained "
             "checkpoints, and a restart strategy that outlasts what usually troubles it, such as exponential-delay.",
         )
+
+
+def _is_planned(failed: Failed) -> bool:
+    return failed.fault is not None and failed.fault.role == "planned"

@@ -19,6 +19,8 @@ _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
 # No counter is that high, and state holds integers of 64 bits.
 _MAX_COUNT = 1e15
+# What was last heard of longer ago may be gone: making room for others costs nothing.
+_ALIVE_MS = 600_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
@@ -59,7 +61,8 @@ class Topology(msgspec.Struct, array_like=True):
 
     `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake` is by
     job and a number for the TaskManager: its name, once for each job, was most of the state of a large session cluster.
-    `names` are those of jobs as metrics write them, for jobs that no log has named.
+    `names` are those of jobs as metrics write them, for jobs that no log has named. `cut` counts the live jobs and
+    TaskManagers that had to make room for others.
     """
 
     version: str = ""
@@ -71,6 +74,7 @@ class Topology(msgspec.Struct, array_like=True):
     placements: dict[str, tuple[str, str]] = {}
     intake: dict[str, dict[int, Intake]] = {}
     names: dict[str, str] = {}
+    cut: dict[str, int] = {}
 
     def update(self, event: LogEvent, time: int) -> bool:
         """Take in one line whose event time is `time`; whether a job has another name now."""
@@ -82,16 +86,16 @@ class Topology(msgspec.Struct, array_like=True):
             case "task_state":
                 self._task_state(event)
             case "task_deploying":
-                self._deploying(event)
+                self._deploying(event, time)
             case "job_state" | "job_ended":
                 self._job_state(event, time)
             case "job_initializing":
                 if event.fields["job"] not in self.jobs:
-                    put(self.jobs, event.fields["job"], Job(event.fields["name"], "", time), _MAX_JOBS)
+                    self._keep(event.fields["job"], Job(event.fields["name"], "", time), time)
             case "tm_registered":
                 self._tm_registered(event, time)
             case "tm_started":
-                self._tm_started(event)
+                self._tm_started(event, time)
             case "process_version":
                 self._started(event)
         return job is not None and self.job_name(job) != name
@@ -166,13 +170,17 @@ class Topology(msgspec.Struct, array_like=True):
         tms = self.intake.get(job)
         if tms is None:
             tms = {}
-            put(self.intake, job, tms, _MAX_JOBS)
+            out = put(self.intake, job, tms, _MAX_JOBS)
+            if out is not None and any(time - heard.time < _ALIVE_MS for heard in out[1].values()):
+                self._count("jobs")
         last = tms.get(tm)
         if last is not None and (time < last.time or (time == last.time and total == last.sum)):
             return
         # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
         if last is None or total < last.sum or time == last.time:
-            put(tms, tm, Intake(total, time), _MAX_TMS)
+            least = put(tms, tm, Intake(total, time), _MAX_TMS)
+            if least is not None and time - least[1].time < _ALIVE_MS:
+                self._count("taskmanagers")
         elif time - last.time >= 1000:
             tms[tm] = Intake(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
 
@@ -182,24 +190,29 @@ class Topology(msgspec.Struct, array_like=True):
         if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
             put(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
 
-    def _tm_started(self, event: LogEvent) -> None:
+    def _tm_started(self, event: LogEvent, time: int) -> None:
         put(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
-        self._know(event.fields["tm"], event.host)
+        self._know(event.fields["tm"], event.host, time)
 
     def _tm_registered(self, event: LogEvent, time: int) -> None:
         tm = event.fields["tm"]
-        self._know(tm, event.fields.get("host", ""))
+        self._know(tm, event.fields.get("host", ""), time)
         self.tms[tm].registered = self.tms[tm].registered or time
 
     def _job_state(self, event: LogEvent, time: int) -> None:
         known = self.jobs.get(event.fields["job"])
         name = event.fields.get("name", known.name if known else "")
-        put(self.jobs, event.fields["job"], Job(name, event.fields["state"], time), _MAX_JOBS)
+        self._keep(event.fields["job"], Job(name, event.fields["state"], time), time)
 
-    def _deploying(self, event: LogEvent) -> None:
+    def _keep(self, job: str, known: Job, time: int) -> None:
+        out = put(self.jobs, job, known, _MAX_JOBS)
+        if out is not None and not _ended(out[1], time):
+            self._count("jobs")
+
+    def _deploying(self, event: LogEvent, time: int) -> None:
         tm, host = event.fields.get("tm", ""), event.fields["host"]
         if tm:
-            self._know(tm, host)
+            self._know(tm, host, time)
         task, index = event.fields["task"], int(event.fields["subtask"])
         place = f"{task}|{index}"
         # Until 1.12 the line names no attempt, but the line before does: jobs may share names of tasks. Later versions
@@ -226,12 +239,27 @@ class Topology(msgspec.Struct, array_like=True):
         if event.source in self.tm_of_source:
             known.tm = self.tm_of_source[event.source]
 
-    def _know(self, tm: str, host: str) -> None:
+    def _know(self, tm: str, host: str, time: int) -> None:
         known = self.tms.get(tm)
         if known is None:
-            put(self.tms, tm, TaskManager(host), _MAX_TMS)
+            out = put(self.tms, tm, TaskManager(host), _MAX_TMS)
+            if out is not None and self._alive(*out, time):
+                self._count("taskmanagers")
         elif host:
             known.host = host
+
+    def _alive(self, tm: str, known: TaskManager, time: int) -> bool:
+        """Whether a TaskManager registered or was measured a short time ago."""
+        heard = [tms[_number(tm)].time for tms in self.intake.values() if _number(tm) in tms]
+        return time - max([known.registered, *heard]) < _ALIVE_MS
+
+    def _count(self, what: str) -> None:
+        self.cut[what] = self.cut.get(what, 0) + 1
+
+
+def _ended(job: Job, time: int) -> bool:
+    """Whether a job is over; one that has failed may just be what many have in common."""
+    return job.state in {"FINISHED", "CANCELED"} or (job.state == "FAILED" and time - job.since >= _ALIVE_MS)
 
 
 @lru_cache(maxsize=16_384)

@@ -71,7 +71,7 @@ class Dispatcher:
 
     def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
         """Finds out what a transition needs; `at` is when its record came to Kafka (epoch ms). Raises KafkaError."""
-        incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
+        incident, entry = transition.incident, self._entry(transition, partition, offset)
         if entry is None and self._is_forgotten(transition, at):
             self.outbox.done(incident)
             return
@@ -100,6 +100,15 @@ class Dispatcher:
         else:
             method: Method = "edit" if entry.ts else "post"
             self.outbox.put(transition, partition, offset, self._clock(), at=at or self._now_ms(), method=method)
+
+    def _entry(self, transition: Transition, partition: int, offset: int) -> Entry | None:
+        """What the log knows of an incident; where it has lost it, that its message has to be looked up."""
+        incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
+        if entry is not None or incident in self.outbox or self.recovery.is_history(partition, offset):
+            return entry
+        if self.recovery.is_older_than_the_log(partition, transition) and self._lane.is_target(transition):
+            self.recovery.doubt(partition, [incident], self._now_ms())
+        return self._ledger.get(partition, incident)
 
     def revive(self, transition: Transition, partition: int, offset: int) -> None:
         """What was given up, or told in a digest, is tried with a message of its own."""

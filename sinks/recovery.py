@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from detectors.incidents.incident import Transition
 from sinks.ledger import Entry, Ledger
 from sinks.outcome import Found, RetryAfter
 from sinks.sink import Sink
@@ -60,6 +61,15 @@ class Recovery:
         """Whether a record was written before the ledger began."""
         born = self._ledger.get(partition, BORN)
         return born is not None and offset < born.offset
+
+    def is_older_than_the_log(self, partition: int, transition: Transition) -> bool:
+        """Whether an incident that the log does not know was reported before it began, in records that are gone."""
+        born = self._ledger.get(partition, BORN)
+        can_look = self._sink.traits.looks_up and bool(self._channel)
+        # What was silenced leaves nothing in the log.
+        silenced = transition.silence is not None or transition.silenced_before is not None
+        older = born is not None and transition.seq > 1 and transition.opened_at < born.at
+        return can_look and older and not silenced
 
     def look(self, now_ms: int) -> float | None:
         """Looks once what stands in the channel. Seconds until the next try, None when it is done."""

@@ -83,11 +83,15 @@ class Topic(NamedTuple):
     partitions: int
     policy: Literal["compact", "delete"]
     retention_ms: int | None = None
+    dated_by_broker: bool = True
 
     def configs(self) -> dict[str, str]:
         """The topic's settings as the broker takes them."""
         # With "producer" the broker compresses nothing itself, whatever its default is.
         configs: dict[str, str] = {"cleanup.policy": self.policy, "compression.type": "producer"}
+        if self.dated_by_broker:
+            # Brokers refuse records that a host whose clock is wrong dates an hour ahead.
+            configs["message.timestamp.type"] = "LogAppendTime"
         if self.retention_ms is not None:
             configs["retention.ms"] = str(self.retention_ms)
         return configs
@@ -101,7 +105,7 @@ def wanted_topics(topics: TopicNames) -> tuple[Topic, ...]:
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
         Topic(topics.deliveries, topics.partitions, "compact"),
-        Topic(topics.pulse, 1, "delete", _HOUR_MS),
+        Topic(topics.pulse, 1, "delete", _HOUR_MS, dated_by_broker=False),
     )
 
 

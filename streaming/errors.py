@@ -55,5 +55,9 @@ class JobError(UserError):
     """The job has failed: one line that says why."""
 
 
+class ClockSetBackError(UserError):
+    """The clock of this host was set back under the query, which has to be started again."""
+
+
 class TopicMadeAgainError(UserError):
     """An input topic was deleted and made again under the query, which must start again to read the new one whole."""

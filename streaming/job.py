@@ -21,6 +21,7 @@ from streaming.configuration.in_force import InForce
 from streaming.configuration.matched import Unmatched, matched_by
 from streaming.configuration.published import ConfigTopic
 from streaming.configuration.reload import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.errors import PreflightError, PublishedError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
 from streaming.known_issues import shipped
@@ -99,7 +100,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
 
         def ask_again() -> Offsets:
             await_brokers(settings, stop, health.waiting)
-            return starting_offsets(settings, check_topics(settings))
+            return _where_to_begin(settings, in_force)
 
         running = Running(settings, jvm, stop, health, gaps, telemetry, ask_again)
         try:
@@ -132,6 +133,16 @@ def _prepare(
     spark, (offsets, published) = start_session_while(ask, settings.streaming, jvm, stop)
     check_layout(spark, settings)
     return spark, offsets, published
+
+
+def _where_to_begin(settings: Settings, in_force: InForce) -> Offsets:
+    """Of a query that is started again: an empty broker may have taken the place of the last one meanwhile."""
+    partitions = check_topics(settings)
+    try:
+        in_force.publish_lost()
+    except PublishedError as error:
+        raise PreflightError(str(error)) from error
+    return starting_offsets(settings, partitions)
 
 
 def _preflight(settings: Settings, publishes: Callable[[], Published]) -> tuple[Offsets, Published]:

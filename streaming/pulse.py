@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import InvalidRecordError, InvalidTimestampError, KafkaError
 
 from detectors.heartbeat import Beat
 from sinks.kafka_access import KafkaAccess, client_options
@@ -103,17 +103,22 @@ class Pulse(Background):
                 producer = producer or self._producer()
                 beat = self._clock.beat()
                 at = self._clock.steady(beat)
-                producer.send(self._topic, value=self._beat(), headers=header(beat), timestamp_ms=at).add_errback(
-                    lambda error: log.warning("pulse not written", error=explain(self._access, error))
-                )
+                sent = producer.send(self._topic, value=self._beat(), headers=header(beat), timestamp_ms=at)
+                sent.add_errback(self._not_written)
                 while self._lines:
-                    producer.send(self._topic, value=self._lines[0].encode())
+                    producer.send(self._topic, value=self._lines[0].encode(), timestamp_ms=at)
                     self._lines.popleft()
             except (KafkaError, SecretError) as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
                 log.warning("pulse not written", error=explain(self._access, error))
         if producer is not None:
             producer.close(timeout=1)
+
+    def _not_written(self, error: Exception) -> None:
+        log.warning("pulse not written", error=explain(self._access, error))
+        if isinstance(error, InvalidTimestampError | InvalidRecordError):
+            # The host was wrong when this clock was made, and may be right by now.
+            self._clock = HostClock()
 
     def _beat(self) -> bytes:
         """An empty value, or a canary when one is due: it is a beat as any other."""

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from streaming.app import start_query
 from streaming.checkpoint_files import damage_in, room_left
-from streaming.errors import JobError, PreflightError, TopicMadeAgainError, TopicMissingError
+from streaming.errors import ClockSetBackError, JobError, PreflightError, TopicMadeAgainError, TopicMissingError
 from streaming.gaps import Gaps
 from streaming.jvm import Jvm
 from streaming.offsets import Offsets
@@ -23,6 +23,7 @@ from streaming.recreated import Places, keep_gaps, kept_gaps, read_recreated_fro
 from streaming.restarts import Restarts
 from streaming.serving import Health
 from streaming.session import start_session_while
+from streaming.set_back import SetBack
 from streaming.settings import Settings
 from streaming.spark_errors import cause_of
 from streaming.stop import Stop
@@ -42,7 +43,15 @@ class _QueryEndedError(Exception):
 
 
 # py4j raises plain OSError where the JVM has gone.
-_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError, TopicMadeAgainError)
+_FAILURES = (
+    PySparkException,
+    Py4JError,
+    OSError,
+    _QueryEndedError,
+    PreflightError,
+    TopicMadeAgainError,
+    ClockSetBackError,
+)
 
 
 @dataclass
@@ -100,8 +109,9 @@ class Running:
         return None
 
     def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
-        slow = _Slow()
+        slow, clock = _Slow(), SetBack()
         while not self.stop.wait(_POLL_S):
+            _look_at_the_clock(clock, query)
             if not query.isActive:
                 raise _QueryEndedError(str(query.exception() or "the query ended"))
             progress = query.lastProgress
@@ -163,11 +173,19 @@ class Running:
         return explained(error, self.settings.streaming.checkpoint)
 
 
+def _look_at_the_clock(clock: SetBack, query: StreamingQuery) -> None:
+    try:
+        clock.look()
+    except ClockSetBackError:
+        query.stop()
+        raise
+
+
 def explained(error: BaseException, checkpoint: str) -> Trouble:
     """What failed, with the file of the checkpoint when one is to blame."""
     if isinstance(error, PreflightError):
         return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
-    if isinstance(error, TopicMadeAgainError):
+    if isinstance(error, TopicMadeAgainError | ClockSetBackError):
         return Trouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)

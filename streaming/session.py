@@ -85,6 +85,11 @@ _LOCAL_CHECKPOINT = {
 }
 
 
+# The only executor lives in the driver's process. Spark compares times of day, and takes it for dead once somebody sets
+# the clock of the host ahead: its blocks are forgotten, and it cannot register again.
+_NEVER_DEAD = {"spark.storage.blockManagerHeartbeatTimeoutMs": "315360000s"}
+
+
 def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
     """The session of the job, in a new JVM.
 
@@ -107,6 +112,7 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(_java_options()),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        **(_NEVER_DEAD if _ONE_HOST.fullmatch(settings.master) else {}),
         **_properties(settings),
     }
     try:

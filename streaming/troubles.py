@@ -109,6 +109,12 @@ _RULES = (
         PASSES,
     ),
     _rule(
+        r"Timestamp (?P<at>\d+) of message with offset \d+ is out of range",
+        "The clock of this host is wrong, and Kafka refuses what it dates: set the clock (chronyc tracking), and let "
+        "Kafka date flinkwatch's topics (message.timestamp.type=LogAppendTime)",
+        WAITS,
+    ),
+    _rule(
         r"ExecutorLostFailure|indeterminate output|SparkContext was shut down|has been shut ?down|stopped SparkContext",
         "Spark lost an executor or its context",
         PASSES,

@@ -79,6 +79,8 @@ class BucketProcessor(StatefulProcessor):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
         letters += [event_letter(d.event, d.error) for d in said.defects]
+        for one in said.cut:
+            log.warning("cluster is too large to be kept whole", cluster=one.cluster, what=one.what, cut=one.number)
         letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)

@@ -5,6 +5,8 @@ One that joins several makes them one: the oldest lives on, the others end with 
 are part. A finding of severity info supports an incident: alone it is kept and says nothing, it joins no two, and it
 holds none open.
 
+A cluster has at most 100 incidents: a finding beyond them joins the newest one of its kind.
+
 An incident whose findings have all closed waits for `resolve_after`, and continues under its id when a finding comes
 back within `reopen_within`. Silence never resolves it: after `stale_after` without any event it is stale.
 """
@@ -83,6 +85,8 @@ def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Tr
     if homes:
         back = own or max(homes, key=lambda i: i.resolved_at or 0)
         return _joined(incidents, back, [], finding, scene)
+    if (many := _one_of_many(incidents, finding)) is not None:
+        return _joined(incidents, many, [], finding, scene)
     said = _make_room(incidents, finding.at, scene)
     incident = Incident("", finding.at, [])
     incidents.append(incident)
@@ -368,6 +372,13 @@ def _hide(incident: Incident, keys: list[tuple[str, str]]) -> None:
 def _proof(incident: Incident) -> str:
     last = max(incident.findings, key=lambda f: f.closed_at or 0)
     return last.closed_because or f"{last.kind} is no more than info"
+
+
+def _one_of_many(incidents: list[Incident], finding: Finding) -> Incident | None:
+    """Where there is no room for another incident: the newest one of the same cause, which counts what it holds."""
+    if len(incidents) < _MAX_INCIDENTS or any(i.seq == 0 or i.resolved_at is not None for i in incidents):
+        return None
+    return next((i for i in reversed(incidents) if i.cause[0] == finding.kind), None)
 
 
 def _make_room(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:

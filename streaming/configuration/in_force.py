@@ -7,7 +7,7 @@ import structlog
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from detectors.settings import Published
+from detectors.settings import Published, PublishedSilence
 from sinks.secret import SecretError
 from streaming.background import Background
 from streaming.configuration.difference import changes
@@ -31,7 +31,18 @@ class InForce(Background):
         self._published = published
         self._told = told
         self._unmatched = unmatched
+        self._silences: tuple[PublishedSilence, ...] = ()
         unmatched.expect(published)
+
+    def publish_lost(self) -> None:
+        """Write what is in force, and the silences, to a topic that has lost them. Raises PublishedError."""
+        if self._topic.history().in_force is None:
+            self._topic.restore(self._published, self._silences)
+            log.warning(
+                "the topic of the configuration was empty, what is in force is published again",
+                hash=self._published.hash,
+                silences=len(self._silences),
+            )
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -56,6 +67,7 @@ class InForce(Background):
                 # Until then it is what was in force once.
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)
+                    self._silences = tuple(history.silences.values())
                 self._unmatched.look()
 
     def _now(self, published: Published) -> None:

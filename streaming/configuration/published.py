@@ -4,7 +4,7 @@ Changes are few and small, so whoever wants to know what is in force, or was, re
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import msgspec
@@ -113,6 +113,11 @@ class ConfigTopic:
     def publish(self, published: Published) -> None:
         """Make it the configuration in force."""
         self._send({CONFIG_KEY: encode_published(published)})
+
+    def restore(self, published: Published, silences: Iterable[PublishedSilence]) -> None:
+        """Write what was published before once more, as it was."""
+        kept = {SILENCE_KEY + s.read().id.encode(): encode_silence(s) for s in silences}
+        self._send({CONFIG_KEY: encode_published(published), **kept})
 
     def publish_silence(self, silence: Silence, by: str) -> None:
         """Add a silence, or put it in the place of that with its id."""

@@ -121,6 +121,14 @@ class Broker:
         self.stop()
         return self.start()
 
+    def replace(self) -> Self:
+        """Ends the broker as a crash does, and starts an empty one at the same address."""
+        self.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder / "data")
+            self._format(self._folder, time.monotonic() + self._start_within)
+        return self.start()
+
     def close(self) -> None:
         """Stops the broker and removes its data."""
         self.stop()
@@ -154,6 +162,9 @@ class Broker:
         (folder / "log4j.properties").write_text(LOG_PROPERTIES)
         properties = server_properties(self._listeners, self._ports, controller_port, folder / "data")
         (folder / "server.properties").write_text(properties)
+        self._format(folder, deadline)
+
+    def _format(self, folder: Path, deadline: float) -> None:
         # The first byte keeps the id from looking like an option.
         cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
         # Only the quick compiler: this process ends within a second or two.

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from detectors import bucket
-from detectors.events.event import Record, Sample
+from detectors.cut import Cut
+from detectors.events.event import LogEvent, MetricEvent, Record, Sample
 from detectors.incidents.incident import Reading, Transition
 from streaming.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
-from tests.unit.detectors.streams import LABELS, METRICS, in_order, log, page
+from tests.unit.detectors.streams import LABELS, METRICS, START, in_order, log, page
 
 
 def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay() -> None:
@@ -97,3 +98,103 @@ def _said(stream: list) -> tuple[list[Transition], list[Reading], int]:  # type:
         readings += said.readings
     transitions += bucket.step(index, store, [], stream[-1].timestamp + 60_000).transitions
     return transitions, readings, len(store.get("c") or b"")
+
+
+def failing(jobs: int, gap: int) -> list[LogEvent]:
+    """Jobs of one cluster that run, and then fail one after the other."""
+    stream = []
+    for n in range(jobs):
+        told = {"job": f"{n:032x}", "name": f"job-{n}"}
+        stream.append(log("job_state", n * gap, 2 * n, state="RUNNING", before="CREATED", **told))
+        stream.append(log("job_state", (jobs + n) * gap + 60_000, 2 * n + 1, state="FAILED", before="FAILING", **told))
+    return in_order(stream)
+
+
+@pytest.mark.parametrize(("jobs", "gap"), [(10_000, 1), (1_000, 400)])
+def test_jobs_without_end_that_fail_are_a_hundred_incidents_that_count_them(jobs: int, gap: int) -> None:
+    """A hundred were reported and no word said of the others, before; or each opened and ended another, unbounded."""
+    transitions, _, size = _said(failing(jobs, gap))
+    assert sum(t.transition == "opened" for t in transitions) == 100
+    assert len(transitions) <= 160
+    assert sum(len(msgspec.json.encode(t)) for t in transitions) < 2_000_000
+    assert not [t for t in transitions if t.transition == "stale"]
+    assert size < 50_000
+    last = transitions[-1]
+    assert len(last.findings) == 20
+    assert 400 <= last.more <= 500
+
+
+def test_other_causes_are_reported_although_a_hundred_incidents_are_open() -> None:
+    stream = failing(300, 100)
+    end = stream[-1].timestamp - START
+    stream.append(log("tm_registered", end + 1_000, 10_000, tm="tm-1:1-ab"))
+    fields = {"tm": "tm-1:1-ab", "address": "tm-1:1", "reason": "The heartbeat of TaskManager with id x timed out."}
+    stream.append(log("tm_unreachable", end + 2_000, 10_001, cause="x", **fields))
+    transitions, _, _ = _said(stream)
+    assert [t.cause for t in transitions if t.transition == "opened"].count("job_failed") == 100
+    assert "taskmanager_lost" in {t.cause for t in transitions}
+
+
+def cuts(stream: list[LogEvent] | list[MetricEvent]) -> tuple[dict[str, float], list[Cut]]:
+    """What the readings and the log say of a cluster that is too large."""
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    told, counted = [], {}
+    for start in range(0, len(stream), 500):
+        batch = stream[start : start + 500]
+        said = bucket.step(index, store, batch, batch[-1].timestamp)
+        told += said.cut
+        counted |= {r.labels["what"]: r.value for r in said.readings if r.name == "cluster_entries_cut_total"}
+    return counted, told
+
+
+def test_a_cluster_with_more_jobs_than_are_kept_is_named_and_counted() -> None:
+    """Nothing said that the oldest jobs were forgotten, before."""
+    counted, told = cuts(failing(1_200, 100))
+    assert counted["jobs"] >= 1_000
+    assert {one.cluster for one in told} == {"c"}
+    # At the first, and at each further power of ten.
+    assert 1 <= len(told) <= 5
+
+
+def test_a_cluster_with_more_taskmanagers_than_are_kept_is_named_and_counted() -> None:
+    stream = [log("tm_registered", n * 100, n, tm=f"tm-{n}:1-ab") for n in range(1_000)]
+    counted, told = cuts(stream)
+    assert counted["taskmanagers"] >= 500
+    assert {one.what for one in told} == {"taskmanagers"}
+
+
+def test_a_page_of_more_jobs_than_are_kept_is_counted() -> None:
+    samples = [Sample("records_in", {"job_id": f"{n:032x}", "tm_id": "t"}, 1.0) for n in range(300)]
+    counted, _ = cuts([page(at * 15_000, samples, at) for at in range(4)])
+    assert counted["jobs"] >= 100
+
+
+def test_a_cluster_whose_jobs_and_taskmanagers_come_and_go_is_not_said_to_be_cut() -> None:
+    """A session cluster runs thousands of short jobs, and pods are replaced: old entries make room for new ones."""
+    stream = []
+    for n in range(1_000):
+        told = {"job": f"{n:032x}", "name": "report"}
+        stream.append(log("tm_registered", n * 60_000, 3 * n, tm=f"tm-{n}:1-ab"))
+        stream.append(log("job_state", n * 60_000 + 1, 3 * n + 1, state="RUNNING", before="CREATED", **told))
+        stream.append(log("job_state", n * 60_000 + 2, 3 * n + 2, state="FINISHED", before="RUNNING", **told))
+    assert cuts(stream) == ({}, [])
+
+
+def test_the_counters_of_a_cluster_that_is_forgotten_end() -> None:
+    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    stream = [log("tm_registered", n * 10, n, tm=f"tm-{n}:1-ab") for n in range(1_000)]
+    keys = {r.key() for r in bucket.step(index, store, stream, stream[-1].timestamp + 10_000).readings}
+    said = bucket.step(index, store, [], stream[-1].timestamp + 700_000_000)
+    assert {k for k in keys if k.startswith("cluster_entries_cut_total")} <= set(said.gone) != set()
+
+
+def test_ten_thousand_taskmanagers_that_are_lost_at_once_are_one_incident() -> None:
+    fields = {"reason": "The heartbeat of TaskManager with id x timed out.", "cause": "x"}
+    stream = [log("tm_registered", n, 2 * n, tm=f"tm-{n}:1-ab") for n in range(10_000)]
+    for n, tm in ((n, f"tm-{n}:1") for n in range(10_000)):
+        stream += [log("tm_unreachable", 20_000 + n, 2 * n + 1, tm=f"{tm}-ab", address=tm, **fields)]
+    transitions, _, size = _said(stream)
+    assert [t.transition for t in transitions][:1] == ["opened"]
+    assert len({t.incident for t in transitions}) == 1
+    assert len(transitions) < 10
+    assert size < 50_000

@@ -17,7 +17,7 @@ from tests.unit.detectors.streams import START, in_order, log
 
 def told(*batches: list[Event]) -> Said:
     """What these batches say, one after the other."""
-    index, store, every = Index(published=PUBLISHED), MemoryStore(), Said([], [], [], [], {}, [])
+    index, store, every = Index(published=PUBLISHED), MemoryStore(), Said([], [], [], [], {}, [], [])
     for batch in batches:
         said = step(index, store, batch, max(e.timestamp for e in batch))
         every.transitions.extend(said.transitions)

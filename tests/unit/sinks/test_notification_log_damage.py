@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from detectors.incidents.incident import Transition
 from sinks.ledger import Entry
 from streaming.demo.slack_server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS
@@ -155,3 +156,20 @@ def test_every_lane_writes_into_the_log_that_one_has_made_again(slack: SlackServ
         world.settle(10)
     names = {(key or b"").decode() for key, _ in world.kafka.read_ledger(0)}
     assert {"slack/" + OPENED.incident, "slack:oncall/bad", "slack/~born", "slack:oncall/~born"} <= names
+
+
+@pytest.mark.parametrize("change", [UPDATED, RESOLVED])
+def test_all_that_kafka_kept_is_lost_and_the_message_of_an_open_incident_is_found(
+    slack: SlackServer, change: Transition
+) -> None:
+    """An empty broker: neither the log nor the incidents' topic knows it. It was told with a second message, before."""
+    told = {"now": time.time(), "channel": slack.channel_id("flink-alerts"), "thread_updates": False}
+    before = World(slack, **told)
+    before.say(OPENED)
+    before.settle()
+    after = World(slack, **told)
+    after.settle()
+    after.say(change)
+    after.settle()
+    (message,) = slack.parents()
+    assert message.metadata["event_payload"]["seq"] == change.seq

@@ -50,12 +50,16 @@ def right() -> dict[str, tuple[int, str]]:
     return {name.name.removeprefix("flinkwatch."): (name.partitions, name.policy) for name in wanted_topics(NAMES)}
 
 
+DATED = {"message.timestamp.type": "LogAppendTime"}
+
+
 def test_missing_topics_are_made_with_their_policies() -> None:
     admin = MemoryAdmin()
     ensure_topics(admin, NAMES, create=True)
     made = {name: (count, configs) for name, (count, configs) in admin.topics.items()}
     assert made == {
-        name: (count, configs | {"compression.type": "producer"})
+        # The stream's clock runs on the time that a beat was given.
+        name: (count, configs | {"compression.type": "producer"} | ({} if name == "flinkwatch.pulse" else DATED))
         for name, (count, configs) in {
             "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
             "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
@@ -81,10 +85,11 @@ def test_where_topics_may_not_be_made_the_error_gives_the_commands() -> None:
         ensure_topics(MemoryAdmin(**topics), NAMES, create=False)
     make = "  kafka-topics.sh --bootstrap-server a:9092,b:9092 --create --topic"
     raw = "--config compression.type=producer"
+    dated = f"{raw} --config message.timestamp.type=LogAppendTime"
     assert str(caught.value).splitlines() == [
         "Kafka topics are not as flinkwatch needs them:",
         "flinkwatch.readings: is missing",
-        f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact {raw}",
+        f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact {dated}",
         "flinkwatch.pulse: is missing",
         f"{make} flinkwatch.pulse --partitions 1 --config cleanup.policy=delete {raw} --config retention.ms=3600000",
     ]

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import InvalidTimestampError, KafkaTimeoutError
 from structlog.testing import capture_logs
 
 from sinks.kafka_access import KafkaAccess
@@ -66,6 +67,20 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     finally:
         pulse.stop()
     assert [value for value in broker.written if value] == [b"records were lost"]
+
+
+def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was a day ahead when the job started, and was set right since."""
+    monkeypatch.setattr("streaming.pulse.explain", lambda _access, error: str(error))
+    pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
+    wrong = HostClock(lambda: time.time() + 86_400)
+    pulse._clock = wrong
+    pulse._not_written(KafkaTimeoutError("no broker"))
+    assert pulse._clock is wrong
+    pulse._not_written(InvalidTimestampError("out of range"))
+    assert abs(pulse._clock.steady(pulse._clock.beat()) / 1000 - time.time()) < 60
 
 
 def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:

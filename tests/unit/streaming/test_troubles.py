@@ -41,6 +41,10 @@ SEEN = {
         PASSES,
         "Kafka does not answer",
     ),
+    "org.apache.kafka.common.InvalidRecordException: Timestamp 17 of message with offset 0 is out of range.": (
+        WAITS,
+        "The clock of this host is wrong, and Kafka refuses what it dates",
+    ),
     "java.lang.IllegalStateException: what nobody has seen": (UNKNOWN, "The query failed: java.lang.Illegal"),
 }
 

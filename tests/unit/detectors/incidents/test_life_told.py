@@ -4,6 +4,7 @@ from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -226,13 +227,23 @@ def test_of_too_many_incidents_the_one_that_says_nothing_goes_first_then_a_resol
     def subjects() -> set[str]:
         return {f.subject for i in told.incidents for f in i.findings}
 
+    others = {302: "job_failed", 303: "heap_exhaustion"}
     for n, leaves in ((300, "j200"), (301, "gone"), (302, "j1"), (303, "j2")):
         before, said = subjects(), len(told.said)
-        told.report(one(n, 3 * MINUTE))
+        found = one(n, 3 * MINUTE)
+        told.report(msgspec.structs.replace(found, kind=others.get(n, found.kind)))
         assert before - subjects() == {leaves}
         ended = [(t.transition, t.reason) for t in told.said[said:] if t.transition != "opened"]
         why = "no longer followed: more than 100 incidents are open in this cluster"
         assert ended == ([("stale", why)] if n >= 302 else [])
+    before = subjects()
+    told.report(one(304, 3 * MINUTE), one(305, 3 * MINUTE))
+    assert subjects() - before == {"j304", "j305"}
+    assert len(told.incidents) == 100
+    # The newest of their kind.
+    assert [f.subject for f in told.incidents[-3].findings] == ["j301", "j304", "j305"]
+    told.report(closed(4 * MINUTE, subject="j304", entity={"job_id": "j304"}))
+    assert len(told.incidents) == 100
 
 
 def test_beyond_twenty_findings_one_of_the_commonest_kind_gives_way_the_newest_first_and_never_the_cause() -> None:

@@ -1,9 +1,10 @@
 """The topic of the configuration in memory."""
 
 import time
+from collections.abc import Iterable
 
 from detectors.incidents.silences import Silence
-from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, encode_published, publish_silence
+from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, PublishedSilence, encode_published, publish_silence
 from streaming.configuration.published import History, encode_silence
 from streaming.errors import PublishedError
 
@@ -27,6 +28,10 @@ class MemoryTopic:
     def publish(self, published: Published) -> None:
         self._answer()
         self.records.append((CONFIG_KEY, encode_published(published)))
+
+    def restore(self, published: Published, silences: Iterable[PublishedSilence]) -> None:
+        self.publish(published)
+        self.records += [(SILENCE_KEY + s.read().id.encode(), encode_silence(s)) for s in silences]
 
     def publish_silence(self, silence: Silence, by: str) -> None:
         self._answer()

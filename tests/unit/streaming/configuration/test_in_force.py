@@ -1,0 +1,41 @@
+"""The configuration in force, when its topic has lost it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from detectors.settings import Live, publish
+from streaming.configuration.in_force import InForce
+from streaming.errors import PublishedError
+from tests.unit.streaming.configuration.memory_topic import MemoryTopic
+
+PUBLISHED = publish(Live(), 17, "ann")
+
+
+def in_force(topic: MemoryTopic) -> InForce:
+    unmatched: Any = SimpleNamespace(expect=lambda _: None, look=lambda: None)
+    return InForce(topic, PUBLISHED, lambda _: None, unmatched)  # type: ignore[arg-type]
+
+
+def test_what_an_empty_topic_has_lost_is_published_again_as_it_was() -> None:
+    topic = MemoryTopic()
+    one = in_force(topic)
+    one.publish_lost()
+    assert topic.history().in_force == PUBLISHED
+    one.publish_lost()
+    assert len(topic.records) == 1
+
+
+def test_a_topic_that_has_a_configuration_is_left_alone() -> None:
+    newer = publish(Live.model_validate({"detectors": {"backpressure": {"enabled": False}}}), 18, "bob")
+    topic = MemoryTopic(newer)
+    in_force(topic).publish_lost()
+    assert topic.hashes() == [newer.hash]
+
+
+def test_without_brokers_it_says_so() -> None:
+    topic = MemoryTopic()
+    topic.down = True
+    with pytest.raises(PublishedError):
+        in_force(topic).publish_lost()
