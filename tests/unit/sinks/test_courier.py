@@ -15,11 +15,12 @@ from structlog.testing import capture_logs
 from sinks.courier import Courier
 from sinks.ledger import Ledger
 from sinks.outcome import RetryAfter
-from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer
+from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.scripted import EDITS, Bench
 
 FIRST = TopicPartition(TOPICS.incidents, 0)
+SECOND = TopicPartition(TOPICS.incidents, 1)
 
 
 class Round(Bench):
@@ -148,12 +149,23 @@ def test_a_poll_waits_until_something_is_due(world: Round, monkeypatch: pytest.M
 def test_records_that_cannot_be_decoded_are_counted_in_the_log(world: Round) -> None:
     world.begin()
     world.write("a", "b", value=b"{")
+    world.kafka.logs[FIRST].append(Kept(TOPICS.incidents, 0, 2, None, None))
     with capture_logs() as lines:
         world.courier.turn()
         world.write("c")
         world.courier.turn()
     skipped = [line["count"] for line in lines if line["event"].startswith("incidents skipped")]
     assert skipped == [2]
+    assert world.sent() == ["c"]
+
+
+def test_between_two_slow_calls_the_group_hears_from_us(world: Round) -> None:
+    world.begin()
+    world.sink.on_send = lambda: setattr(world, "now", world.now + 1)
+    world.write("a", "b")
+    for sent in (1, 2):
+        world.courier.turn()
+        assert len(world.sent()) == sent
 
 
 def test_what_was_polled_before_a_partition_moved_is_left_to_its_owner(world: Round) -> None:
@@ -258,6 +270,28 @@ def test_with_a_full_outbox_nothing_is_read_until_there_is_room(world: Round, mo
     while world.courier.turn():
         pass
     assert world.sent() == ["a", "b", "a", "c"]
+
+
+def test_a_partition_that_comes_while_the_outbox_is_full_is_not_read_either(
+    world: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 2)
+    world.begin()
+    world.consumer.revoke([SECOND])
+    world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
+    world.write("a", "b")
+    world.courier.turn()
+    for name in ("c", "d"):
+        world.kafka.write(TOPICS.incidents, name, msgspec.json.encode(make_transition(incident=name)), 1)
+    world.consumer._positions[SECOND] = 0
+    world.courier.listener().on_partitions_assigned([SECOND])
+    for _ in range(3):
+        world.courier.turn()
+    assert "c" not in world.dispatcher.outbox
+    world.now += 60
+    while world.courier.turn():
+        pass
+    assert sorted(set(world.sent())) == ["a", "b", "c", "d"]
 
 
 def test_what_was_put_aside_is_read_again_also_after_a_record_that_could_not_be_read(world: Round) -> None:

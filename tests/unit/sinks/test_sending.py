@@ -450,7 +450,12 @@ class TestExtras:
 
     @pytest.mark.parametrize(
         ("answer", "posts", "others_wait"),
-        [(LIMITED, True, True), (LIMITED, False, False), (RetryAfter(60.0, "away", "serverError"), True, False)],
+        [
+            (LIMITED, True, True),
+            (LIMITED, False, False),
+            (RetryAfter(None, "limited", "rateLimited"), True, False),
+            (RetryAfter(60.0, "away", "serverError"), True, False),
+        ],
         ids=str,
     )
     def test_only_a_limited_line_of_the_thread_holds_up_new_messages(
@@ -469,6 +474,16 @@ class TestExtras:
         assert len(bench.dispatcher.outbox) == 0
         failed = {"integration": "slack", "reason": answer.failure}  # type: ignore[union-attr]
         assert (metric(bench.board, "flinkwatch_notifications_failed_total", **failed) or 0) == int(posts)
+        defects = {"integration": "slack", "reason": "other"}
+        assert not metric(bench.board, "flinkwatch_notifications_failed_total", **defects)
+
+    def test_a_line_follows_its_change_at_once(self, bench: Bench) -> None:
+        bench.say(OPENED)
+        bench.settle()
+        called = self.add(bench, [], True)
+        bench.say(UPDATED)
+        bench.settle()
+        assert called == [bench.now]
 
     def test_each_is_done_once_in_order_and_one_that_never_succeeds_is_left(self, bench: Bench) -> None:
         second, first = self.add(bench, [LOST], True), self.add(bench, [AWAY] * 100, True)
@@ -491,9 +506,10 @@ class TestExtras:
         bench.settle(10)
         assert len(bench.sink.sent) == 2
         called.clear()
-        bench.say(UPDATED)
+        bench.say(make_transition(incident="third"), UPDATED)
         bench.settle()
-        assert (bench.sink.sent[-1][2], len(called)) == (2, 1 - posts)
+        assert (OPENED.incident, 2) in seqs(bench)
+        assert len(called) == 1 - posts
 
     def test_what_is_silenced_before_its_lines_are_said_says_no_more(self, bench: Bench) -> None:
         called = self.add(bench, [AWAY], True)
@@ -579,6 +595,14 @@ class TestDigests:
         storm.settle(5)
         assert self.counts(storm) == (3, 2, 0, 1)
 
+    def test_one_whose_own_message_is_refused_stays_in_the_digest(self, storm: Bench) -> None:
+        storm.sink.answers.extend([TOO_LONG] * 2)
+        self.change(storm, 2, 2, transition="updated", severity="critical")
+        storm.settle()
+        self.change(storm, 1, 2, transition="resolved")
+        storm.settle(5)
+        assert self.counts(storm) == (3, 2, 1, 0)
+
     @pytest.mark.parametrize("answers", [[TOO_LONG] * 2, [AWAY] * 40], ids=["refused", "away"])
     def test_a_digest_is_never_given_up(self, answers: list[Outcome]) -> None:
         bench = Bench(digest_above=1)
@@ -590,7 +614,9 @@ class TestDigests:
         for _ in range(60):
             bench.settle(3_600)
         assert self.counts(bench) == (1, 1, 0, 0)
-        assert bench.sink.answers == type(bench.sink.answers)()
+        assert [(e.state, bool(e.ts)) for _, e in bench.ledger.entries() if e.incident.startswith("~")] == [
+            ("sent", True)
+        ]
         assert bench.dispatcher.undelivered() == 0
 
     def test_a_storm_that_is_over_before_its_digest_is_sent_is_not_told(self) -> None:
