@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from detectors.incidents.incident import Transition
 from sinks.dispatch import Dispatcher
@@ -28,6 +29,7 @@ class ScriptedSink(Sink):
         self.looked: list[tuple[str, str, int]] = []
         self.resent: list[float] = []
         self.released: list[str] = []
+        self.stands: dict[str, Found] = {}
         self.extras: tuple[Extra, ...] = ()
         self.on_send: Callable[[], None] | None = None
         self.followed: list[tuple[Told | None, bool]] = []
@@ -57,6 +59,9 @@ class ScriptedSink(Sink):
         self.looked.append((channel, incident, since))
         return self.finds.popleft() if self.finds else None
 
+    def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
+        return self.stands
+
     def resend(self) -> Outcome | None:
         self.resent.append(self._clock())
         answer = self.answers.popleft() if self.answers else None
@@ -69,12 +74,12 @@ class ScriptedSink(Sink):
 class Bench:
     """Clocks start at 1000 s; the wall shows `wall_s` more."""
 
-    def __init__(self, traits: Traits = EDITS, wall_s: float = 1_700_000_000.0, digest_above: int = 30) -> None:
+    def __init__(self, traits: Traits = EDITS, wall_s: float = 1_700_000_000.0, **lane: Any) -> None:
         self.now, self.wall_s = 1000.0, wall_s
         self.kafka, self.board = MemoryKafka(), Board()
         self.sink = ScriptedSink(traits, lambda: self.now)
         self.ledger = Ledger(self.kafka.producer(), TOPICS.deliveries, "slack")
-        self.lane = Lane(name="slack", sink=self.sink, channel="C1", digest_above=digest_above)
+        self.lane = Lane(name="slack", sink=self.sink, channel="C1", **lane)
         self.dispatcher = Dispatcher(
             self.lane, self.ledger, self.board, clock=lambda: self.now, wall=lambda: self.now + self.wall_s
         )
