@@ -1,7 +1,7 @@
 """What becomes of a transition in one lane, and what is remembered and forgotten on the way."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -61,10 +61,12 @@ class TestForgetting:
     def test_it_is_looked_for_once_a_day(self, bench: Bench) -> None:
         bench.settle()
         kept(bench, "over", 14 * DAY_MS - HOUR_MS, over=True)
+        kept(bench, "lately", HOUR_MS, over=True)
         bench.settle(DAY_S - 1)
         assert bench.entry("over") is not None
         bench.settle(1)
         assert bench.entry("over") is None
+        assert bench.entry("lately") is not None
 
     @pytest.mark.parametrize(("age_ms", "told"), [(14 * DAY_MS + 1, False), (14 * DAY_MS - 1, True), (None, True)])
     def test_an_end_of_two_weeks_ago_is_not_told(self, age_ms: int | None, told: bool) -> None:
@@ -79,6 +81,22 @@ class TestForgetting:
         bench.settle()
         bench.dispatcher.accept(RESOLVED, 0, 1, bench.now_ms() - 15 * DAY_MS)
         assert len(bench.dispatcher.outbox) == 0
+
+    def test_a_message_that_stands_shows_the_end_however_late_that_is_read(self, bench: Bench) -> None:
+        bench.say(OPENED)
+        bench.settle()
+        bench.dispatcher.accept(RESOLVED, 0, 1, bench.now_ms() - 15 * DAY_MS)
+        bench.settle()
+        assert [seq for _, seq, _ in sent(bench)] == [1, 3]
+
+    def test_what_waits_unsent_is_told_although_it_has_ended(self) -> None:
+        bench = Bench(replace(EDITS, tells_past=True))
+        bench.sink.answers.append(AWAY)
+        bench.say(OPENED)
+        bench.settle()
+        bench.say(RESOLVED)
+        bench.settle(1)
+        assert [seq for _, seq, _ in sent(bench)] == [1, 3]
 
     def test_an_old_opening_is_told(self, bench: Bench) -> None:
         bench.dispatcher.accept(OPENED, 0, 0, bench.now_ms() - 30 * DAY_MS)
@@ -131,6 +149,24 @@ class TestHistory:
         self.accept(bench, UPDATED, 1)
         bench.settle()
         assert sent(bench) == [(OPENED.incident, 2, "7.7")]
+
+    def test_the_end_of_a_message_that_stands_is_shown(self, bench: Bench) -> None:
+        self.accept(bench, OPENED, 0)
+        self.accept(bench, RESOLVED, 1)
+        bench.settle()
+        assert sent(bench) == [(OPENED.incident, 3, "7.7")]
+
+    def test_a_change_from_before_the_log_is_told_like_its_beginning(self, bench: Bench) -> None:
+        self.accept(bench, make_transition(incident="other"), 0)
+        self.accept(bench, make_transition(incident="other", seq=2, transition="updated"), 1)
+        bench.settle()
+        assert sent(bench) == [("other", 2, "")]
+
+    def test_where_there_are_no_digests_each_is_told(self) -> None:
+        bench = self.begun(replace(EDITS, digests=False))
+        self.accept(bench, make_transition(incident="other"), 0, DAY_MS)
+        bench.settle()
+        assert sent(bench) == [("other", 1, "")]
 
     @pytest.mark.parametrize(
         ("age_ms", "own"), [(0, True), (HOUR_MS - 1, True), (HOUR_MS + 1, False), (30 * DAY_MS, False)]
@@ -211,8 +247,84 @@ class TestRouting:
         bench.settle()
         assert [seq for _, seq, _ in sent(bench)] == [2]
 
+    @pytest.mark.parametrize(
+        ("known", "held"),
+        [({"state": "undelivered", "ts": ""}, True), ({"state": "unknown", "ts": ""}, False), ({}, False)],
+    )
+    def test_quiet_hours_hold_what_was_never_told_and_no_change_of_what_may_have_been(
+        self, known: dict[str, Any], held: bool
+    ) -> None:
+        bench = Bench(replace(EDITS, looks_up=False), quiet_until=lambda _, now: now + timedelta(minutes=10))
+        kept(bench, OPENED.incident, 0, **known)
+        bench.say(UPDATED)
+        bench.settle()
+        assert (sent(bench) == []) == held
+
+    def test_in_quiet_hours_a_change_waits_on_and_an_end_is_counted(self) -> None:
+        bench = Bench(replace(EDITS, tells_past=True), quiet_until=lambda _, now: now + timedelta(minutes=10))
+        bench.say(OPENED, UPDATED, make_transition(incident="other", transition="resolved"))
+        bench.settle()
+        assert (sent(bench), len(bench.dispatcher.outbox)) == ([], 1)
+        labels = {"integration": "slack", "reason": "quiet hours"}
+        assert metric(bench.board, "flinkwatch_notifications_suppressed_total", **labels) == 1
+
+    @pytest.mark.parametrize(("digests", "own", "folded"), [(True, 1, 2), (False, 3, None)])
+    def test_only_who_has_digests_folds(self, digests: bool, own: int, folded: int | None) -> None:
+        bench = Bench(replace(EDITS, digests=digests), digest_above=1)
+        bench.say(*(make_transition(incident=f"i{n}") for n in range(3)))
+        bench.settle()
+        assert len([name for name, *_ in sent(bench) if not name.startswith("~")]) == own
+        labels = {"integration": "slack", "reason": "digest"}
+        assert metric(bench.board, "flinkwatch_notifications_suppressed_total", **labels) == folded
+
+    def test_a_change_of_what_waits_already_is_not_folded(self) -> None:
+        bench = Bench(digest_above=1)
+        bench.sink.answers.append(AWAY)
+        bench.say(OPENED)
+        bench.settle()
+        bench.say(UPDATED)
+        bench.settle(1)
+        assert sent(bench) == [(OPENED.incident, 1, ""), (OPENED.incident, 2, "")]
+
+    @pytest.mark.parametrize(
+        ("change", "sends"),
+        [
+            ({"transition": "updated", "severity": "critical"}, [2, 3]),
+            ({"transition": "resolved"}, [2]),
+            ({"transition": "updated", "silence": SILENCE}, [2]),
+        ],
+        ids=["worse", "over", "silenced"],
+    )
+    def test_one_of_a_digest_that_waits_to_be_told_alone_is_not_once_it_is_over_or_silenced(
+        self, change: dict[str, Any], sends: list[int]
+    ) -> None:
+        bench = Bench(digest_above=1)
+        bench.say(make_transition(incident="i0"), make_transition(incident="i1"))
+        bench.settle()
+        bench.sink.answers.append(AWAY)
+        bench.say(make_transition(incident="i1", seq=2, transition="updated", severity="critical"))
+        bench.settle()
+        bench.say(make_transition(incident="i1", seq=3, **change))
+        bench.settle(60)
+        assert [seq for name, seq, _ in sent(bench) if name == "i1"] == sends
+        entry = bench.entry("i1")
+        assert entry is not None
+        assert (entry.seq, entry.state) == (3, "sent" if len(sends) == 2 else "folded")
+
 
 class TestSilences:
+    def test_what_was_given_up_and_is_silenced_is_neither_counted_nor_told(self) -> None:
+        bench = Bench(replace(EDITS, looks_up=False))
+        bench.sink.answers.extend([TOO_LONG] * 2)
+        bench.say(OPENED)
+        bench.settle()
+        bench.say(make_transition(seq=2, transition="updated", silence=SILENCE))
+        entry = bench.entry(OPENED.incident)
+        assert entry is not None
+        assert (entry.silenced, entry.seq, entry.offset, bench.dispatcher.undelivered()) == (True, 2, 1, 0)
+        labels = {"integration": "slack", "reason": "silence"}
+        assert metric(bench.board, "flinkwatch_notifications_suppressed_total", **labels) == 1
+
     def test_what_is_silenced_goes_on_in_the_log_and_is_told_when_the_silence_is_over(self, bench: Bench) -> None:
         bench.sink.answers.extend([TOO_LONG] * 2)
         bench.say(OPENED)
@@ -247,7 +359,8 @@ class TestRevival:
             ({}, UPDATED, ""),
             ({"ts": "9.9"}, UPDATED, "9.9"),
             ({}, OPENED, None),
-            ({"state": "sent"}, UPDATED, None),
+            ({"state": "sent", "seq": 1}, UPDATED, None),
+            ({"state": "folded"}, OPENED, None),
             ({}, make_transition(seq=3, transition="updated", silence=SILENCE), None),
         ],
     )
@@ -304,6 +417,8 @@ class TestFigures:
         assert self.value(bench, "notifications_queue_length") == 0
         assert self.value(bench, "notifications_undelivered") == 0
         assert self.value(bench, "ledger_entries") == 2
+        bench.dispatcher.recovery.doubt(0, ["damaged"], bench.now_ms())
+        bench.settle(1)
         assert self.value(bench, "ledger_oldest_unsettled_timestamp_seconds") is None
 
     def test_damaged_entries_are_counted(self, bench: Bench) -> None:
