@@ -249,7 +249,12 @@ class TestRouting:
 
     @pytest.mark.parametrize(
         ("known", "held"),
-        [({"state": "undelivered", "ts": ""}, True), ({"state": "unknown", "ts": ""}, False), ({}, False)],
+        [
+            ({"state": "undelivered", "ts": ""}, True),
+            ({"state": "undelivered"}, False),
+            ({"state": "unknown", "ts": ""}, False),
+            ({}, False),
+        ],
     )
     def test_quiet_hours_hold_what_was_never_told_and_no_change_of_what_may_have_been(
         self, known: dict[str, Any], held: bool
@@ -373,6 +378,15 @@ class TestRevival:
         bench.settle()
         assert sent(bench) == ([] if again is None else [(OPENED.incident, 2, again)])
 
+    @pytest.mark.parametrize(("ts", "due"), [("9.9", 0), ("", 60)])
+    def test_only_a_new_message_waits_for_the_limit_of_new_messages(self, bench: Bench, ts: str, due: int) -> None:
+        bench.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
+        bench.say(make_transition(incident="other"))
+        bench.settle()
+        self.given_up(bench, ts=ts)
+        bench.dispatcher.revive(UPDATED, 0, 3)
+        assert bench.dispatcher.due_in() == due
+
     def test_what_is_not_known_is_not_revived(self, bench: Bench) -> None:
         bench.dispatcher.revive(UPDATED, 0, 3)
         assert len(bench.dispatcher.outbox) == 0
@@ -421,7 +435,69 @@ class TestFigures:
         bench.settle(1)
         assert self.value(bench, "ledger_oldest_unsettled_timestamp_seconds") is None
 
+    @pytest.mark.parametrize(
+        ("known", "one"),
+        [
+            (None, OPENED),
+            ({}, UPDATED),
+            ({"state": "unknown", "ts": ""}, make_transition(seq=2, transition="updated", silence=SILENCE)),
+        ],
+        ids=["post", "edit", "look"],
+    )
+    @pytest.mark.parametrize("age_ms", [5_000, None])
+    def test_what_waits_waits_since_its_record_or_since_now_where_that_has_no_time(
+        self, bench: Bench, known: dict[str, Any] | None, one: Transition, age_ms: int | None
+    ) -> None:
+        if known is not None:
+            kept(bench, OPENED.incident, 0, **known)
+        bench.dispatcher.accept(one, 0, 0, 0 if age_ms is None else bench.now_ms() - age_ms)
+        assert bench.dispatcher.outbox.oldest() == bench.now_ms() - (age_ms or 0)
+
     def test_damaged_entries_are_counted(self, bench: Bench) -> None:
         bench.dispatcher.count_damaged(3)
         labels = {"topic": bench.ledger.topic, "reason": "not readable"}
         assert metric(bench.board, "flinkwatch_delivery_records_skipped_total", **labels) == 3
+
+
+class TestTakingOver:
+    def restarted(self, before: Bench, *partitions: int) -> Bench:
+        """Another process takes over these partitions."""
+        after = Bench(digest_above=1)
+        after.now, after.kafka = before.now, before.kafka
+        for partition in partitions:
+            after.ledger.load(partition, before.kafka.read_ledger(partition))
+            after.dispatcher.take_over(partition)
+        return after
+
+    @pytest.fixture
+    def storm(self) -> Bench:
+        """Two incidents of each partition in one digest, which stands in the log of the first."""
+        bench = Bench(digest_above=1)
+        for number in range(5):
+            bench.say(make_transition(incident=f"i{number}"), partition=number % 2)
+        bench.settle()
+        return bench
+
+    def last(self, bench: Bench) -> tuple[int, int]:
+        summary = [one.summary for one in bench.sink.notices if one.summary is not None][-1]
+        return summary.total, summary.open
+
+    def test_the_digest_goes_on_and_counts_all_its_incidents(self, storm: Bench) -> None:
+        after = self.restarted(storm, 0, 1)
+        after.say(make_transition(incident="i1", seq=2, transition="resolved"), partition=1)
+        after.settle(10)
+        assert self.last(after) == (4, 3)
+        assert [ts for _, name, _, ts in after.sink.sent if name.startswith("~")] == ["2.0"]
+
+    def test_who_has_a_part_without_the_digest_begins_one_for_what_is_open_there(self, storm: Bench) -> None:
+        storm.say(make_transition(incident="i1", seq=2, transition="resolved"), partition=1)
+        after = self.restarted(storm, 1)
+        after.settle(10)
+        assert self.last(after) == (1, 1)
+        assert [ts for _, name, _, ts in after.sink.sent if name.startswith("~")] == [""]
+
+    def test_what_went_to_another_is_no_longer_counted(self, storm: Bench) -> None:
+        storm.dispatcher.release(1)
+        storm.say(make_transition(incident="i2", seq=2, transition="resolved"))
+        storm.settle(10)
+        assert self.last(storm) == (2, 1)

@@ -373,6 +373,16 @@ class TestOutcomes:
         assert bench.dispatcher.undelivered() == 2
         assert len(bench.sink.sent) == 12
 
+    def test_before_a_day_is_over_it_is_tried_on(self, bench: Bench) -> None:
+        bench.sink.answers.extend([AWAY] * 100)
+        bench.say(OPENED)
+        for _ in range(8):
+            bench.settle(10_000)
+        bench.settle(6_399)
+        assert bench.dispatcher.undelivered() == 0
+        bench.settle(60)
+        assert bench.dispatcher.undelivered() == 1
+
     def test_a_defect_is_tried_five_times_more_and_then_put_aside(self, bench: Bench) -> None:
         bench.sink.answers.extend([ZeroDivisionError()] * 6)
         bench.say(OPENED)
