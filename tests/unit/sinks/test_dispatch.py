@@ -282,6 +282,37 @@ class TestRouting:
         labels = {"integration": "slack", "reason": "digest"}
         assert metric(bench.board, "flinkwatch_notifications_suppressed_total", **labels) == folded
 
+    @pytest.mark.parametrize(("later", "folds"), [(59.9, True), (60, False)])
+    def test_more_than_the_limit_within_a_minute_is_a_storm(self, later: float, folds: bool) -> None:
+        bench = Bench(digest_above=1)
+        for number in range(2):
+            bench.say(make_transition(incident=f"i{number}"))
+            bench.settle(later)
+        assert (("i1", 1, "") not in sent(bench)) == folds
+
+    @pytest.mark.parametrize(("waiting", "folds"), [(1, False), (2, True)])
+    def test_as_many_as_the_limit_that_wait_are_a_storm_however_slowly_they_came(
+        self, waiting: int, folds: bool
+    ) -> None:
+        bench = Bench(digest_above=2)
+        bench.sink.answers.append(RetryAfter(600.0, "limited", "rateLimited"))
+        for number in range(waiting + 1):
+            bench.say(make_transition(incident=f"i{number}"))
+            bench.settle(100)
+        assert (bench.entry(f"i{waiting}") is not None) == folds
+
+    def test_an_older_change_of_one_in_a_digest_changes_nothing(self) -> None:
+        bench = Bench(digest_above=1)
+        bench.say(make_transition(incident="i0"), make_transition(incident="i1"))
+        bench.settle()
+        bench.say(make_transition(incident="i1", seq=3, transition="updated"))
+        for seq in (2, 3):
+            bench.say(make_transition(incident="i1", seq=seq, transition="resolved", severity="critical"))
+        bench.settle(10)
+        entry = bench.entry("i1")
+        assert entry is not None
+        assert (entry.seq, entry.over, entry.state) == (3, False, "folded")
+
     def test_a_change_of_what_waits_already_is_not_folded(self) -> None:
         bench = Bench(digest_above=1)
         bench.sink.answers.append(AWAY)
