@@ -29,7 +29,7 @@ class ScriptedSink(Sink):
         self.looked: list[tuple[str, str, int]] = []
         self.resent: list[float] = []
         self.released: list[str] = []
-        self.stands: dict[str, Found] = {}
+        self.stands: dict[str, Found] | RetryAfter = {}
         self.extras: tuple[Extra, ...] = ()
         self.on_send: Callable[[], None] | None = None
         self.followed: list[tuple[Told | None, bool]] = []
@@ -60,6 +60,7 @@ class ScriptedSink(Sink):
         return self.finds.popleft() if self.finds else None
 
     def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
+        self.looked.append((channel, "", since))
         return self.stands
 
     def resend(self) -> Outcome | None:
@@ -79,7 +80,7 @@ class Bench:
         self.kafka, self.board = MemoryKafka(), Board()
         self.sink = ScriptedSink(traits, lambda: self.now)
         self.ledger = Ledger(self.kafka.producer(), TOPICS.deliveries, "slack")
-        self.lane = Lane(name="slack", sink=self.sink, channel="C1", **lane)
+        self.lane = Lane(name="slack", sink=self.sink, **{"channel": "C1", **lane})
         self.dispatcher = Dispatcher(
             self.lane, self.ledger, self.board, clock=lambda: self.now, wall=lambda: self.now + self.wall_s
         )

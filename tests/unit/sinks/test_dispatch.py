@@ -150,6 +150,31 @@ class TestHistory:
         bench.settle()
         assert sent(bench) == [(OPENED.incident, 2, "7.7")]
 
+    @pytest.mark.parametrize(("asked", "waits"), [(20.0, 20.0), (None, 15.0)])
+    def test_a_channel_that_cannot_be_read_is_tried_eight_times(self, asked: float | None, waits: float) -> None:
+        bench = Bench()
+        bench.sink.stands = RetryAfter(asked, "away", "serverError")
+        delays = [bench.dispatcher.recovery.look(bench.now_ms()) for _ in range(9)]
+        assert delays == [waits] * 7 + [None, None]
+        assert bench.sink.looked == [("C1", "", bench.now_ms() - 7 * DAY_MS)] * 8
+
+    @pytest.mark.parametrize("lane", [{"channel": ""}, {"traits": replace(EDITS, looks_up=False)}])
+    def test_where_nothing_can_be_looked_up_nothing_is(self, lane: dict[str, Any]) -> None:
+        bench = Bench(**lane)
+        assert bench.dispatcher.recovery.look(bench.now_ms()) is None
+        assert bench.sink.looked == []
+
+    def test_what_has_a_damaged_entry_is_looked_up_a_week_back_before_it_is_sent(self) -> None:
+        bench = Bench()
+        bench.dispatcher.recovery.doubt(0, ["~born", OPENED.incident], bench.now_ms())
+        assert [entry.incident for _, entry in bench.ledger.entries()] == [OPENED.incident]
+        bench.sink.finds.append(Found("C1", "7.7", 1))
+        bench.say(UPDATED)
+        bench.settle()
+        ((channel, incident, since),) = bench.sink.looked
+        assert (channel, incident, since <= bench.now_ms() - 7 * DAY_MS) == ("C1", OPENED.incident, True)
+        assert sent(bench) == [(OPENED.incident, 2, "7.7")]
+
     def test_the_end_of_a_message_that_stands_is_shown(self, bench: Bench) -> None:
         self.accept(bench, OPENED, 0)
         self.accept(bench, RESOLVED, 1)
