@@ -103,7 +103,7 @@ class Index(msgspec.Struct):
         known = {**self.silences, **published}
         known = {i: s for i, s in known.items() if s.ends() > self.clock - _FORGET_SILENCE_MS}
         if len(known) > MAX_SILENCES:
-            known = {i: s for i, s in known.items() if s.ends() > self.clock or i in published}
+            known = {i: s for i, s in known.items() if s.ends() > self.clock}
         self.silences = dict(islice(known.items(), MAX_SILENCES))
         return len(known) - len(self.silences)
 

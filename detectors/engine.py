@@ -276,8 +276,8 @@ class _Fold:
         life.go_back(state.incidents, until)
         for detector in self._detectors.all:
             if detector.kind in state.detectors:
+                # Its readings are published again, dated back.
                 self._touch(detector)
-                self._unasked[detector.kind] = detector
 
     def _configured(self, since: int) -> None:
         """Another configuration than at the last step takes force."""
@@ -302,7 +302,6 @@ class _Fold:
                 for finding in detector.reconsider(own, state.clock, state.topology):
                     self._report(finding)
                 self._unasked[detector.kind] = detector
-        self._ask()
 
     def _named(self) -> None:
         """A job has another name: other settings may be its."""

@@ -56,7 +56,7 @@ def heard(beats: Beats, beat: Beat, others: int, clock: int) -> int:
         most = max(1, abs(beat.counted - beats.counted) // _FOLLOWED)
         if abs(step) <= _STEP_MS:
             beats.began += max(-most, min(step, most))
-        elif others and abs(others - beat.at) <= _NEAR_MS < abs(others - beats.began - beat.counted):
+        elif abs(others - beat.at) <= _NEAR_MS < abs(others - beats.began - beat.counted):
             beats.began = told
     beats.counted = beat.counted
     if others and _all_behind(beats, others, clock):

@@ -180,12 +180,12 @@ class Courier:
 
     def _hold_or_go_on(self) -> None:
         """Bounds memory: with a full outbox nothing more is read, while the group still hears from us."""
-        paused = bool(self._consumer.paused())
-        full = len(self._dispatcher.outbox) >= _OUTBOX_LIMIT or self._handover.waits()
-        if full and not paused:
-            self._consumer.pause(*self._consumer.assignment())
-        elif paused and not full:
-            self._consumer.resume(*self._consumer.assignment())
+        assigned = self._consumer.assignment()
+        if len(self._dispatcher.outbox) >= _OUTBOX_LIMIT or self._handover.waits():
+            # Each time, since a partition that has just come is not paused with the others.
+            self._consumer.pause(*assigned)
+        else:
+            self._consumer.resume(*assigned)
 
     def _is_ours(self) -> bool:
         """Whether the group has said lately that our partitions are ours; asks it by a commit if not.

@@ -194,9 +194,8 @@ class Dispatcher:
         traits = self._lane.sink.traits
         if transition.transition == "resolved" and (traits.keeps_ledger or self._now_ms() - at > _JUST_NOW_MS):
             return True
-        if isinstance(next_step(None, transition, traits), Skip):
-            return True
-        if traits.digests and self._now_ms() - at > OLD_MS:
+        is_told = not isinstance(next_step(None, transition, traits), Skip)
+        if is_told and traits.digests and self._now_ms() - at > OLD_MS:
             self._storms.fold(transition, partition, offset, self._clock(), self._now_ms(), old=True)
             return True
         return False

@@ -30,7 +30,7 @@ class TokenBucket:
 
     def _fill(self, now: float) -> None:
         if self._rate is not None:
-            gained = max(0.0, now - self._at) * self._rate.per_second
+            gained = (now - self._at) * self._rate.per_second
             # A shade more: n times 1/n must be a whole call.
             self._tokens = min(float(self._rate.burst), self._tokens + gained + 1e-9)
         self._at = now

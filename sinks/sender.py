@@ -124,7 +124,6 @@ class Sender:
             before = self._ledger.get(waiting.partition, incident)
             entry = self._records.entry(waiting, "sent", found.channel, found.ts, before)
             self._records.write(waiting.partition, incident, msgspec.structs.replace(entry, seq=found.seq))
-            waiting.method = "edit"
         return 0.0
 
     def _send(self, waiting: Waiting, before: Entry | None, standing: Standing | None) -> float | None:
@@ -145,7 +144,7 @@ class Sender:
         self._gates.take(method)
         began = self._clock()
         outcome = self._sink.send(notice, standing)
-        self._board.observe_latency(self._lane.name, max(0.0, self._clock() - began))
+        self._board.observe_latency(self._lane.name, self._clock() - began)
         self._settler.count(outcome)
         return self._settler.settle(waiting, before, notice, outcome)
 

@@ -6,7 +6,8 @@ said.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -163,20 +164,16 @@ def _is(signature: Signature, finding: Finding, throwables: Throwables) -> bool:
     return (
         _any(signature.series, series)
         and _any(signature.place, places)
-        and (not signature.failure or _any(signature.failure, _failures(finding, throwables)))
-        and (not signature.text or _any(signature.text, [*own, *_failures(finding, throwables)]))
+        and _any(signature.failure, _failures(finding, throwables))
+        and _any(signature.text, chain(own, _failures(finding, throwables)))
     )
 
 
-def _any(pattern: str, texts: list[str]) -> bool:
+def _any(pattern: str, texts: Iterable[str]) -> bool:
     return not pattern or any(re.search(pattern, text, re.IGNORECASE) for text in texts)
 
 
-def _failures(finding: Finding, throwables: Throwables) -> list[str]:
-    return list(_near(finding, throwables))
-
-
-def _near(finding: Finding, throwables: Throwables) -> Iterator[str]:
+def _failures(finding: Finding, throwables: Throwables) -> Iterator[str]:
     """Class, message and frame of the failures that the cluster's processes told of near the finding."""
     for stack in throwables.stacks.values():
         if finding.since - _NEAR_MS <= stack.timestamp <= finding.at + _NEAR_MS:

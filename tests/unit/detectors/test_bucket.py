@@ -125,6 +125,23 @@ def test_where_there_is_none_one_that_has_ended_gives_way_at_that_very_time() ->
     assert "new" in played.index.silences
 
 
+def test_one_that_is_ended_by_hand_gives_way_to_one_of_the_same_batch() -> None:
+    played = Played(live())
+    full(played, DAY)
+    played.take(until=30_000)
+    assert played.change(silence(29_000, id="s0"), silence(2 * DAY, id="new"), silence(DAY, id="too many")) == 1
+    assert "new" in played.index.silences
+    assert "s0" not in played.index.silences
+
+
+def test_what_overrides_matched_is_forgotten_with_them() -> None:
+    played = Played(live(overrides=[{"job": "orders", "detectors": {"restart_loop": {"enabled": False}}}]))
+    played.take(line(0))
+    assert played.index.matched == {"c": [1]}
+    played.change(live())
+    assert played.index.matched == {}
+
+
 def test_a_silence_is_forgotten_a_day_after_its_end() -> None:
     for clock, kept in ((30_000 + DAY - 1, True), (30_000 + DAY, False)):
         played = Played(live())

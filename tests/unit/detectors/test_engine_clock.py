@@ -6,12 +6,13 @@ import pytest
 
 from detectors import bucket
 from detectors.detector import Now
-from detectors.engine import ClusterState, Engine
+from detectors.engine import ClusterState, Engine, decode_state
 from detectors.heartbeat import FAR_MS
 from detectors.incidents.incident import Finding
 from detectors.taskmanager_lost import TaskManagerLost
 from streaming.replay import MemoryStore
 from tests.recorded import PUBLISHED
+from tests.unit.detectors.changes import Played, live
 from tests.unit.detectors.streams import START, alone, log
 
 
@@ -65,3 +66,31 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
     engine().step("c", state, [early], START)
     assert clocks == [START + min(ahead, 60_000)]
     assert state.clock == START
+
+
+def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_along() -> None:
+    ahead, state = 2 * FAR_MS, ClusterState()
+    begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
+    engine().step("c", state, [begun, log("tm_registered", 0, 1, tm="t")], START + 10_000)
+    engine().step("c", state, [log("tm_unreachable", ahead, 2, tm="t", lag=0)], START + ahead + 60_000)
+    assert state.incidents
+    kinds = set(state.detectors)
+    back = START + 70_000
+    engine().step("c", state, [], back)
+    assert set(state.detectors) == kinds
+    assert (state.clock, state.last_event, state.readings_at) == (back, back, back)
+    for one in state.incidents:
+        assert max(one.opened_at, one.said_at, *(f.at for f in one.findings)) <= back
+    assert engine().due(state) <= back + 10_000
+    assert engine().step("c", state, [], back + 10_000).readings
+    said = engine().step("c", state, [], back + 900_000).transitions
+    assert {t.at for t in said if t.transition == "stale"} == {back + 900_000}
+
+
+def test_a_detector_that_is_switched_off_has_no_deadline_left() -> None:
+    played = Played(live())
+    played.take(log("tm_registered", 0, tm="t"), log("tm_unreachable", 1, 1, tm="t"))
+    assert TaskManagerLost.kind in decode_state(played.store.get("c") or b"").dues
+    played.change(live({TaskManagerLost.kind: {"enabled": False}}))
+    played.take(until=2)
+    assert TaskManagerLost.kind not in decode_state(played.store.get("c") or b"").dues

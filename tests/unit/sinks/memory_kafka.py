@@ -138,7 +138,7 @@ class GroupConsumer(_Consumer):
         self._listener.on_partitions_revoked(partitions)
 
     def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
-        assert all(one.offset >= 0 for one in offsets.values()), offsets
+        assert all(one.offset >= 0 and one.leader_epoch == -1 for one in offsets.values()), offsets
         if self._kafka.refuse_commits:
             raise CommitFailedError("the group has other members")
         self._committed |= {partition: offset.offset for partition, offset in offsets.items()}

@@ -52,8 +52,13 @@ def test_what_must_stand_beside_is_asked_for() -> None:
 
 
 def test_an_issue_once_named_stays_when_what_named_it_is_gone_from_the_findings() -> None:
-    found = find(shipped(), [finding("jobmanager_lost")], "1.11.0", NOTHING, "FLINK-15836/FLINK-20417")
+    watch = "FLINK-15836/FLINK-20417"
+    found = find(shipped(), [finding("jobmanager_lost")], "1.11.0", NOTHING, watch)
     assert found is not None
+    assert found.id == watch
+    found = find(shipped(), [finding("zero_input_leak")], "1.17.1", NOTHING, watch)
+    assert found is not None
+    assert found.id == "FLINK-33231"
 
 
 def test_the_file_holds_the_issues_that_matter_most() -> None:
@@ -87,6 +92,16 @@ def test_metrics_and_places_can_be_asked_for(tmp_path: Path) -> None:
     assert not find(issues, [finding("heap_exhaustion", series=floor)], "", NOTHING)
 
 
+@pytest.mark.parametrize(("connector", "said"), [("", ""), ("connector: Kafka 3", "; connector: Kafka 3")])
+def test_what_is_said_of_versions_names_the_connector_where_that_counts(
+    tmp_path: Path, connector: str, said: str
+) -> None:
+    text = ENTRY.replace(", series: heap, place: orders", "").replace("fixed_in:", f"{connector}\n    fixed_in:")
+    known = find(load(written(tmp_path, text)), [finding("heap_exhaustion")], "", NOTHING)
+    assert known is not None
+    assert known.applies == f"any version of Flink, the match is likely{said}"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -104,6 +119,7 @@ def test_metrics_and_places_can_be_asked_for(tmp_path: Path) -> None:
             "affected: [{since: '1.17', before: '1.9'}]\n    fixed_in:",
             ("FLINK-1", "affected", "since 1.17 must be lower than before 1.9"),
         ),
+        ("fixed_in:", "affected: [{since: '1.9', before: '1.9'}]\n    fixed_in:", ("FLINK-1", "must be lower")),
         ("https://example.org/1", "javascript:alert(1)", ("FLINK-1", "link")),
         ("id: FLINK-1", "id: 7", ("7", "id")),
         ("known_issues:", "issues:", ("known_issues", "field required")),

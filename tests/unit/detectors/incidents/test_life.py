@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.incidents.incident import Finding, Severity, Transition
-from detectors.incidents.life import Life, due, report, tick
+from detectors.incidents.life import Life, due, go_back, report, tick
 from detectors.incidents.links import joined, leading
 from detectors.incidents.telling import Incident, Scene
 
@@ -167,3 +167,23 @@ def test_an_end_is_not_before_the_last_update() -> None:
     assert told.said[-1].transition == "resolved"
     assert told.said[-1].ended_at == 50_000
     assert [t.at for t in told.said] == sorted(t.at for t in told.said)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_after_the_clock_has_gone_back_an_incident_ends_as_soon_as_ever(ended: bool) -> None:
+    """It was opened, and perhaps closed and resolved, while a wrong clock stood an hour ahead."""
+    hour = 60 * MINUTE
+    told = Told().report(finding(at=hour), finding(at=hour + 1, closed_at=hour + 1, closed_because="it completed"))
+    if ended:
+        told.tick(hour + 2 * MINUTE)
+    go_back(told.incidents, MINUTE)
+    (incident,) = told.incidents
+    times = [incident.opened_at, incident.said_at, incident.closed_at, incident.resolved_at]
+    assert times == [MINUTE, MINUTE, MINUTE, MINUTE if ended else None]
+    assert [(f.at, f.closed_at) for f in incident.findings] == [(MINUTE, MINUTE)]
+    assert due(told.incidents, MINUTE, LIFE) == MINUTE + (LIFE.reopen_within if ended else LIFE.resolve_after)
+    before = Told().report(finding())
+    go_back(before.incidents, MINUTE)
+    (incident,) = before.incidents
+    assert (incident.opened_at, incident.said_at, incident.closed_at, incident.resolved_at) == (0, 0, None, None)
+    assert [(f.at, f.closed_at) for f in incident.findings] == [(0, None)]

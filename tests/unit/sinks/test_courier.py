@@ -1,0 +1,309 @@
+"""The turns of a courier, on a clock that is set by hand: when it reads, sends, commits, mends and ends."""
+
+from collections.abc import Iterator
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from sinks.courier import Courier
+from sinks.ledger import Ledger
+from sinks.outcome import RetryAfter
+from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
+from tests.unit.sinks.samples import make_transition
+from tests.unit.sinks.scripted import EDITS, Bench
+
+FIRST = TopicPartition(TOPICS.incidents, 0)
+SECOND = TopicPartition(TOPICS.incidents, 1)
+
+
+class Round(Bench):
+    """A bench with a courier that reads from Kafka in memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ledger: bool = True) -> None:
+        super().__init__(EDITS)
+        monkeypatch.setattr("sinks.courier.time", SimpleNamespace(monotonic=lambda: self.now, time=self.wall))
+        if not ledger:
+            self.ledger._producer = None
+        self.kafka.wall = self.wall
+        self.consumer = GroupConsumer(self.kafka)
+        self.courier = Courier(
+            self.consumer,
+            clients=self.kafka,
+            topics=TOPICS,
+            ledger=self.ledger,
+            dispatcher=self.dispatcher,
+            wall=self.wall,
+        )
+
+    def begin(self) -> None:
+        """The group has given us our partitions, and they are read."""
+        self.consumer.subscribe([TOPICS.incidents], self.courier.listener())
+        while self.courier.turn():
+            pass
+
+    def wall(self) -> float:
+        return self.now + self.wall_s
+
+    def write(self, *incidents: str, value: bytes | None = None) -> None:
+        for name in incidents:
+            text = value if value is not None else msgspec.json.encode(make_transition(incident=name))
+            self.kafka.write(TOPICS.incidents, name, text)
+
+    def sent(self) -> list[str]:
+        return [incident for _, incident, *_ in self.sink.sent]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Round]:
+    with capture_logs():
+        yield Round(monkeypatch)
+
+
+def stopped() -> Event:
+    stop = Event()
+    stop.set()
+    return stop
+
+
+@pytest.mark.parametrize(("kafka_answers", "drain_s", "sent"), [(True, 30.0, 1), (True, 0.0, 0), (False, 30.0, 0)])
+def test_a_courier_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_answers(
+    world: Round, kafka_answers: bool, drain_s: float, sent: int
+) -> None:
+    if not kafka_answers:
+        world.begin()
+        world.kafka.refuse_commits = True
+        world.write("before")
+        world.courier.turn()
+        world.sink.sent.clear()
+    world.write("i")
+    world.courier.run(stopped(), drain_s)
+    assert len(world.sent()) == sent
+
+
+def test_after_a_full_poll_the_rest_is_read_before_anything_is_sent(
+    world: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinks.courier._BATCH", 2)
+    world.begin()
+    world.write("a", "a", "a", "b", "c")
+    turns = [(world.courier.turn(), len(world.sent())) for _ in range(4)]
+    assert turns == [(True, 0), (True, 0), (True, 3), (False, 3)]
+
+
+def test_a_record_that_needs_nothing_is_work_all_the_same(world: Round) -> None:
+    world.begin()
+    world.write("bad", value=b"{")
+    assert [world.courier.turn() for _ in range(2)] == [True, False]
+    assert world.kafka.committed[FIRST] == 1
+
+
+def test_what_the_group_has_not_confirmed_for_three_seconds_is_not_sent(world: Round) -> None:
+    world.begin()
+    world.write("first")
+    world.courier.turn()
+    world.kafka.refuse_commits = True
+    for later, name, sent in ((2.9, "second", 2), (0.1, "third", 2)):
+        world.now += later
+        world.write(name)
+        world.courier.turn()
+        assert len(world.sent()) == sent
+    world.kafka.refuse_commits = False
+    world.courier.turn()
+    assert world.sent() == ["first", "second", "third"]
+
+
+def test_while_nothing_is_due_the_group_is_not_asked(world: Round) -> None:
+    world.begin()
+    world.kafka.refuse_commits = True
+    world.now += 60
+    with capture_logs() as lines:
+        assert not world.courier.turn()
+    assert lines == []
+
+
+def test_a_poll_waits_until_something_is_due(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[int] = []
+    poll = world.consumer.poll
+    monkeypatch.setattr(
+        world.consumer, "poll", lambda timeout_ms, max_records: (waits.append(timeout_ms), poll(timeout_ms))[1]
+    )
+    world.begin()
+    world.sink.answers.append(RetryAfter(0.75, "away", "serverError"))
+    world.write("a")
+    world.courier.turn()
+    waits.clear()
+    for _ in range(4):
+        world.courier.turn()
+        world.now += 0.25
+    world.courier.turn()
+    assert waits == [500, 500, 250, 10, 500]
+
+
+def test_records_that_cannot_be_decoded_are_counted_in_the_log(world: Round) -> None:
+    world.begin()
+    world.write("a", "b", value=b"{")
+    world.kafka.logs[FIRST].append(Kept(TOPICS.incidents, 0, 2, None, None))
+    with capture_logs() as lines:
+        world.courier.turn()
+        world.write("c")
+        world.courier.turn()
+    skipped = [line["count"] for line in lines if line["event"].startswith("incidents skipped")]
+    assert skipped == [2]
+    assert world.sent() == ["c"]
+
+
+def test_between_two_slow_calls_the_group_hears_from_us(world: Round) -> None:
+    world.begin()
+    world.sink.on_send = lambda: setattr(world, "now", world.now + 1)
+    world.write("a", "b")
+    for sent in (1, 2):
+        world.courier.turn()
+        assert len(world.sent()) == sent
+
+
+def test_what_was_polled_before_a_partition_moved_is_left_to_its_owner(world: Round) -> None:
+    world.begin()
+    world.write("a")
+    world.consumer.revoke([FIRST])
+    world.consumer._positions[FIRST] = 0
+    poll = world.consumer.poll
+    polled = poll(0)
+    assert polled
+    del world.consumer._positions[FIRST]
+    world.consumer.poll = lambda timeout_ms, max_records: polled
+    world.courier.turn()
+    world.consumer.poll = poll
+    world.courier.turn()
+    assert world.sent() == []
+    assert world.kafka.committed.get(FIRST, 0) == 0
+
+
+def test_offsets_are_committed_once_and_up_to_what_waits(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits: list[dict[int, int]] = []
+    commit = world.consumer.commit
+
+    def note(offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
+        commits.append({one.partition: offset.offset for one, offset in offsets.items()})
+        commit(offsets, timeout_ms)
+
+    world.begin()
+    monkeypatch.setattr(world.consumer, "commit", note)
+    world.sink.answers.append(RetryAfter(2.0, "away", "serverError"))
+    world.write("a", "b")
+    for _ in range(4):
+        world.courier.turn()
+    assert commits == []
+    assert world.sent() == ["a", "b"]
+    world.now += 2
+    for _ in range(4):
+        world.courier.turn()
+    assert commits == [{0: 2}]
+
+
+class TestLostLog:
+    @pytest.fixture
+    def made(self, world: Round, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """When it was tried to make the log again; no broker takes it."""
+        tried: list[float] = []
+
+        def make_ledger() -> None:
+            tried.append(world.now)
+            raise KafkaTimeoutError
+
+        monkeypatch.setattr(world.kafka, "make_ledger", make_ledger)
+        return tried
+
+    def test_it_is_made_again_every_ten_seconds(self, world: Round, made: list[float]) -> None:
+        world.begin()
+        assert made == []
+        world.kafka.ledger_is_gone = True
+        world.write("a")
+        for _ in range(201):
+            world.courier.turn()
+            world.now += 0.125
+        assert made == [1000, 1010, 1020]
+        assert world.sent() == []
+
+    def test_what_keeps_no_log_writes_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        world = Round(monkeypatch, ledger=False)
+        world.begin()
+        world.kafka.ledgers_made += 1
+        world.courier.turn()
+        assert not world.ledger.is_kept
+
+    def test_what_was_known_is_written_once_into_the_new_one(self, world: Round) -> None:
+        world.begin()
+        world.write("a")
+        world.courier.turn()
+        world.kafka.delete_ledger()
+        world.write("b")
+        for _ in range(40):
+            world.courier.turn()
+            world.now += 0.5
+        again = Ledger(None, TOPICS.deliveries, "slack")
+        again.load(0, world.kafka.read_ledger(0))
+        assert [(one.incident, one.state) for _, one in again.entries() if one.incident in "ab"] == [
+            ("a", "sent"),
+            ("b", "sent"),
+        ]
+        keys = [key for key, _ in world.kafka.read_ledger(0)]
+        assert keys.count(b"slack/a") == 1
+
+
+def test_with_a_full_outbox_nothing_is_read_until_there_is_room(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 2)
+    world.begin()
+    world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
+    world.write("a", "b")
+    world.courier.turn()
+    world.write("c")
+    assert not world.courier.turn()
+    assert len(world.dispatcher.outbox) == 2
+    world.now += 60
+    while world.courier.turn():
+        pass
+    assert world.sent() == ["a", "b", "a", "c"]
+
+
+def test_a_partition_that_comes_while_the_outbox_is_full_is_not_read_either(
+    world: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 2)
+    world.begin()
+    world.consumer.revoke([SECOND])
+    world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
+    world.write("a", "b")
+    world.courier.turn()
+    for name in ("c", "d"):
+        world.kafka.write(TOPICS.incidents, name, msgspec.json.encode(make_transition(incident=name)), 1)
+    world.consumer._positions[SECOND] = 0
+    world.courier.listener().on_partitions_assigned([SECOND])
+    for _ in range(3):
+        world.courier.turn()
+    assert "c" not in world.dispatcher.outbox
+    world.now += 60
+    while world.courier.turn():
+        pass
+    assert sorted(set(world.sent())) == ["a", "b", "c", "d"]
+
+
+def test_what_was_put_aside_is_read_again_also_after_a_record_that_could_not_be_read(world: Round) -> None:
+    world.begin()
+    world.write("a")
+    world.courier.turn()
+    entry = world.ledger.get(0, "a")
+    assert entry is not None
+    world.ledger.set(0, "a", replace(entry, state="undelivered", at=0, ts=""))
+    whole = world.kafka.logs[FIRST][0]
+    for value, sent in ((None, 1), (b"{", 1), (whole.value, 2)):
+        world.kafka.logs[FIRST][0] = whole._replace(value=value)
+        world.now += 3_600
+        world.courier.turn()
+        assert len(world.sent()) == sent
