@@ -12,12 +12,13 @@ from tests.recorded import PUBLISHED, READER
 from tests.unit.detectors.streams import LABELS, METRICS, START, in_order, log, page
 
 
-def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay() -> None:
+@pytest.mark.parametrize("parts", [5, pytest.param(200, id="100,000 clusters", marks=pytest.mark.slow)])
+def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay(parts: int) -> None:
     index, store = bucket.Index(published=PUBLISHED), MemoryStore()
     own = msgspec.structs.replace(log("tm_registered", 0, tm="t"), cluster="own")
     bucket.step(index, store, [own], own.timestamp)
     refused = 0
-    for part in range(5):
+    for part in range(parts):
         many = [
             msgspec.structs.replace(log("tm_registered", 1_000 * part, n, tm="t"), cluster=f"c{part}-{n}")
             for n in range(bucket.MAX_CLUSTERS // 2)
@@ -26,9 +27,9 @@ def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay
         refused += sum(count for count, _ in said.refused.values())
         assert all(event.cluster == cluster for cluster, (_, event) in said.refused.items())
     assert len(index.dues) == bucket.MAX_CLUSTERS
-    assert refused == 5 * (bucket.MAX_CLUSTERS // 2) - bucket.MAX_CLUSTERS + 1
+    assert refused == parts * (bucket.MAX_CLUSTERS // 2) - bucket.MAX_CLUSTERS + 1
     assert len(bucket.encode_index(index)) < 100_000
-    later = msgspec.structs.replace(log("tm_unreachable", 60_000, tm="t"), cluster="own")
+    later = msgspec.structs.replace(log("tm_unreachable", 1_000 * parts + 60_000, tm="t"), cluster="own")
     assert bucket.step(index, store, [later], later.timestamp + 30_000).refused == {}
 
 
@@ -64,6 +65,19 @@ def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(meani
     assert told[0] < 60
     # Then one every half an hour.
     assert told[1] - told[0] <= 10
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_taskmanagers_of_one_cluster_are_bounded() -> None:
+    """All are lost within minutes."""
+    stream = []
+    for n in range(100_000):
+        stream.append(log("tm_registered", n, 2 * n, tm=f"tm-{n}:1-ab"))
+        stream.append(log("tm_unreachable", 1_000 + n, 2 * n + 1, tm=f"tm-{n}:1-ab", address=f"tm-{n}:1"))
+    transitions, readings, size = _said(in_order(stream))
+    assert len(transitions) < 100
+    assert len({r.key() for r in readings}) < 3_000
+    assert size < 500_000
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
