@@ -1,0 +1,144 @@
+"""The digests of a storm by themselves: what they count, when one ends, and what of it is told alone afterwards."""
+
+import msgspec
+import pytest
+
+from sinks.digest import PREFIX, Folded
+from sinks.ledger import Entry, Ledger
+from sinks.outbox import Outbox
+from sinks.storm import Storms
+from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
+from tests.unit.sinks.samples import make_transition
+
+BEGAN = 1_700_000_000_000
+HOUR = 3_600_000
+MINUTE = 60_000
+SILENCE = {"id": "a1", "until": BEGAN + HOUR, "author": "ann", "comment": "backfill"}
+
+
+class Lane:
+    """The digests of one lane with a ledger and an outbox; one partition is ours."""
+
+    def __init__(self, limit: int = 30) -> None:
+        self.ledger = Ledger(MemoryKafka().producer(), TOPICS.deliveries, "slack")
+        self.ledger.load(0, ())
+        self.outbox = Outbox()
+        self.storms = Storms(self.ledger, self.outbox, limit)
+
+    def fold(self, incident: str, at: int = BEGAN, **changes: object) -> None:
+        self.storms.fold(make_transition(incident=incident, **changes), 0, 0, 0.0, at)
+
+    def change(self, incident: str, at: int = BEGAN, **changes: object) -> bool:
+        known = self.ledger.get(0, incident)
+        assert known is not None
+        one = make_transition(incident=incident, **{"seq": known.seq + 1, "transition": "updated", **changes})
+        return self.storms.change(known, one, 0, 1, 0.0, at)
+
+    def told(self) -> None:
+        """The digest that waits has been sent."""
+        self.outbox.done(f"{PREFIX}{BEGAN}")
+
+
+@pytest.fixture
+def lane() -> Lane:
+    return Lane()
+
+
+def test_a_digest_is_forgotten_an_hour_after_it_began_when_all_of_it_is_over_and_told(lane: Lane) -> None:
+    lane.fold("i")
+    assert lane.change("i", seq=2, transition="resolved")
+    lane.told()
+    lane.storms.calm(BEGAN + HOUR - 1, 10)
+    assert lane.storms.summary(BEGAN).total == 1
+    lane.storms.calm(BEGAN + HOUR, 10)
+    assert lane.storms.summary(BEGAN).total == 0
+
+
+def test_a_digest_is_kept_while_it_waits_to_be_sent(lane: Lane) -> None:
+    lane.fold("i")
+    lane.change("i", seq=2, transition="resolved")
+    lane.storms.calm(BEGAN + HOUR, 10)
+    assert lane.storms.summary(BEGAN).total == 1
+
+
+def test_a_digest_is_kept_while_one_of_it_is_open_and_told_nowhere_else(lane: Lane) -> None:
+    lane.fold("over")
+    lane.fold("open")
+    lane.change("over", seq=2, transition="resolved")
+    lane.told()
+    lane.storms.calm(BEGAN + 2 * HOUR, 10)
+    assert lane.storms.summary(BEGAN).total == 2
+
+
+def test_what_comes_an_hour_after_a_digest_began_gets_another_one(lane: Lane) -> None:
+    lane.fold("first")
+    lane.fold("within", at=BEGAN + HOUR - 1)
+    lane.fold("after", at=BEGAN + HOUR)
+    assert lane.storms.summary(BEGAN).total == 2
+    assert lane.storms.summary(BEGAN + HOUR).total == 1
+
+
+def test_once_it_is_calm_what_is_open_gets_a_message_of_its_own(lane: Lane) -> None:
+    """But for what is silenced, over, or old."""
+    for name in ("open", "silenced", "over"):
+        lane.fold(name)
+    lane.storms.fold(make_transition(incident="old"), 0, 0, 0.0, BEGAN, old=True)
+    lane.change("silenced", silence=SILENCE)
+    lane.change("over", transition="resolved")
+    assert lane.storms.calm(BEGAN + MINUTE - 1, 10) == []
+    assert len(lane.storms.calm(BEGAN + MINUTE, 10)) == 1
+    assert lane.storms.calm(BEGAN + MINUTE, 0) == []
+
+
+def test_a_storm_with_more_than_the_limit_still_open_is_not_told_one_by_one() -> None:
+    lane = Lane(limit=2)
+    for number in range(3):
+        lane.fold(f"i{number}")
+    assert lane.storms.calm(BEGAN + HOUR - 1, 10) == []
+    lane.change("i0", transition="resolved")
+    assert len(lane.storms.calm(BEGAN + HOUR - 1, 10)) == 2
+
+
+def test_one_that_becomes_critical_gets_a_message_of_its_own_unless_it_is_silenced_or_over(lane: Lane) -> None:
+    for name in ("grows", "silenced", "over", "stays"):
+        lane.fold(name, severity="critical" if name == "stays" else "warning")
+    assert not lane.change("grows", severity="critical")
+    assert lane.change("silenced", severity="critical", silence=SILENCE)
+    assert lane.change("over", severity="critical", transition="resolved")
+    assert lane.change("stays", severity="critical")
+    assert lane.change("stays", severity="warning")
+
+
+def test_one_whose_silence_ends_gets_a_message_of_its_own(lane: Lane) -> None:
+    lane.fold("i")
+    assert lane.change("i", silence=SILENCE)
+    assert lane.storms.summary(BEGAN).silenced == 1
+    assert not lane.change("i")
+
+
+def test_an_older_change_is_passed_over(lane: Lane) -> None:
+    lane.fold("i", seq=5)
+    assert lane.change("i", seq=5, severity="critical")
+    assert lane.storms.summary(BEGAN).severities == {"warning": 1}
+
+
+@pytest.mark.parametrize(("over", "alone", "total"), [(False, False, 1), (True, False, 0), (False, True, 0)])
+def test_what_another_process_folded_goes_on_in_a_digest_of_ours_while_it_is_told_nowhere_else(
+    lane: Lane, over: bool, alone: bool, total: int
+) -> None:
+    """The digest it was in is in a partition of somebody else."""
+    one = Folded(storm=BEGAN, kind="k", cluster="c", job="j", severity="warning", since=BEGAN, over=over, alone=alone)
+    entry = Entry(incident="i", seq=1, state="folded", at=BEGAN, folded=one)
+    lane.ledger.load(1, [(b"slack/i", msgspec.json.encode(entry))])
+    lane.storms.take_over(1, 0.0, BEGAN + MINUTE)
+    assert lane.storms.summary(BEGAN + MINUTE).total == total
+
+
+def test_what_was_deleted_from_the_log_is_not_known_and_what_was_written_is() -> None:
+    kafka = MemoryKafka()
+    ledger = Ledger(kafka.producer(), TOPICS.deliveries, "slack")
+    i, j = (msgspec.json.encode(Entry(incident=name, seq=1, state="sent", at=BEGAN)) for name in "ij")
+    assert ledger.load(0, [(b"slack/i", i), (b"slack/i", None), (b"slack/j", j)]) == []
+    assert (ledger.get(0, "i"), ledger.get(0, "j") is not None) == (None, True)
+    ledger.set_soon(0, "i", Entry(incident="i", seq=1, state="sent", at=BEGAN))
+    assert not ledger.is_failing
