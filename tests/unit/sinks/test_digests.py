@@ -142,3 +142,70 @@ def test_what_was_deleted_from_the_log_is_not_known_and_what_was_written_is() ->
     assert (ledger.get(0, "i"), ledger.get(0, "j") is not None) == (None, True)
     ledger.set_soon(0, "i", Entry(incident="i", seq=1, state="sent", at=BEGAN))
     assert not ledger.is_failing
+
+
+class Producer:
+    """Notes what is written and waited for, and whether it was closed."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[bytes, bool]] = []
+        self.waited = 0
+        self.closed = False
+
+    def send(self, _topic: str, *, key: bytes, value: bytes | None, partition: int) -> "Producer":
+        assert partition == 0
+        self.keys.append((key, value is not None))
+        return self
+
+    def get(self, timeout: float) -> None:
+        assert timeout > 0
+        self.waited += 1
+
+    def close(self, timeout: float) -> None:
+        assert timeout > 0
+        self.closed = True
+
+
+def sent(incident: str, at: int = BEGAN, **more: object) -> Entry:
+    return msgspec.convert({"incident": incident, "seq": 1, "state": "sent", "at": at, **more}, Entry)
+
+
+def test_a_flush_waits_once_for_what_was_written_since_the_last_one() -> None:
+    producer = Producer()
+    ledger = Ledger(producer, TOPICS.deliveries, "slack")
+    for name in ("i", "j"):
+        ledger.set_soon(0, name, sent(name))
+    ledger.flush()
+    ledger.flush()
+    assert producer.waited == 2
+
+
+def test_a_log_that_is_written_again_has_all_of_it_and_nothing_of_the_old_producer_is_waited_for() -> None:
+    old, new = Producer(), Producer()
+    ledger = Ledger(old, TOPICS.deliveries, "slack")
+    for name in ("i", "j"):
+        ledger.set_soon(0, name, sent(name))
+    ledger.write_again(new)
+    ledger.flush()
+    assert old.closed
+    assert not old.waited
+    assert new.keys == [(b"slack/i", True), (b"slack/j", True)]
+    assert new.waited == 2
+
+
+def test_what_has_ended_is_taken_out_of_the_log_with_digests_that_count_nothing_any_more() -> None:
+    one = {"storm": BEGAN, "kind": "k", "cluster": "c", "job": "j", "severity": "warning", "since": BEGAN}
+    producer = Producer()
+    ledger = Ledger(producer, TOPICS.deliveries, "slack")
+    ledger.remember(0, "open", sent("open"))
+    ledger.remember(0, "over", sent("over", over=True))
+    ledger.remember(0, "late", sent("late", at=BEGAN + 1, over=True))
+    ledger.remember(0, "given up", sent("given up", over=True, state="undelivered"))
+    ledger.remember(0, "counted", sent("counted", state="folded", folded=one))
+    ledger.remember(0, f"{PREFIX}{BEGAN}", sent(f"{PREFIX}{BEGAN}"))
+    ledger.remember(
+        0, "folded and over", sent("folded and over", state="folded", over=True, folded={**one, "storm": 7})
+    )
+    ledger.remember(0, f"{PREFIX}7", sent(f"{PREFIX}7"))
+    ledger.forget_ended(BEGAN + 1)
+    assert [key.decode() for key, _ in producer.keys] == ["slack/over", "slack/folded and over", f"slack/{PREFIX}7"]

@@ -1,5 +1,6 @@
 """Whether to post, edit or leave it, and what waits in which order."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,9 @@ def entry(seq: int, state: State, ts: str = "") -> Entry:
         (entry(3, "unknown", "1.1"), 4, Edit("C1", "1.1")),
         (entry(3, "intent", "1.1"), 2, Skip("a newer change was tried")),
         (entry(3, "unknown"), 2, Skip("a newer change was tried")),
+        (entry(1, "sent"), 2, Post()),
+        # What was given up may have been tried for a day before.
+        (entry(1, "undelivered"), 2, Post(look_since=1_000 - 2 * 86_400_000)),
     ],
 )
 def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Step) -> None:
@@ -41,6 +45,18 @@ def test_min_severity_counts_only_for_what_was_never_sent() -> None:
     info = make_transition(seq=2, severity="info")
     assert next_step(None, info, SLACK) == Skip("below min_severity")
     assert next_step(entry(1, "sent", "1.1"), info, SLACK) == Edit("C1", "1.1")
+
+
+@pytest.mark.parametrize("known", [None, Entry(incident="i", seq=1, state="folded", at=1_000)])
+def test_an_incident_that_is_over_before_it_was_told_is_told_only_where_the_past_is(known: Entry | None) -> None:
+    over = make_transition(seq=2, transition="resolved")
+    assert next_step(known, over, SLACK) == Post()
+    assert next_step(known, over, msgspec.structs.replace(SLACK, tells_past=False)) == Skip("over untold")
+
+
+def test_what_is_folded_and_has_a_message_is_edited() -> None:
+    known = Entry(incident="i", seq=1, state="folded", at=1_000, channel="C1", ts="1.1")
+    assert next_step(known, make_transition(seq=2), SLACK) == Edit("C1", "1.1")
 
 
 def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_told() -> None:
