@@ -8,12 +8,12 @@ from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from dashboards.frame import board, choice, fill
 from dashboards.panels import DATASOURCE, GREEN, ORANGE, RED, SEVERITIES, Column, Panel, Query, graph, listing, states
-from detectors.backpressure import Backpressure
-from detectors.checkpoint_failing import CheckpointFailing
-from detectors.clock_skew import ClockSkew
-from detectors.heap_exhaustion import HeapExhaustion
-from detectors.silence import Silence
-from detectors.zero_input_leak import ZeroInputLeak
+from detectors.kinds.backpressure import Backpressure
+from detectors.kinds.checkpoint_failing import CheckpointFailing
+from detectors.kinds.clock_skew import ClockSkew
+from detectors.kinds.heap_exhaustion import HeapExhaustion
+from detectors.kinds.silence import Silence
+from detectors.kinds.zero_input_leak import ZeroInputLeak
 
 _SERIES = "max by (kind, severity, cluster, job)"
 _HERE = 'cluster="$cluster"'

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.event import LogEvent
-from detectors.incidents.incident import Evidence, Finding, Reading
-from detectors.topology import Topology
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding, Reading
 
 LESS_SENSITIVE = "x-less-sensitive"
 """Key under which a setting's schema tells which way the detector says less: the setting can be tuned."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from container import Container, engine, passed, require
 
-from streaming.demo.playback import Playback, create_topics
-from streaming.demo.show import find_scenario
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.demo import find_scenario
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from streaming.embedded.broker import Broker
-from streaming.replay import load
+from streaming.recordings.playback import Playback, create_topics
+from streaming.recordings.replay import load
 
 FIRST_BATCH_S = 25.0
 # What helps an attacker, and what a build needs.

@@ -4,13 +4,13 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from detectors.units import Duration
-from sinks.alertmanager import AlertmanagerConfig
-from sinks.pagerduty import PagerDutyConfig
-from sinks.prometheus import PageConfig
+from detectors.values.durations import Duration
+from sinks.integrations.alertmanager import AlertmanagerConfig
+from sinks.integrations.pagerduty import PagerDutyConfig
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.integrations.webhook import WebhookConfig
+from sinks.prometheus.collector import PageConfig
 from sinks.routing import Routing
-from sinks.slack.settings import SlackConfig
-from sinks.webhook import WebhookConfig
 
 SLACK = "slack"
 """The lane of Slack's own channel; others are `slack:<channel>`."""

@@ -7,7 +7,7 @@ import sys
 _handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from sinks.secret import SecretError  # noqa: E402
-from streaming.cli import cli  # noqa: E402
+from streaming.cli.main import cli  # noqa: E402
 from streaming.errors import UserError  # noqa: E402
 from streaming.terminal import echo  # noqa: E402
 

@@ -1,13 +1,13 @@
 """Errors that a person can mend: the command line prints their message alone.
 
 UserError
-├── ConfigError       streaming.settings: the file, key by key
-│   └── RefusedError  streaming.commands.config: it changes more than is allowed
-├── PreflightError    streaming.preflight: brokers, topics, checkpoint
+├── ConfigError       streaming.configuration.settings: the file, key by key
+│   └── RefusedError  streaming.cli.config: it changes more than is allowed
+├── PreflightError    streaming.job.preflight: brokers, topics, checkpoint
 │   └── TopicMissingError
-├── PublishedError    streaming.configuration.published: the topic of the configuration, or what it holds
-├── RecordingError    streaming.replay: a file that is no recording
-├── TopicMadeAgainError  streaming.gaps: the query reads a topic that is no longer the one it began with
+├── PublishedError    streaming.configuration.topic: the topic of the configuration, or what it holds
+├── RecordingError    streaming.recordings.replay: a file that is no recording
+├── TopicMadeAgainError  streaming.job.data_loss: the query reads a topic that is no longer the one it began with
 └── JobError          streaming.job: the query failed; its cause in one line
 """
 

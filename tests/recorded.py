@@ -10,9 +10,9 @@ import yaml
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.incidents.incident import SEVERITIES, Transition
-from detectors.settings import Live, publish
-from streaming.replay import load, replay
+from detectors.incident import SEVERITIES, Transition
+from detectors.settings.live import Live, publish
+from streaming.recordings.replay import load, replay
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl.gz")))

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import Event, Record, Rejected
-from sinks.prometheus import Board
-from streaming.replay import MemoryStore
+from sinks.prometheus.collector import Board
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
 
 SCRAPE_S = 15

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from detectors.bucket import Said
-from detectors.incidents.incident import Finding, Reading, Transition
+from detectors.engine.bucket import Said
+from detectors.incident import Finding, Reading, Transition
 
 Flat = dict[str, str]
 

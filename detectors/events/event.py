@@ -2,7 +2,7 @@
 
 A record is what Kafka holds; an event is its meaning. All times are epoch milliseconds, except `local_time` of a
 `LogEvent`, which is the time printed in the line read as if it were UTC: its zone is learned later, per source
-(`zones.py`), unless the line told it (`zoned`); -1 when the line has none.
+(`time_zones.py`), unless the line told it (`zoned`); -1 when the line has none.
 """
 
 import msgspec

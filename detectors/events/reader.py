@@ -4,13 +4,16 @@
 interest gives no events, which is not a rejection.
 """
 
-from detectors.events import envelope, json_layout, layout, metric_envelopes, metrics, throwable, vocabulary
-from detectors.events.envelope import UnreadableError
+from detectors.events.envelopes import logs
+from detectors.events.envelopes import metrics as metric_envelopes
+from detectors.events.envelopes.logs import UnreadableError
+from detectors.events.envelopes.metrics import Page
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import MAX_NAME, Identity, Origin, Place, Places
-from detectors.events.json_layout import Logged
-from detectors.events.metric_envelopes import Page
-from detectors.events.recognition import Recognised, has_layout, of_flink, tags_of
+from detectors.events.layouts import json_layout, stack_line, text_layout
+from detectors.events.layouts.json_layout import Logged
+from detectors.events.vocabulary import match, metric_names
+from detectors.events.vocabulary.recognition import Recognised, has_layout, of_flink, tags_of
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -41,7 +44,7 @@ class Reader:
 
     def _logs(self, record: Record) -> list[Event]:
         events: list[Event] = []
-        for text, origin, logged in envelope.open_log(record, self._identity):
+        for text, origin, logged in logs.open_log(record, self._identity):
             self._text(record, text, origin, logged, events)
         return events
 
@@ -52,32 +55,32 @@ class Reader:
         # A stack belongs to the line before it; in a record of its own it belongs to what the source wrote before.
         orphan = False
         first = logged is not None
-        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else layout.parted(text):
+        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else text_layout.parted(text):
             # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
             line = whole_line[:_MAX_LINE]
-            head = layout.split(line)
+            head = text_layout.split(line)
             if head is None and line[:1] in _ODD_STARTS:
                 if logged is None and line[0] == "{" and (inner := json_layout.read(whole_line)) is not None:
                     before = len(events)
-                    self._text(record, inner.message, envelope.within(origin, inner), inner, events)
+                    self._text(record, inner.message, logs.within(origin, inner), inner, events)
                     time, zoned, orphan = inner.time, inner.zoned, len(events) == before
                     continue
-                line = layout.unnumbered(line)
-                head = layout.split(line)
+                line = text_layout.unnumbered(line)
+                head = text_layout.split(line)
             if head is not None:
                 time, message, zoned = head
-            elif first and throwable.read(line) is None:
+            elif first and stack_line.read(line) is None:
                 message = line
             else:
                 orphan = _continued(record, place, time, zoned, line, orphan, events)
                 continue
             first = False
-            found = vocabulary.match(message)
+            found = match.match(message)
             orphan = found is None
             if found is not None:
                 cause = found[1].pop("cause", "")
                 events.append(_log_event(record, place, time, zoned, found, message))
-                if cause and (thrown := throwable.read(cause)) is not None:
+                if cause and (thrown := stack_line.read(cause)) is not None:
                     events.append(_log_event(record, place, time, zoned, thrown, cause))
         if logged is not None and logged.stack:
             for line in logged.stack.splitlines():
@@ -90,7 +93,7 @@ class Reader:
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
-            seen = [(has_layout(entry), entry) for entry in envelope.open_log(record, self._identity)[:_MAX_ENTRIES]]
+            seen = [(has_layout(entry), entry) for entry in logs.open_log(record, self._identity)[:_MAX_ENTRIES]]
         except (UnreadableError, ValueError):
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
@@ -101,19 +104,19 @@ class Reader:
         return Recognised(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
 
     def _recognised_metrics(self, record: Record) -> Recognised:
-        value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
+        value = logs.check(record.value, logs.MAX_METRIC_BYTES)
         events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return Recognised(events[0].cluster, events[0].host, understood=True, flink=True)
-        origin = envelope.origin_of(record, self._identity.header)
+        origin = logs.origin_of(record, self._identity.header)
         place = self._places.of(
             origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
         )
         return Recognised(place.cluster, place.host, understood=False, flink=of_flink(value))
 
     def _metrics(self, record: Record) -> list[Event]:
-        value = envelope.check(record.value, envelope.MAX_METRIC_BYTES)
-        origin = envelope.origin_of(record, self._identity.header)
+        value = logs.check(record.value, logs.MAX_METRIC_BYTES)
+        origin = logs.origin_of(record, self._identity.header)
         events: list[Event] = []
         for samples, tags, time in _pages(value):
             if samples:
@@ -127,20 +130,20 @@ def _pages(value: bytes) -> list[Page]:
     """What a metric record holds, by source; a Prometheus page has no tags and no time of its own."""
     if value.lstrip()[:1] in (b"{", b"["):
         if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
-            return [envelope.decode_json(metrics.read_telegraf, value, "Telegraf JSON")]
-        return envelope.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
-    text = envelope.decode_text(value)
+            return [logs.decode_json(metric_names.read_telegraf, value, "Telegraf JSON")]
+        return logs.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
+    text = logs.decode_text(value)
     try:
         if metric_envelopes.is_line_protocol(text):
             return metric_envelopes.read_lines(text)
-        return [(metrics.read_prometheus(text), {}, 0)]
+        return [(metric_names.read_prometheus(text), {}, 0)]
     except ValueError as error:
         raise UnreadableError("not_prometheus", str(error)) from None
 
 
 def time_of(line: str) -> int:
     """The time a log line tells, in ms, local time read as UTC where it tells no zone; -1 when it tells none."""
-    head = layout.split(line)
+    head = text_layout.split(line)
     if head is not None:
         return head[0]
     logged = json_layout.read(line) if line[:1] == "{" else None
@@ -151,9 +154,9 @@ def _continued(
     record: Record, place: Place, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
 ) -> bool:
     """Read a line that goes on with the one before it; whether a stack that follows is still an orphan."""
-    if (found := vocabulary.match_anywhere(line)) is not None:
+    if (found := match.match_anywhere(line)) is not None:
         events.append(_log_event(record, place, time, zoned, found, line))
-    thrown = throwable.read(line)
+    thrown = stack_line.read(line)
     if thrown is None:
         return orphan
     if orphan:
@@ -200,4 +203,4 @@ def _metric_event(record: Record, place: Place, time: int, samples: list[Sample]
 
 def gate(topic_is_metrics: bool) -> tuple[str, ...]:
     """The literals of which every record with an event holds at least one, for a search before decoding."""
-    return metrics.GATE if topic_is_metrics else vocabulary.GATE
+    return metric_names.GATE if topic_is_metrics else match.GATE

@@ -12,9 +12,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from detectors.incidents.incident import Finding, KnownIssue
-from detectors.incidents.links import KINDS
-from detectors.throwables import Throwables
+from detectors.flink.stack_traces import Throwables
+from detectors.incident import Finding, KnownIssue
+from detectors.incidents.cause_graph import KINDS
 
 _NEAR_MS = 600_000
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?")

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import msgspec
 
-from detectors.incidents.incident import Recurrence
-from detectors.series import quantile
-from detectors.units import spoken
+from detectors.incident import Recurrence
+from detectors.numerics.trend import quantile
+from detectors.values.durations import spoken
 
 _MAX_PAST = 100
 _STEADY = 0.2

@@ -10,8 +10,8 @@ from hashlib import sha256
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from detectors.incidents.incident import Silenced
-from detectors.matching import Match, Pattern, fits
+from detectors.incident import Silenced
+from detectors.values.name_pattern import Match, Pattern, fits
 
 MAX_SILENCES = 500
 """Of the configuration, and of the command line: every bucket of clusters keeps them all."""

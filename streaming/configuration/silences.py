@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from detectors.incidents.silences import Silence, at
-from detectors.settings import PublishedSilence
-from streaming.configuration.published import History
+from detectors.settings.live import PublishedSilence
+from streaming.cli.silenced_incidents import muted
+from streaming.configuration.topic import History
 from streaming.errors import ConfigError
-from streaming.muted import muted
 
 State = Literal["active", "pending", "ended"]
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from sinks.topics import TopicNames
+from sinks.kafka.topics import TopicNames
 
 _CANARY = re.compile(r"^flinkwatch_canary_timestamp_seconds (\S+)$", re.MULTILINE)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import Broker
 from streaming.embedded.job_process import JobProcess
 

@@ -26,10 +26,10 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streaming.embedded.listeners import PLAIN, Listener, server_properties
-from streaming.jars import broker_jars
-from streaming.java import find_java
+from streaming.setup.jars import broker_jars
+from streaming.setup.java import find_java
 
-LEASH = Path(__file__).with_name("leash.py")
+LEASH = Path(__file__).with_name("die_with_parent.py")
 
 LOG_PROPERTIES = """\
 log4j.rootLogger=WARN, out

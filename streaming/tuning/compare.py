@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from detectors import bucket
-from detectors.settings import Live, publish
-from streaming.replay import MemoryStore, step
-from streaming.settings import Settings
+from detectors.engine import bucket
+from detectors.settings.live import Live, publish
+from streaming.configuration.settings import Settings
+from streaming.recordings.replay import MemoryStore, step
 from streaming.tuning.events import Batches, pieces, streams
 from streaming.tuning.incidents import Tale, Told, paired
 

@@ -17,12 +17,12 @@ import msgspec
 
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
-from streaming.collector import collector_resting
+from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
-from streaming.inputs import Inputs, clocks_of
-from streaming.read_report import failures, sentence
-from streaming.recording import is_recording, records_of
-from streaming.settings import Settings
+from streaming.job.spark.gc_pause import collector_resting
+from streaming.recordings.inputs import Inputs, clocks_of
+from streaming.recordings.read_report import failures, sentence
+from streaming.recordings.recording import is_recording, records_of
 
 _OWN_PROCESS_BYTES = 4_000_000
 _IN_MEMORY_BYTES = 64_000_000

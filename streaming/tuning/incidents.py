@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from detectors.incidents.incident import SEVERITIES, Finding, Severity, Transition
+from detectors.incident import SEVERITIES, Finding, Severity, Transition
 
 _FOREVER = 1 << 62
 _PLACES = ("job_id", "job_name", "tm_id")

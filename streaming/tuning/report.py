@@ -8,8 +8,8 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from detectors.overrides import Override
-from detectors.units import spoken
+from detectors.settings.overrides import Override
+from detectors.values.durations import spoken
 from streaming.terminal import Console
 from streaming.tuning.compare import Comparison
 from streaming.tuning.incidents import Told

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from detectors.overrides import Override
-from detectors.settings import Live
-from streaming.settings import Settings
+from detectors.settings.live import Live
+from detectors.settings.overrides import Override
+from streaming.configuration.settings import Settings
 from streaming.tuning.events import Kept
 from streaming.tuning.incidents import paired
 from streaming.tuning.threshold import Threshold, Written, thresholds

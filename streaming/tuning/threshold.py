@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from detectors import DETECTORS
 from detectors.detector import LESS_SENSITIVE
-from detectors.units import format_duration, parse_duration
+from detectors.values.durations import format_duration, parse_duration
 
 _CONFIGS: dict[str, Any] = {d.kind: d.Config for d in DETECTORS}
 _FAR = 64

@@ -10,8 +10,8 @@ from functools import cache
 import msgspec
 
 from detectors import DETECTORS
-from detectors.overrides import INCIDENTS, Override, resolve
-from detectors.settings import Live
+from detectors.settings.live import Live
+from detectors.settings.overrides import INCIDENTS, Override, resolve
 from streaming.tuning.compare import Replayed
 from streaming.tuning.events import Kept
 from streaming.tuning.incidents import Told, paired

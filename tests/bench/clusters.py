@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from detectors.events.event import Event, MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import Identity
-from detectors.events.metrics import read_prometheus
 from detectors.events.reader import Reader
+from detectors.events.vocabulary.metric_names import read_prometheus
 
 START = 1_700_000_000_000
 SCRAPE_EVERY_S = 15

@@ -26,11 +26,11 @@ import msgspec
 import yaml
 from kafka import KafkaAdminClient, KafkaProducer
 
-from detectors.incidents.incident import Reading, Series, Transition
-from sinks.ledger import Entry
-from sinks.metric_table import READINGS
-from sinks.topics import TopicNames, ensure_topics
-from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from detectors.incident import Reading, Series, Transition
+from sinks.delivery.notification_log import Entry
+from sinks.kafka.topics import TopicNames, ensure_topics
+from sinks.prometheus.catalogue import READINGS
+from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import LEASH, Broker
 from streaming.embedded.job_process import free_port
 from tests.bench.latency import Arrivals, quantile

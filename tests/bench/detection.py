@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from detectors.events.event import LogEvent, Record, Rejected
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests import prometheus_server, recorded
 from tests.bench import neutral, prometheus_rules
 from tests.bench.prometheus_rules import Alert

@@ -20,7 +20,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import Broker
 from streaming.embedded.job_process import JobProcess
 from tests.bench.corpus import expired

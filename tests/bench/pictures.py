@@ -11,10 +11,10 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming import canary
-from streaming.demo.playback import Playback, create_topics
-from streaming.demo.redating import redated
 from streaming.demo.stack import Stack
+from streaming.job import canary
+from streaming.recordings.playback import Playback, create_topics
+from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
 from tests.dashboard_queries import read, scraping
 from tests.prometheus_server import Prometheus, import_samples

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from detectors.units import parse_duration
+from detectors.values.durations import parse_duration
 from tests.bench.neutral import Recording, samples
 from tests.prometheus_server import Prometheus, import_samples
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from detectors.events.identity import Identity
-from streaming.read import Stage
-from streaming.rows import decode_packed
+from streaming.job.read import Stage
+from streaming.job.rows import decode_packed
 from tests.bench.clusters import START
 from tests.bench.shipped import Shipped, ShippedCluster
 
@@ -31,7 +31,7 @@ def pages(count: int) -> list[Shipped]:
 
 
 def arrow(records: list[Shipped]) -> pa.RecordBatch:
-    """As Spark's Kafka source hands them over (`streaming.read.SELECTION`)."""
+    """As Spark's Kafka source hands them over (`streaming.job.read.SELECTION`)."""
     count = len(records)
     return pa.record_batch(
         {

@@ -10,12 +10,12 @@ from statistics import median
 
 import msgspec
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import Event, Sample
 from detectors.incidents.silences import at
-from detectors.settings import Published
-from streaming.replay import MemoryStore
-from streaming.rows import bucket_of
+from detectors.settings.live import Published
+from streaming.job.rows import bucket_of
+from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.changes import live
 from tests.unit.detectors.streams import START, log, page
 

@@ -1,6 +1,6 @@
 """What a fleet costs: `python tests/bench/scale.py [--quick] [--profile]`.
 
-No Spark, no Kafka: events of made-up clusters (`clusters.py`) through `detectors.bucket.step`, one second of the stream
+No Spark, no Kafka: events of made-up clusters (`clusters.py`) through `bucket.step`, one second of the stream
 a batch, states as bytes in memory between them. One core. The fleet is 500 clusters with 4 jobs and 20 TaskManagers
 each, scraped every 15 s, a checkpoint of each job a minute; a few of them are run in full for ten hours, and the rest
 counts as many times the same. The last line is JSON.
@@ -17,11 +17,11 @@ from itertools import pairwise
 
 import msgspec
 
-from detectors import bucket
-from detectors.engine import decode_state
+from detectors.engine import bucket
+from detectors.engine.engine import decode_state
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
-from detectors.settings import Live, publish
-from streaming.replay import MemoryStore
+from detectors.settings.live import Live, publish
+from streaming.recordings.replay import MemoryStore
 from tests.bench.clusters import READER, SCRAPE_EVERY_S, START, Cluster
 from tests.bench.corpus import dense
 from tests.unit.detectors.streams import log

@@ -16,7 +16,7 @@ import msgspec
 from kafka import KafkaProducer
 
 from detectors.events.event import Event
-from detectors.events.metrics import read_prometheus
+from detectors.events.vocabulary.metric_names import read_prometheus
 from tests.bench.clusters import SCRAPE_EVERY_S, Cluster, Page, Value, value_of
 from tests.bench.corpus import noise
 

@@ -33,14 +33,14 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from detectors.events.vocabulary import WORDINGS
-from sinks.kafka_access import spark_options
-from sinks.topics import ensure_topics
-from streaming.app import outbox, read, source, watch
+from detectors.events.vocabulary.match import WORDINGS
+from sinks.kafka.access import spark_options
+from sinks.kafka.topics import ensure_topics
+from streaming.configuration.settings import Settings
 from streaming.embedded.broker import Broker
-from streaming.session import start_session
-from streaming.settings import Settings
-from streaming.watch import OutputTopics
+from streaming.job.query import outbox, read, source, watch
+from streaming.job.spark.session import start_session
+from streaming.job.watch import OutputTopics
 from tests.bench.corpus import Line, dense, sparse
 from tests.bench.usage import Usage
 

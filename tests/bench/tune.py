@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from detectors.events.event import Event, MetricEvent, Record
-from detectors.events.metrics import read_prometheus
-from detectors.settings import Live
-from streaming.recording import line_of
-from streaming.settings import Settings
+from detectors.events.vocabulary.metric_names import read_prometheus
+from detectors.settings.live import Live
+from streaming.configuration.settings import Settings
+from streaming.recordings.recording import line_of
 from streaming.tuning.compare import compare
 from tests.bench.clusters import START, Cluster, Page
 

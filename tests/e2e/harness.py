@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from detectors.events.event import Record
-from detectors.incidents.incident import Transition, decode_transition
+from detectors.incident import Transition, decode_transition
 from streaming.embedded.job_process import JobProcess
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

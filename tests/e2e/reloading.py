@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
 
 from detectors.events.event import Record
-from streaming.cli import cli
+from streaming.cli.main import cli
 from tests.e2e.harness import Installation
 
 

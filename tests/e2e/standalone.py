@@ -13,7 +13,7 @@ import pyspark
 
 from streaming.embedded.broker import LEASH
 from streaming.embedded.job_process import free_port
-from streaming.java import find_java
+from streaming.setup.java import find_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 EXECUTOR = b"CoarseGrainedExecutorBackend"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sinks.alertmanager import AlertmanagerConfig, AlertmanagerSink
-from sinks.outcome import Delivered
-from sinks.sink import Notice
+from sinks.contract.outcome import Delivered
+from sinks.contract.sink import Notice
+from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
 from streaming.embedded.job_process import free_port
 from tests.unit.sinks.samples import make_transition
 

@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaProducer
 
 from detectors.events.event import Record
-from detectors.incidents.incident import decode_reading
+from detectors.incident import decode_reading
 from tests.bench.usage import Usage
 from tests.e2e.harness import Installation
 

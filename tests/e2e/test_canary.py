@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.delivery import Delivery
-from streaming.deliver import new_delivery
-from streaming.settings import Settings
+from sinks.delivery.service import Delivery
+from streaming.configuration.settings import Settings
+from streaming.job.deliver import new_delivery
 from tests.e2e.harness import Installation
 
 pytestmark = pytest.mark.e2e

@@ -12,9 +12,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
-from streaming.cli import cli
+from streaming.cli.main import cli
 from streaming.embedded.broker import Broker
-from streaming.recording import line_of
+from streaming.recordings.recording import line_of
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e

@@ -15,16 +15,16 @@ from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaProducer
 
 from detectors.events.event import Record
-from detectors.settings import Live, publish
-from sinks.delivery import Delivery
-from sinks.kafka_access import KafkaAccess
-from sinks.prometheus import PageConfig
+from detectors.settings.live import Live, publish
+from sinks.delivery.service import Delivery
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import TopicNames, wanted_topics
+from sinks.prometheus.collector import PageConfig
 from sinks.settings import Sinks
-from sinks.slack.settings import SlackConfig
-from sinks.topics import TopicNames, wanted_topics
-from streaming.cli import cli
-from streaming.configuration.published import ConfigTopic
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.cli.main import cli
+from streaming.configuration.topic import ConfigTopic
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from streaming.embedded.job_process import JobProcess
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation

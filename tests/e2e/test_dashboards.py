@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import start_http_server
 
-from detectors.incidents.incident import Reading
+from detectors.incident import Reading
 from tests.dashboard_queries import Span, await_data, scraping
 from tests.prometheus_server import Prometheus, available, import_samples
 from tests.recorded import records

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from detectors.incidents.incident import Reading, Transition
-from sinks.delivery import Delivery
-from sinks.kafka_access import KafkaAccess, client_options
-from sinks.kafka_clients import KafkaClients
-from sinks.prometheus import PageConfig
+from detectors.incident import Reading, Transition
+from sinks.delivery.service import Delivery
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka.clients import KafkaClients
+from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
+from sinks.prometheus.collector import PageConfig
 from sinks.settings import Sinks
-from sinks.slack.settings import SlackConfig
-from sinks.topics import TopicNames, TopicsError, ensure_topics
-from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import Broker
 from tests.unit.sinks.samples import make_transition
 

@@ -9,10 +9,10 @@ import pytest
 from kafka import KafkaAdminClient
 
 from detectors.events.event import Record
-from sinks.kafka_access import KafkaAccess
-from streaming.configuration.published import ConfigTopic
+from sinks.kafka.access import KafkaAccess
+from streaming.configuration.topic import ConfigTopic
 from streaming.embedded.job_process import JobProcess
-from streaming.replay import load
+from streaming.recordings.replay import load
 from tests.e2e.harness import SCENARIOS, Installation
 from tests.e2e.test_job import essence, replayed
 
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 PROJECT = Path(__file__).parents[2]
 # Python runs it in every process of the job: a detector that fails on one event, a read stage that fails on one record.
 FAULT = """
-from detectors.engine import Engine
-from streaming import read
+from detectors.engine.engine import Engine
+from streaming.job import read
 
 _step = Engine.step
 

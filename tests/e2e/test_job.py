@@ -8,9 +8,9 @@ import pytest
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.incidents.incident import Transition
-from detectors.settings import Live, publish
-from streaming.replay import load, replay
+from detectors.incident import Transition
+from detectors.settings.live import Live, publish
+from streaming.recordings.replay import load, replay
 from tests.e2e.harness import SCENARIOS, Installation
 
 pytestmark = pytest.mark.e2e

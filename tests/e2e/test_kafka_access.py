@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from sinks.kafka_access import KafkaAccess, client_options
-from sinks.kafka_reach import lasting_obstacle
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka.diagnosis import lasting_obstacle
 from tests.e2e.secured import USER, Secured, secured_broker
 
 pytestmark = pytest.mark.e2e
@@ -57,10 +57,10 @@ def test_kafka_python_reads_and_writes(secured: Secured, topic: str, way: str) -
 
 THROUGH_SPARK = """
 import json, os, sys
-from sinks.kafka_access import KafkaAccess, spark_options
-from streaming.session import start_session
-from streaming.settings import Streaming
-from streaming.spark_errors import cause_of
+from sinks.kafka.access import KafkaAccess, spark_options
+from streaming.job.spark.session import start_session
+from streaming.configuration.settings import Streaming
+from streaming.job.spark.spark_errors import cause_of
 spark = start_session(Streaming(master="local[1]"))
 for name, section in json.load(sys.stdin).items():
     options = spark_options(KafkaAccess(**section))

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streaming import java, setup_environment
-from streaming.fetching import FetchError
+from streaming.setup import environment as setup_environment
+from streaming.setup import java
+from streaming.setup.fetch import FetchError
 
 pytestmark = pytest.mark.e2e
 
 JOB = """
 import os
-from streaming.java import find_java
+from streaming.setup.java import find_java
 os.environ["JAVA_HOME"] = str(find_java())
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf

@@ -12,13 +12,13 @@ import yaml
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.incidents.incident import Transition
-from detectors.settings import Live, publish, settings_hash
-from streaming.demo.redating import redated
+from detectors.incident import Transition
+from detectors.settings.live import Live, publish, settings_hash
 from streaming.embedded.job_process import JobProcess
 from streaming.errors import ConfigError
-from streaming.replay import replay
-from streaming.rows import bucket_of
+from streaming.job.rows import bucket_of
+from streaming.recordings.redate import redated
+from streaming.recordings.replay import replay
 from tests.e2e.harness import Installation
 from tests.e2e.reloading import Mounted, batches, changes, committed, flinkwatch, metrics
 from tests.e2e.test_job import essence, recorded, replayed

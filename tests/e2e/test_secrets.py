@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.slack_server import SlackServer
+from streaming.demo.fake_slack.server import SlackServer
 from streaming.embedded.job_process import JobProcess, free_port
 from tests.e2e.harness import Installation
 from tests.e2e.secured import secured_broker

@@ -7,9 +7,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from structlog.testing import capture_logs
 
-from sinks import topic_limits
-from sinks.kafka_access import KafkaAccess
-from sinks.topic_limits import largest_record
+from sinks.kafka import topic_limits
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topic_limits import largest_record
 from streaming.embedded.broker import Broker
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from streaming.demo.slack_server import TOKEN, Call, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.job_process import free_port
 
 PROGRAM = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")

@@ -12,16 +12,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from detectors.incidents.incident import decode_transition
-from streaming.app import start_query
+from detectors.incident import decode_transition
+from streaming.configuration.settings import Settings, Streaming
 from streaming.errors import PreflightError
-from streaming.jvm import Jvm
-from streaming.layout import check_layout
-from streaming.preflight import check_topics, starting_offsets
-from streaming.running import explained
-from streaming.session import start_session_while
-from streaming.settings import Settings, Streaming
-from streaming.stop import Stop
+from streaming.job.checkpoint.guard import check_layout
+from streaming.job.preflight import check_topics, starting_offsets
+from streaming.job.query import start_query
+from streaming.job.running import explained
+from streaming.job.spark.jvm import Jvm
+from streaming.job.spark.session import start_session_while
+from streaming.shutdown import Stop
 from tests.e2e.harness import Installation
 from tests.reliability.job_chain import portions
 

@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 
-from sinks import kafka_clients
-from streaming.cli import cli
-from streaming.demo.slack_server import TOKEN
+from sinks.kafka import clients
+from streaming.cli.main import cli
+from streaming.demo.fake_slack.server import TOKEN
 
 SESSION_MS = 1_500
 """How long the group waits for a member that was killed, unless a test wants the product's 10 s."""
@@ -137,7 +137,7 @@ def _deliver(config: str, log: str, point: str, count: int, session_ms: int) -> 
     os.environ["SLACK_BOT_TOKEN"] = TOKEN
     _Fuse.point, _Fuse.left = point, count
     _Consumer.session_ms = session_ms
-    kafka_clients.KafkaConsumer, kafka_clients.KafkaProducer = _Consumer, _Producer
+    clients.KafkaConsumer, clients.KafkaProducer = _Consumer, _Producer
     cli(["--log-format", "json", "deliver", "--config", config], standalone_mode=False)
 
 

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from detectors.incidents.incident import Transition
-from streaming.demo.slack_server import Call, Posted
+from detectors.incident import Transition
+from streaming.demo.fake_slack.server import Call, Posted
 
 
 @dataclass

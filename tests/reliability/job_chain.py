@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from detectors.events.event import Record
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from streaming.embedded.job_process import JobProcess
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import recorded, replayed

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from streaming import app
 from streaming.__main__ import main
-from streaming.read import Stage
-from streaming.watch import BucketProcessor
+from streaming.job import query
+from streaming.job.read import Stage
+from streaming.job.watch import BucketProcessor
 
 ARMED = "FLINKWATCH_TEST_ARMED"
 
@@ -83,6 +83,6 @@ if __name__ == "__main__":
     # The workers import this module by its name; here it is __main__.
     from tests.reliability import killed_job
 
-    app.Stage = killed_job.StruckStage  # type: ignore[misc]
-    app.BucketProcessor = killed_job.StruckProcessor  # type: ignore[misc]
+    query.Stage = killed_job.StruckStage  # type: ignore[misc]
+    query.BucketProcessor = killed_job.StruckProcessor  # type: ignore[misc]
     main()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from kafka.errors import KafkaError
 
-from detectors.incidents.incident import Transition
-from streaming.demo.slack_server import SlackServer
+from detectors.incident import Transition
+from streaming.demo.fake_slack.server import SlackServer
 from streaming.embedded.broker import Broker
 from tests.e2e.harness import Installation
 from tests.reliability.checkpoint_lines import completed, hung

@@ -9,7 +9,7 @@ import pyspark
 import pytest
 import yaml
 
-from streaming.java import find_java
+from streaming.setup.java import find_java
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.reloading import committed

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from detectors.incidents.incident import Silenced
-from streaming.demo.slack_server import Call, Posted
+from detectors.incident import Silenced
+from streaming.demo.fake_slack.server import Call, Posted
 from tests.reliability.history import judge
 from tests.unit.sinks.samples import make_transition
 

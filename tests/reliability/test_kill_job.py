@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from detectors.incidents.incident import decode_transition
+from detectors.incident import decode_transition
 from streaming.embedded.broker import Broker
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from detectors.incidents.incident import Transition
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.incident import Transition
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from streaming.embedded.job_process import JobProcess, free_port
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation

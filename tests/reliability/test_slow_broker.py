@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.delivery import Delivery
-from streaming.demo.slack_server import TOKEN
+from sinks.delivery.service import Delivery
+from streaming.demo.fake_slack.server import TOKEN
 from tests.e2e.harness import Installation as JobInstallation
 from tests.e2e.test_delivery import Installation, get
 from tests.e2e.test_job import essence, recorded, replayed

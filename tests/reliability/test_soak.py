@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 from kafka import KafkaProducer
 
-from detectors.series import theil_sen
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.numerics.trend import theil_sen
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from streaming.embedded.job_process import JobProcess
 from tests.bench.shipped import Shipped, ShippedCluster, seconds
 from tests.bench.usage import tree

@@ -21,8 +21,8 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from detectors.incidents.incident import Transition
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.incident import Transition
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from streaming.embedded.broker import Broker
 from streaming.embedded.job_process import JobProcess
 from tests.bench.usage import tree

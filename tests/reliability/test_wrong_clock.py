@@ -20,11 +20,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.incidents.incident import Transition
-from detectors.settings import Live, publish
-from sinks.topics import TopicNames, ensure_topics, wanted_topics
+from detectors.incident import Transition
+from detectors.settings.live import Live, publish
+from sinks.kafka.topics import TopicNames, ensure_topics, wanted_topics
 from streaming.embedded.job_process import JobProcess
-from streaming.replay import replay
+from streaming.recordings.replay import replay
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.reliability.checkpoint_lines import EVERY_MS, checkpoint, hung

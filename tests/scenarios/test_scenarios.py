@@ -13,9 +13,9 @@ from unittest.mock import patch
 import pytest
 import yaml
 
-from detectors import bucket
-from detectors.bucket import Said
-from detectors.incidents.incident import Transition
+from detectors.engine import bucket
+from detectors.engine.bucket import Said
+from detectors.incident import Transition
 from tests.recorded import NAMES, SCENARIOS, records, said, summary
 from tests.unfolded import readings_text, transitions_text
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from detectors import DETECTORS
-from detectors.advice import KEEP_STATE, about, keep_state
+from detectors.patterns.keep_state import KEEP_STATE, about, keep_state
 
 PROJECT = Path(__file__).parents[2]
 RUNBOOKS = sorted((PROJECT / "docs" / "runbooks").glob("*.md"))
@@ -121,10 +121,10 @@ def test_an_advice_that_ends_something_says_first_how_to_keep_the_state(path: Pa
 
 def test_every_detector_has_an_advice_that_is_looked_at() -> None:
     # jobmanager_lost has its own in the module that describes the loss.
-    modules = {d.kind: ["jobmanager_loss"] if d.kind == "jobmanager_lost" else [d.kind] for d in DETECTORS}
-    for kind, files in modules.items():
-        tree = "".join((PROJECT / "detectors" / f"{name}.py").read_text() for name in files)
-        assert any(len(text) > 40 for text in advices(ast.parse(tree))), kind
+    modules = {d.kind: "flink/jobmanager_loss" if d.kind == "jobmanager_lost" else f"kinds/{d.kind}" for d in DETECTORS}
+    for kind, name in modules.items():
+        tree = ast.parse((PROJECT / "detectors" / f"{name}.py").read_text())
+        assert any(len(text) > 40 for text in advices(tree)), kind
 
 
 def test_a_way_around_a_known_issue_says_first_how_to_keep_the_state() -> None:

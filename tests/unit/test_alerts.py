@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from detectors import DETECTORS
-from sinks.metric_table import NAMESPACE, TABLE
+from sinks.prometheus.catalogue import NAMESPACE, TABLE
 
 PROJECT = Path(__file__).parents[2]
 RULES = sorted((PROJECT / "conf" / "prometheus").glob("*.rules.yaml"))

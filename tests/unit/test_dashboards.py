@@ -14,7 +14,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.__main__ import dashboards
-from sinks.metric_table import NAMESPACE, TABLE
+from sinks.prometheus.catalogue import NAMESPACE, TABLE
 from tests.dashboard_queries import FOLDER, NAMES, questions, read
 
 CONF = FOLDER.parents[1]

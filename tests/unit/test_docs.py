@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from detectors import DETECTORS
-from detectors.events.envelope import REASONS
-from sinks.metric_table import NAMESPACE, TABLE
+from detectors.events.envelopes.logs import REASONS
+from sinks.prometheus.catalogue import NAMESPACE, TABLE
 
 PROJECT = Path(__file__).parents[2]
 
@@ -79,4 +79,4 @@ def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
 
 def test_every_kind_is_a_module_of_its_name() -> None:
     for detector in DETECTORS:
-        assert detector.__module__ == f"detectors.{detector.kind}"
+        assert detector.__module__ == f"detectors.kinds.{detector.kind}"

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from streaming.cli import cli
-from streaming.settings import Settings, load
+from streaming.cli.main import cli
+from streaming.configuration.settings import Settings, load
 
 PROJECT = Path(__file__).parents[2]
 PAGES = [

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from detectors.events.metrics import NAMES
+from detectors.events.vocabulary.metric_names import NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 _ROW = re.compile(r"^\| `(flink_\w+_)` \| (.+) \|$", re.MULTILINE)

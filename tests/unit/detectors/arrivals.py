@@ -5,10 +5,10 @@ from functools import cache
 from itertools import repeat
 from typing import NamedTuple
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import Event, MetricEvent, Rejected
-from detectors.incidents.incident import Transition
-from streaming.replay import MemoryStore
+from detectors.incident import Transition
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER, records
 
 PULSE = "flinkwatch.pulse/0"

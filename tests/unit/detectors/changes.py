@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import Event, LogEvent
-from detectors.incidents.incident import Finding, Transition
+from detectors.incident import Finding, Transition
 from detectors.incidents.silences import Silence, at
-from detectors.settings import Live, Published, PublishedSilence, publish, publish_silence
-from streaming.replay import MemoryStore
+from detectors.settings.live import Live, Published, PublishedSilence, publish, publish_silence
+from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.streams import START
 
 Change = Published | PublishedSilence

@@ -1,7 +1,7 @@
 """Lines of jobs that fail, as a JobManager writes them, for the tests of what is made of them."""
 
 from detectors.events.event import Event
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB, OTHER = "a" * 32, "b" * 32

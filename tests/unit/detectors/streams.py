@@ -11,17 +11,18 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from detectors import DETECTORS, bucket
-from detectors.bucket import Said
-from detectors.events import throwable
+from detectors import DETECTORS
+from detectors.engine import bucket
+from detectors.engine.bucket import Said
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
-from detectors.events.metrics import NAMES
-from detectors.events.vocabulary import MEANINGS, THROWS
-from detectors.events.words import WORDINGS
-from detectors.incidents.incident import Transition
-from detectors.settings import Live, Published, publish
-from detectors.throwables import FAILURE
-from streaming.replay import MemoryStore
+from detectors.events.layouts import stack_line
+from detectors.events.vocabulary import WORDINGS
+from detectors.events.vocabulary.match import MEANINGS, THROWS
+from detectors.events.vocabulary.metric_names import NAMES
+from detectors.flink.stack_traces import FAILURE
+from detectors.incident import Transition
+from detectors.settings.live import Live, Published, publish
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 
 START = 1_700_000_000_000
@@ -231,10 +232,10 @@ def _stack(chance: Random, of: LogEvent, at: int, offset: int) -> list[Event]:
     for depth in range(chance.randint(1, 3)):
         name, message = chance.choice(THROWN)
         fields = {"class": name, "message": message, **({"caused": "yes"} if depth else {})}
-        found.append(log(throwable.THROWN, at, offset + len(found), source, lag, **fields))
+        found.append(log(stack_line.THROWN, at, offset + len(found), source, lag, **fields))
         if chance.random() < 0.5:
             frame = chance.choice(FRAMES)
-            found.append(log(throwable.FRAME, at, offset + len(found), source, lag, frame=frame))
+            found.append(log(stack_line.FRAME, at, offset + len(found), source, lag, frame=frame))
     return found
 
 

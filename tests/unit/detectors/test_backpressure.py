@@ -1,7 +1,7 @@
 """Who is the slow operator, when it is worth a warning, and what is no backpressure at all."""
 
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB, OTHER = "a" * 32, "b" * 32

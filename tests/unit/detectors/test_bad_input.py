@@ -12,8 +12,8 @@ import pytest
 
 from detectors import DETECTORS
 from detectors.events.event import Event, LogEvent, MetricEvent
-from detectors.events.metrics import read_prometheus, read_telegraf
-from detectors.events.vocabulary import MEANINGS
+from detectors.events.vocabulary.match import MEANINGS
+from detectors.events.vocabulary.metric_names import read_prometheus, read_telegraf
 from tests.recorded import NAMES, events, truth
 from tests.unit.detectors.streams import METRICS, START, alone, fields_of, in_order, log, metric, run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.bounded import numbered, put, whole
+from detectors.values.bounded import numbered, put, whole
 
 
 def test_the_oldest_gives_way_when_there_are_as_many_as_may_be_and_a_known_one_keeps_its_place() -> None:

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.bucket import Index, step
 from detectors.detector import Now
-from detectors.engine import decode_state
+from detectors.engine.bucket import Index, step
+from detectors.engine.engine import decode_state
 from detectors.events.event import Event, LogEvent
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.input_gap import InputGap
-from detectors.settings import Live, publish
-from streaming.replay import MemoryStore
+from detectors.kinds.input_gap import InputGap
+from detectors.settings.live import Live, publish
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live, silence
 from tests.unit.detectors.streams import START, log

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from detectors import bucket
-from detectors.cut import Cut
+from detectors.engine import bucket
+from detectors.engine.entries_cut import Cut
 from detectors.events.event import LogEvent, MetricEvent, Record, Sample
-from detectors.incidents.incident import Reading, Transition
-from streaming.replay import MemoryStore
+from detectors.incident import Reading, Transition
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
 from tests.unit.detectors.streams import LABELS, METRICS, START, in_order, log, page
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.checkpoint_duration_creep import CheckpointDurationCreep, JobCreep
 from detectors.detector import Now
-from detectors.durations import flink_duration
 from detectors.events.event import Event
-from detectors.history import History, Point
-from detectors.incidents.incident import Finding
-from detectors.topology import Topology
+from detectors.flink.checkpoint_durations import flink_duration
+from detectors.flink.topology import Topology
+from detectors.incident import Finding
+from detectors.kinds.checkpoint_duration_creep import CheckpointDurationCreep, JobCreep
+from detectors.numerics.multiscale import History, Point
 from tests.unit.detectors.streams import START, log, metric
 
 JOB = "a" * 32

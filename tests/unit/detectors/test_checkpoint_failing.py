@@ -2,12 +2,12 @@
 
 import pytest
 
-from detectors.checkpoint_failing import CheckpointFailing
 from detectors.detector import Now
 from detectors.events.event import LogEvent
-from detectors.incidents.incident import Finding
-from detectors.throwables import FAILURE
-from detectors.topology import Topology
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Finding
+from detectors.kinds.checkpoint_failing import CheckpointFailing
 from tests.unit.detectors.streams import START, log
 
 JOB = "a" * 32

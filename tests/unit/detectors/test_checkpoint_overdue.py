@@ -3,7 +3,7 @@
 from typing import Any
 
 from detectors.events.event import Event
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.failing import JOB, MINUTE, SECOND
 from tests.unit.detectors.streams import START, in_order, log, metric, run
 

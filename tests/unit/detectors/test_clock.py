@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.clock import SLACK_MS, believed
+from detectors.engine.replay_clock import SLACK_MS, believed
 
 HOUR = 3_600_000
 

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from detectors.clock_skew import ClockSkew
 from detectors.detector import Now
 from detectors.events.event import Event, LogEvent
-from detectors.incidents.incident import Finding
-from detectors.topology import Topology
+from detectors.flink.topology import Topology
+from detectors.incident import Finding
+from detectors.kinds.clock_skew import ClockSkew
 from tests.unit.detectors.streams import START, log, metric, run
 
 JOB = "a" * 32

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors import DETECTORS
-from detectors.bucket import Index, decode_index, encode_index, step
-from detectors.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.engine.bucket import Index, decode_index, encode_index, step
+from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
-from detectors.incidents.incident import Finding, Transition
-from detectors.settings import Live, Published
-from streaming.replay import MemoryStore
+from detectors.incident import Finding, Transition
+from detectors.settings.live import Live, Published
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import events
 from tests.unit.detectors.changes import Change, Played, findings, live, play, silence
 from tests.unit.detectors.streams import START, alone, encoded, in_order, log, made_up, run
@@ -243,7 +243,7 @@ def test_the_subject_of_what_is_decided_for_a_job_is_its_id(detector: Any, data:
 
 def test_a_detector_that_is_off_is_not_run_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with an override by job, unless that switches it on: off is the way out when a detector fails."""
-    from detectors.checkpoint_overdue import CheckpointOverdue
+    from detectors.kinds.checkpoint_overdue import CheckpointOverdue
 
     monkeypatch.setattr(CheckpointOverdue, "update", lambda *_: 1 / 0)
     general = {"checkpoint_overdue": {"enabled": False}}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from detectors.durations import Durations, flink_duration
 from detectors.events.event import MetricEvent, Sample
-from detectors.incidents.incident import Evidence
+from detectors.flink.checkpoint_durations import Durations, flink_duration
+from detectors.incident import Evidence
 
 MINUTE = 60_000
 START = 1_700_000_000_000

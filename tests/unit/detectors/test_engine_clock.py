@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from detectors import bucket
 from detectors.detector import Now
-from detectors.engine import ClusterState, Engine, decode_state
-from detectors.heartbeat import FAR_MS
-from detectors.incidents.incident import Finding
-from detectors.taskmanager_lost import TaskManagerLost
-from streaming.replay import MemoryStore
+from detectors.engine import bucket
+from detectors.engine.engine import ClusterState, Engine, decode_state
+from detectors.engine.host_clock import FAR_MS
+from detectors.incident import Finding
+from detectors.kinds.taskmanager_lost import TaskManagerLost
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live
 from tests.unit.detectors.streams import START, alone, log

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import Event
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 SECOND, MINUTE = 1_000, 60_000

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB = "a" * 32

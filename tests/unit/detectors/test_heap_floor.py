@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from detectors.heap_floor import Floor, collects_old
+from detectors.flink.heap_floor import Floor, collects_old
 
 MB, MINUTE = 1 << 20, 60_000
 START = 1_700_000_000_000

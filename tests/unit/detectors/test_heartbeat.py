@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.heartbeat import Beat, Beats, heard
+from detectors.engine.host_clock import Beat, Beats, heard
 
 START = 1_700_000_000_000
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.history import WINDOW, History, Point
+from detectors.numerics.multiscale import WINDOW, History, Point
 
 START = 1_700_000_000_000
 values = st.floats(0.01, 1e9)

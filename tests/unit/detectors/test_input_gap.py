@@ -1,24 +1,23 @@
 """Lost records are told once, summed up, and over when everything left has been read."""
 
-from detectors.events import vocabulary
 from detectors.events.event import Event
-from detectors.events.words import inputs
-from detectors.incidents.incident import Transition
+from detectors.events.vocabulary import flinkwatch_itself, match
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 
 def event(line: str, at: int) -> Event:
-    found = vocabulary.match_anywhere(line)
+    found = match.match_anywhere(line)
     assert found is not None
     return log(found[0], at, at, "flinkwatch", 100, **found[1])
 
 
 def lost(at: int, count: int, until: int, partition: str = "0") -> Event:
-    return event(inputs.lost("flink.logs", partition, count, until), at)
+    return event(flinkwatch_itself.lost("flink.logs", partition, count, until), at)
 
 
 def read_up(at: int, partition: str = "0") -> Event:
-    return event(inputs.read_up("flink.logs", partition), at)
+    return event(flinkwatch_itself.read_up("flink.logs", partition), at)
 
 
 def said(*events: Event) -> list[Transition]:
@@ -50,7 +49,7 @@ def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
 
 
 def began_again(at: int, partition: str = "0") -> Event:
-    return event(inputs.began_again("flink.logs", partition, 89), at)
+    return event(flinkwatch_itself.began_again("flink.logs", partition, 89), at)
 
 
 def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.bucket import Index, Said, step
-from detectors.engine import Engine, Step, decode_state
+from detectors.engine.bucket import Index, Said, step
+from detectors.engine.engine import Engine, Step, decode_state
 from detectors.events.event import Event, LogEvent
-from detectors.settings import Live, publish
-from streaming.replay import MemoryStore
+from detectors.settings.live import Live, publish
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.detectors.streams import START, in_order, log
 

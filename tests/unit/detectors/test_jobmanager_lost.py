@@ -3,8 +3,8 @@
 import pytest
 
 from detectors.events.event import Event
-from detectors.incidents.incident import Transition
-from detectors.timeouts import flink_duration
+from detectors.flink.timeouts import flink_duration
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, metric, run
 
 JOB = "a" * 32

@@ -1,8 +1,8 @@
 """What is advised follows from what was found: what helps against another cause may do harm."""
 
-from detectors.advice import KEEP_STATE
-from detectors.late_barrier_acks import Ack, Expired, LateBarrierAcks
-from detectors.topology import Intake, Topology, _number
+from detectors.flink.topology import Intake, Topology, _number
+from detectors.kinds.late_barrier_acks import Ack, Expired, LateBarrierAcks
+from detectors.patterns.keep_state import KEEP_STATE
 from tests.unit.detectors.streams import START
 from tests.unit.test_advice import first_danger
 

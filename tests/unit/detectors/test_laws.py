@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors import DETECTORS
-from detectors.bucket import Index, step
 from detectors.detector import Detector
-from detectors.engine import ClusterState, Engine, decode_state, encode_state
-from detectors.events import throwable
+from detectors.engine.bucket import Index, step
+from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event, LogEvent
-from detectors.events.vocabulary import MEANINGS
-from detectors.incidents.incident import Transition
-from detectors.throwables import FAILURE
-from streaming.replay import MemoryStore
+from detectors.events.layouts import stack_line
+from detectors.events.vocabulary.match import MEANINGS
+from detectors.flink.stack_traces import FAILURE
+from detectors.incident import Transition
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, events, records, summary, truth
 from tests.unit.detectors.streams import (
     CHOICES,
@@ -65,7 +65,7 @@ def outline(transitions: list[Transition]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
 def test_a_kind_is_named_as_its_module_and_wants_only_what_can_be_read(detector: type[Detector]) -> None:
-    assert detector.__module__ == f"detectors.{detector.kind}"
+    assert detector.__module__ == f"detectors.kinds.{detector.kind}"
     assert detector.wants <= MEANINGS | {FAILURE} | METRICS
     assert (detector.__doc__ or "").strip()
 
@@ -168,7 +168,7 @@ def test_whatever_is_said_can_be_told_and_drawn(kind: str, data: st.DataObject) 
         tellable(transition)
 
 
-STACK = (throwable.THROWN, throwable.FRAME)
+STACK = (stack_line.THROWN, stack_line.FRAME)
 
 
 def moved(event: Event, by: int) -> Event:

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors import rises
-from detectors.durations import Durations
 from detectors.events.event import MetricEvent, Sample
-from detectors.gc_window import GcWindow
-from detectors.heap_floor import Floor
-from detectors.history import History, Point
-from detectors.incidents.incident import Evidence
+from detectors.flink.checkpoint_durations import Durations
+from detectors.flink.gc_window import GcWindow
+from detectors.flink.heap_floor import Floor
+from detectors.incident import Evidence
+from detectors.numerics import rise as rises
+from detectors.numerics.multiscale import History, Point
 from tests.unfolded import rounded
 
 FILE = Path(__file__).with_name("golden") / "numbers.txt"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.matching import Match, fits, namespace_of
+from detectors.values.name_pattern import Match, fits, namespace_of
 
 names = st.text(max_size=20)
 

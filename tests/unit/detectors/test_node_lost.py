@@ -1,8 +1,8 @@
 """Which nodes are lost, what was on them, and what ends it."""
 
 from detectors.events.event import Event
-from detectors.incidents.incident import Finding, Transition
-from detectors.incidents.links import explains
+from detectors.incident import Finding, Transition
+from detectors.incidents.cause_graph import explains
 from tests.unit.detectors.streams import START, in_order, log, run
 
 NODE = "hdfs08-dev.example.com:45454"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors import bucket
+from detectors.engine import bucket
+from detectors.engine.late_partitions import BOUND_MS, Clocks, Order, Orders, next_waiting, take
 from detectors.events.event import MetricEvent
-from detectors.order import BOUND_MS, Clocks, Order, Orders, next_waiting, take
-from streaming.replay import MemoryStore
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, records
 from tests.unit.detectors.arrivals import partitions, said
 from tests.unit.detectors.streams import encoded, log, metric, page
@@ -172,7 +172,7 @@ def test_an_order_survives_bytes() -> None:
 
 def test_what_waits_does_not_hang_on_an_event_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost alone, and what waits is taken in its turn."""
-    from detectors.taskmanager_lost import TaskManagerLost
+    from detectors.kinds.taskmanager_lost import TaskManagerLost
 
     index, store = bucket.Index(published=PUBLISHED), MemoryStore()
     at = metric("heap_used", 0, 0.0).timestamp

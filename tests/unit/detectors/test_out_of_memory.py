@@ -2,9 +2,9 @@
 
 import pytest
 
-from detectors.events import vocabulary
-from detectors.incidents.incident import Finding
-from detectors.out_of_memory import recurrence
+from detectors.events.vocabulary import match
+from detectors.incident import Finding
+from detectors.patterns.per_process import recurrence
 from tests.unit.detectors.failing import HOUR, JOB, MINUTE, SECOND, USER, Lines, Thrown, causes, said
 from tests.unit.detectors.streams import metric
 
@@ -98,12 +98,12 @@ def test_it_is_over_when_checkpoints_complete_a_while_after() -> None:
     ("line", "used"), [(HADOOP_3, "3.0 GB of 3 GB physical"), (HADOOP_2, "6.4 GB of 6.3 GB virtual")]
 )
 def test_yarns_kill_is_read_from_the_nodemanager_and_from_diagnostics(line: str, used: str) -> None:
-    found = vocabulary.match_anywhere(f"2022-06-15 05:25:33,348 WARN org.apache.hadoop.ContainersMonitorImpl: {line}")
+    found = match.match_anywhere(f"2022-06-15 05:25:33,348 WARN org.apache.hadoop.ContainersMonitorImpl: {line}")
     assert found is not None
     nm, jm = Lines("nm"), Lines()
     nm.say(found[0], MINUTE, **found[1])
     assert used in said(nm, until=2 * MINUTE)[0].summary
-    worker = vocabulary.match(f"Worker {found[1]['tm']} is terminated. Diagnostics: [2022]{line}")
+    worker = match.match(f"Worker {found[1]['tm']} is terminated. Diagnostics: [2022]{line}")
     assert worker is not None
     jm.say(worker[0], MINUTE + SECOND, **worker[1])
     transitions = said(nm, jm, until=2 * MINUTE)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from detectors import DETECTORS
-from detectors.configuration import Configuration
 from detectors.detector import Detector
-from detectors.engine import ByJob, ClusterState, Engine
+from detectors.engine.engine import ByJob, ClusterState, Engine
+from detectors.engine.engines import Configuration
 from detectors.events.event import Event
+from detectors.flink.topology import Topology
 from detectors.incidents.known_issues import Issues
-from detectors.overrides import Override, resolve
-from detectors.settings import Live
-from detectors.topology import Topology
+from detectors.settings.live import Live
+from detectors.settings.overrides import Override, resolve
 from tests.recorded import events
 from tests.unit.detectors.changes import TWIN, Played, findings, live, told, twin
 from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, run

@@ -1,8 +1,8 @@
 """Readings are of what is: their series end with their entity."""
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import Event
-from streaming.replay import MemoryStore
+from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.streams import START
 from tests.unit.detectors.test_heap_exhaustion import scrape
 

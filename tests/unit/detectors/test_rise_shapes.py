@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from detectors.history import History, Point
-from detectors.rises import Rise, rise
-from detectors.series import Crossing
+from detectors.numerics.multiscale import History, Point
+from detectors.numerics.rise import Rise, rise
+from detectors.numerics.trend import Crossing
 
 MINUTE, HOUR = 60_000, 3_600_000
 START = 1_700_000_000_000

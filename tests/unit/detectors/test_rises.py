@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from detectors import rises
-from detectors.history import History, Point
+from detectors.numerics import rise
+from detectors.numerics.multiscale import History, Point
 
 
 def history(chance: random.Random) -> History:
@@ -23,8 +23,8 @@ def history(chance: random.Random) -> History:
 
 def test_what_does_not_stand_out_is_no_rise(monkeypatch: pytest.MonkeyPatch) -> None:
     histories = [history(random.Random(seed)) for seed in range(400)]
-    quick = [rises.rise(h, growth=0.5, p=0.01) for h in histories]
-    monkeypatch.setattr(rises, "_stands_out", lambda *_: True)
-    thorough = [rises.rise(h, growth=0.5, p=0.01) for h in histories]
+    quick = [rise.rise(h, growth=0.5, p=0.01) for h in histories]
+    monkeypatch.setattr(rise, "_stands_out", lambda *_: True)
+    thorough = [rise.rise(h, growth=0.5, p=0.01) for h in histories]
     assert quick == thorough
     assert 40 < sum(r is not None for r in thorough) < 360

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, norm, theilslopes
 
-from detectors.series import Slope, crossing, mann_kendall, quantile, theil_sen, thin
+from detectors.numerics.trend import Slope, crossing, mann_kendall, quantile, theil_sen, thin
 
 wholes = st.integers(-1_000, 1_000).map(float)
 series = st.lists(wholes, min_size=3, max_size=70)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.settings import DetectorSettings, Live, encode_published, publish, read_published, settings_hash
-from detectors.units import format_duration, parse_duration, spoken
+from detectors.settings.live import DetectorSettings, Live, encode_published, publish, read_published, settings_hash
+from detectors.values.durations import format_duration, parse_duration, spoken
 
 
 def test_published_settings_come_back_as_they_were() -> None:

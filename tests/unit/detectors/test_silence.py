@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB = "a" * 32

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from detectors import DETECTORS
-from detectors.bucket import INDEX_VERSION, Index, Said, decode_index, encode_index, step
-from detectors.engine import (
+from detectors.engine.bucket import INDEX_VERSION, Index, Said, decode_index, encode_index, step
+from detectors.engine.engine import (
     STATE_VERSION,
     ClusterState,
     Dropped,
@@ -17,7 +17,7 @@ from detectors.engine import (
     encode_state,
 )
 from detectors.events.event import Event
-from streaming.replay import MemoryStore
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.detectors.streams import START, alone, in_order, log
 from tests.unit.detectors.test_isolation import spoilt

@@ -7,7 +7,7 @@ import msgspec
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.throwables import FAILURE, Throwables
+from detectors.flink.stack_traces import FAILURE, Throwables
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 AT = "2026-11-21 02:14:39,000"

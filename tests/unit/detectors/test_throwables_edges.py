@@ -3,8 +3,8 @@
 import pytest
 
 from detectors.events.event import LogEvent
-from detectors.events.vocabulary import THROWS
-from detectors.throwables import Throwables
+from detectors.events.vocabulary.match import THROWS
+from detectors.flink.stack_traces import Throwables
 from tests.unit.detectors.streams import log
 
 FAILS = "task_state"

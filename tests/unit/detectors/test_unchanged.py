@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from detectors import DETECTORS, bucket
-from detectors.bucket import Index
+from detectors import DETECTORS
+from detectors.engine import bucket
+from detectors.engine.bucket import Index
 from detectors.events.event import Event
-from streaming.replay import MemoryStore
+from streaming.recordings.replay import MemoryStore
 from tests.unfolded import rounded, transitions_text
 from tests.unit.detectors.streams import _stream, alone
 

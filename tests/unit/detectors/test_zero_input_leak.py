@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.incidents.incident import Transition
-from detectors.offset_commits import Commits
+from detectors.flink.offset_commits import Commits
+from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
 JOB = "a" * 32

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks import delivery
-from sinks.page import Page
-from sinks.prometheus import PageConfig
-from streaming import running
-from streaming.settings import load
+from sinks.delivery import service
+from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.http_server import Page
+from streaming.configuration.settings import load
+from streaming.job import running
 from tests.unit.k8s.manifests import (
     OVERLAYS,
     WITH_EXECUTORS,
@@ -83,7 +83,7 @@ def test_the_pod_is_given_time_to_finish_its_batch_and_its_delivery(name: str, t
     objects = overlay(name)
     trigger = load(settings_file(objects, tmp_path), {}).streaming.trigger / 1000
     given = driver(objects)["spec"]["terminationGracePeriodSeconds"]
-    assert given > trigger + running.DRAIN_S + delivery._JOIN_S
+    assert given > trigger + running.DRAIN_S + service._JOIN_S
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -1,4 +1,4 @@
-"""Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka_clients.KafkaClients`."""
+"""Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka.clients.KafkaClients`."""
 
 import time
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kafka import TopicPartition
 from kafka.errors import CommitFailedError, KafkaTimeoutError
 
-from sinks.topics import TopicNames
+from sinks.kafka.topics import TopicNames
 
 TOPICS = TopicNames()
 

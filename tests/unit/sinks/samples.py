@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detectors.incidents.incident import Evidence, Finding, Forecast, Transition
+from detectors.incident import Evidence, Finding, Forecast, Transition
 
 OPENED_AT = 1_772_373_780_000  # 2026-03-01 14:03:00 UTC
 SINCE = OPENED_AT - 96_000

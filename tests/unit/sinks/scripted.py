@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from detectors.incidents.incident import Transition
-from sinks.dispatch import Dispatcher
-from sinks.lane import Lane
-from sinks.ledger import Entry, Ledger
-from sinks.outcome import Delivered, Found, Outcome, RetryAfter
-from sinks.prometheus import Board
-from sinks.sink import Extra, FollowUp, Notice, Sink, Standing, Traits
-from sinks.told import Told, told
+from detectors.incident import Transition
+from sinks.contract.notified import Told, told
+from sinks.contract.outcome import Delivered, Found, Outcome, RetryAfter
+from sinks.contract.receiver import Lane
+from sinks.contract.sink import Extra, FollowUp, Notice, Sink, Standing, Traits
+from sinks.delivery.dispatcher import Dispatcher
+from sinks.delivery.notification_log import Entry, Ledger
+from sinks.prometheus.collector import Board
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 
 EDITS = Traits(edits=True, looks_up=True, repeats_harmless=False, tells_past=False, digests=True)

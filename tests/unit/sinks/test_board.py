@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from detectors import bucket
-from detectors.incidents.incident import Forecast, Reading
-from sinks.canary import Canary
-from sinks.metric_table import READINGS
-from sinks.prometheus import Board
-from streaming.replay import MemoryStore
+from detectors.engine import bucket
+from detectors.incident import Forecast, Reading
+from sinks.prometheus.canary import Canary
+from sinks.prometheus.catalogue import READINGS
+from sinks.prometheus.collector import Board
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition, overdue_finding
 

@@ -11,9 +11,9 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from prometheus_client import CollectorRegistry
 
-from sinks.board_reader import BoardReader
-from sinks.page import Page
-from sinks.prometheus import Board, PageConfig
+from sinks.prometheus.collector import Board, PageConfig
+from sinks.prometheus.feed import BoardReader
+from sinks.prometheus.http_server import Page
 from tests.unit.sinks.memory_kafka import TOPICS, BoardConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 

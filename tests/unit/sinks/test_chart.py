@@ -17,22 +17,22 @@ from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from structlog.testing import capture_logs
 
-from detectors.incidents.incident import Forecast, Series
-from sinks import delivery as delivery_module
-from sinks.delivery import Delivery
-from sinks.kafka_access import KafkaAccess
-from sinks.outcome import Delivered
-from sinks.prometheus import PageConfig
+from detectors.incident import Forecast, Series
+from sinks.contract.outcome import Delivered
+from sinks.contract.sink import Notice
+from sinks.delivery import service as delivery_module
+from sinks.delivery.service import Delivery
+from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, Order, draw
+from sinks.integrations.slack.charts.units import scale_for
+from sinks.integrations.slack.charts.worker import Charts, DrawingError, draw_apart
+from sinks.integrations.slack.client import SlackClient
+from sinks.integrations.slack.message.message import render
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.integrations.slack.sink import SlackSink
+from sinks.kafka.access import KafkaAccess
+from sinks.prometheus.collector import PageConfig
 from sinks.settings import Sinks
-from sinks.sink import Notice
-from sinks.slack.chart import HEIGHT, WIDTH, Order, draw
-from sinks.slack.charts import Charts, DrawingError, draw_apart
-from sinks.slack.client import SlackClient
-from sinks.slack.render import render
-from sinks.slack.scale import scale_for
-from sinks.slack.settings import SlackConfig
-from sinks.slack.sink import SlackSink
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
@@ -144,13 +144,14 @@ def test_the_process_that_draws_knows_no_token(monkeypatch: pytest.MonkeyPatch) 
         return subprocess.CompletedProcess(command, 0, b"", b"")
 
     monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
-    monkeypatch.setattr("sinks.slack.charts.subprocess.run", run)
+    monkeypatch.setattr("sinks.integrations.slack.charts.worker.subprocess.run", run)
     draw_apart(ORDER)
     assert TOKEN not in str(seen["env"])
 
 
 def test_whoever_delivers_does_not_load_matplotlib() -> None:
-    code = "import sys, sinks.slack.charts, sinks.slack.client; sys.exit('matplotlib' in sys.modules)"
+    modules = "sinks.integrations.slack.charts.worker, sinks.integrations.slack.client"
+    code = f"import sys, {modules}; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=600).returncode == 0
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
-from sinks.slack.client import SlackClient
-from sinks.slack.render import render, render_reply
-from sinks.slack.settings import SlackConfig
-from streaming.demo.slack_server import TOKEN, SlackServer
+from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
+from sinks.integrations.slack.client import SlackClient
+from sinks.integrations.slack.message.message import render, render_reply
+from sinks.integrations.slack.settings import SlackConfig
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 
 MESSAGE = render(make_transition())

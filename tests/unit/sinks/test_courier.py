@@ -12,9 +12,9 @@ from kafka.errors import KafkaTimeoutError
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from sinks.courier import Courier
-from sinks.ledger import Ledger
-from sinks.outcome import RetryAfter
+from sinks.contract.outcome import RetryAfter
+from sinks.delivery.notification_log import Ledger
+from sinks.delivery.worker import Courier
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.scripted import EDITS, Bench
@@ -28,7 +28,7 @@ class Round(Bench):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ledger: bool = True) -> None:
         super().__init__(EDITS)
-        monkeypatch.setattr("sinks.courier.time", SimpleNamespace(monotonic=lambda: self.now, time=self.wall))
+        monkeypatch.setattr("sinks.delivery.worker.time", SimpleNamespace(monotonic=lambda: self.now, time=self.wall))
         if not ledger:
             self.ledger._producer = None
         self.kafka.wall = self.wall
@@ -90,7 +90,7 @@ def test_a_courier_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_
 def test_after_a_full_poll_the_rest_is_read_before_anything_is_sent(
     world: Round, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sinks.courier._BATCH", 2)
+    monkeypatch.setattr("sinks.delivery.worker._BATCH", 2)
     world.begin()
     world.write("a", "a", "a", "b", "c")
     turns = [(world.courier.turn(), len(world.sent())) for _ in range(4)]
@@ -258,7 +258,7 @@ class TestLostLog:
 
 
 def test_with_a_full_outbox_nothing_is_read_until_there_is_room(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 2)
+    monkeypatch.setattr("sinks.delivery.worker._OUTBOX_LIMIT", 2)
     world.begin()
     world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
     world.write("a", "b")
@@ -275,7 +275,7 @@ def test_with_a_full_outbox_nothing_is_read_until_there_is_room(world: Round, mo
 def test_a_partition_that_comes_while_the_outbox_is_full_is_not_read_either(
     world: Round, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 2)
+    monkeypatch.setattr("sinks.delivery.worker._OUTBOX_LIMIT", 2)
     world.begin()
     world.consumer.revoke([SECOND])
     world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))

@@ -7,20 +7,20 @@ import msgspec
 import pytest
 from kafka import TopicPartition
 
-from detectors.incidents.incident import Reading, Transition
-from sinks.courier import Courier
-from sinks.delivery import Delivery
-from sinks.dispatch import Dispatcher
-from sinks.kafka_access import KafkaAccess
-from sinks.lane import Lane
-from sinks.lanes import make_lanes
-from sinks.ledger import Entry, Ledger
-from sinks.prometheus import Board, PageConfig
+from detectors.incident import Reading, Transition
+from sinks.contract.receiver import Lane
+from sinks.delivery.dispatcher import Dispatcher
+from sinks.delivery.notification_log import Entry, Ledger
+from sinks.delivery.service import Delivery
+from sinks.delivery.worker import Courier
+from sinks.integrations.slack.message.message import Message, render
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.kafka.access import KafkaAccess
+from sinks.prometheus.collector import Board, PageConfig
+from sinks.receivers import make_lanes
 from sinks.secret import SecretError
 from sinks.settings import Sinks
-from sinks.slack.render import Message, render
-from sinks.slack.settings import SlackConfig
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 
@@ -375,7 +375,7 @@ def test_a_defect_in_rendering_one_incident_holds_up_no_other(world: World, monk
             raise ZeroDivisionError
         return render(transition)
 
-    monkeypatch.setattr("sinks.slack.sink.render", break_on_first)
+    monkeypatch.setattr("sinks.integrations.slack.sink.render", break_on_first)
     world.say(OPENED, make_transition(incident="other"))
     world.settle()
     assert len(world.slack.parents()) == 1

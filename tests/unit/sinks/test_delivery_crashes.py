@@ -9,9 +9,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from sinks.dispatch import Dispatcher
-from sinks.ledger import Ledger
-from streaming.demo.slack_server import TOKEN, SlackServer
+from sinks.delivery.dispatcher import Dispatcher
+from sinks.delivery.notification_log import Ledger
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, Kept
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
@@ -117,7 +117,7 @@ class TestOwnership:
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         """The courier's monotonic clock."""
         made = SimpleNamespace(now=time.monotonic() + 100)
-        monkeypatch.setattr("sinks.courier.time", SimpleNamespace(monotonic=lambda: made.now, time=time.time))
+        monkeypatch.setattr("sinks.delivery.worker.time", SimpleNamespace(monotonic=lambda: made.now, time=time.time))
         return made
 
     def test_a_process_that_the_group_has_given_up_sends_nothing(self, world: World, clock: SimpleNamespace) -> None:

@@ -11,11 +11,11 @@ import pytest
 from kafka import TopicPartition
 from structlog.testing import capture_logs
 
-from detectors.incidents.incident import Silenced
-from sinks.delivery import Delivery
-from sinks.lanes import make_lanes
+from detectors.incident import Silenced
+from sinks.delivery.service import Delivery
+from sinks.receivers import make_lanes
 from sinks.settings import Sinks
-from streaming.demo.slack_server import TOKEN, Posted, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, Posted, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka, Producer
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import make_transition
@@ -84,8 +84,8 @@ class TestBounds:
     def test_with_a_full_outbox_nothing_more_is_read_and_later_all_is_told(
         self, slack: SlackServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sinks.courier._OUTBOX_LIMIT", 5)
-        monkeypatch.setattr("sinks.courier._BATCH", 2)
+        monkeypatch.setattr("sinks.delivery.worker._OUTBOX_LIMIT", 5)
+        monkeypatch.setattr("sinks.delivery.worker._BATCH", 2)
         world = World(slack, channel=slack.channel_id("flink-alerts"), digest_above=1_000)
         slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "60"}, error="ratelimited")
         world.say(*(make_transition(incident=f"i{number}") for number in range(20)))
@@ -271,7 +271,7 @@ class TestFigures:
         assert latency == pytest.approx(3, abs=0.01)
 
     def test_a_defect_and_a_silence_are_counted(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sinks.slack.sink.render", lambda *_: 1 / 0)
+        monkeypatch.setattr("sinks.integrations.slack.sink.render", lambda *_: 1 / 0)
         world.say(OPENED)
         world.settle()
         failed = metric(world.board, "flinkwatch_notifications_failed_total", integration="slack", reason="other")

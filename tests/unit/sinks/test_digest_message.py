@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.digest import Folded, summarise
-from sinks.slack.blocks import MESSAGE_LIMIT
-from sinks.slack.digest import render_digest
-from streaming.demo.slack_limits import blocks_problem
+from sinks.contract.digest import Folded, summarise
+from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT
+from sinks.integrations.slack.message.digest import render_digest
+from streaming.demo.fake_slack.limits import blocks_problem
 from tests.unit.sinks.samples import OPENED_AT
 
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from sinks.digest import PREFIX, Folded
-from sinks.ledger import Entry, Ledger
-from sinks.outbox import Outbox
-from sinks.storm import Storms
+from sinks.contract.digest import PREFIX, Folded
+from sinks.delivery.notification_log import Entry, Ledger
+from sinks.delivery.outbox import Outbox
+from sinks.delivery.storm import Storms
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from detectors.incidents.incident import Silenced, Transition
-from sinks.ledger import Entry
-from sinks.outcome import Found, Refused, RetryAfter, Unknown
-from sinks.sink import Traits
+from detectors.incident import Silenced, Transition
+from sinks.contract.outcome import Found, Refused, RetryAfter, Unknown
+from sinks.contract.sink import Traits
+from sinks.delivery.notification_log import Entry
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.scripted import EDITS, Bench
 from tests.unit.sinks.test_delivery import metric

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from sinks.deadline import HangingError, within
-from sinks.delivery import Delivery
-from sinks.http_post import post_json
-from sinks.outcome import RetryAfter, Unknown
+from sinks.contract.outcome import RetryAfter, Unknown
+from sinks.delivery.service import Delivery
+from sinks.integrations.deadline import HangingError, within
+from sinks.integrations.http_post import post_json
+from sinks.integrations.slack.errors import classify_transport
 from sinks.settings import Sinks
-from sinks.slack.answers import classify_transport
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.hanging_proxy import HOW, HangingProxy, How
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.receiver import Receiver

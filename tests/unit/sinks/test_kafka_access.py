@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import BaseModel, ValidationError
 
-from sinks.kafka_access import KafkaAccess, client_options, spark_options
-from sinks.pem import private_key
+from sinks.kafka.access import KafkaAccess, client_options, spark_options
+from sinks.kafka.pem import private_key
 from sinks.secret import SecretError
 
 SECRET = 'hunter2 "quoted" \\back'
@@ -169,8 +169,8 @@ def test_a_file_wins_and_loses_its_newline(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_every_setting_is_described() -> None:
+    from sinks.kafka.topics import TopicNames
     from sinks.settings import Sinks
-    from sinks.topics import TopicNames
 
     models = [KafkaAccess, TopicNames, Sinks, *(f.annotation for f in Sinks.model_fields.values())]
     models = [model for model in models if isinstance(model, type) and issubclass(model, BaseModel)]

@@ -8,9 +8,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from sinks.kafka_access import KafkaAccess
-from sinks.kafka_clients import KafkaClients
-from sinks.topics import TopicNames
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.clients import KafkaClients
+from sinks.kafka.topics import TopicNames
 
 LEDGER = TopicPartition("flinkwatch.deliveries", 0)
 
@@ -48,7 +48,7 @@ class LedgerConsumer:
 
 
 def read_ledger(monkeypatch: pytest.MonkeyPatch, consumer: LedgerConsumer) -> list[tuple[bytes | None, bytes | None]]:
-    monkeypatch.setattr("sinks.kafka_clients.KafkaConsumer", consumer)
+    monkeypatch.setattr("sinks.kafka.clients.KafkaConsumer", consumer)
     return list(KafkaClients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_ledger(0))
 
 

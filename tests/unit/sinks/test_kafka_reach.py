@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 from kafka.errors import KafkaTimeoutError
 
-from sinks.kafka_access import KafkaAccess
-from sinks.kafka_reach import explain, lasting_obstacle
-from streaming.brokers import _problem
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explain, lasting_obstacle
+from streaming.job.wait_for_brokers import _problem
 
 VERSIONS = struct.pack(">ii", 4, 7)
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.ledger import Entry, State
-from sinks.outbox import Outbox
-from sinks.sink import Traits
-from sinks.steps import Edit, Post, Skip, Step, next_step
+from sinks.contract.sink import Traits
+from sinks.delivery.decision import Edit, Post, Skip, Step, next_step
+from sinks.delivery.notification_log import Entry, State
+from sinks.delivery.outbox import Outbox
 from tests.unit.sinks.samples import make_transition
 
 SLACK = Traits(edits=True, looks_up=True, repeats_harmless=False, min_severity="warning")

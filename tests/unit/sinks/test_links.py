@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sinks.alertmanager import alert
-from sinks.slack.links import Links
-from sinks.slack.settings import SlackConfig
+from sinks.integrations.alertmanager import alert
+from sinks.integrations.slack.message.links import Links
+from sinks.integrations.slack.settings import SlackConfig
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition
 
 GRAFANA = "https://grafana.example.org/d/flink?var-job={job}&var-cluster={cluster}&from={from}&to={to}"

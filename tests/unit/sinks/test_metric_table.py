@@ -14,13 +14,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from detectors import DETECTORS
-from detectors.incidents.incident import Reading
-from sinks.metric_table import NAMESPACE, READINGS, TABLE, Described
-from sinks.page import Readiness
-from sinks.prometheus import Board
-from streaming import watch
-from streaming.metrics_page import metrics_page
-from streaming.telemetry import Telemetry
+from detectors.incident import Reading
+from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, Described
+from sinks.prometheus.collector import Board
+from sinks.prometheus.http_server import Readiness
+from streaming.job import watch
+from streaming.job.telemetry import Telemetry
+from streaming.reference.metrics_page import metrics_page
 from tests.unit.sinks.samples import make_transition
 from tests.unit.streaming.test_telemetry import progress
 
@@ -67,7 +67,7 @@ def test_every_reading_in_the_table_is_said_by_somebody() -> None:
     said = set().union(*(names_said(sys.modules[d.__module__]) for d in DETECTORS)) | names_said(watch)
     assert set(READINGS) - said == {
         *("records_read_total", "records_rejected_total", "outputs_cut_total"),
-        # detectors.cut makes it of the topology of any cluster.
+        # detectors.engine.entries_cut makes it of the topology of any cluster.
         "cluster_entries_cut_total",
         *("records_understood_total", "records_not_understood_total", "input_not_understood_ratio"),
     }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Transition
-from sinks.ledger import Entry
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.incident import Transition
+from sinks.delivery.notification_log import Entry
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric

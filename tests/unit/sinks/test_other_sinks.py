@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.incidents.incident import decode_transition
-from sinks.alertmanager import AlertmanagerConfig, AlertmanagerSink, alert
-from sinks.http_post import retry_after
-from sinks.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.pagerduty import PagerDutyConfig, PagerDutySink
+from detectors.incident import decode_transition
+from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
+from sinks.contract.sink import Notice
+from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink, alert
+from sinks.integrations.http_post import retry_after
+from sinks.integrations.pagerduty import PagerDutyConfig, PagerDutySink
+from sinks.integrations.webhook import WebhookConfig, WebhookSink
 from sinks.secret import SecretError
-from sinks.sink import Notice
-from sinks.webhook import WebhookConfig, WebhookSink
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 

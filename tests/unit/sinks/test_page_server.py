@@ -11,10 +11,10 @@ from contextlib import ExitStack, closing
 import pytest
 from structlog.testing import capture_logs
 
-from sinks import page_server
-from sinks.page import Page
-from sinks.page_server import MOST_CONNECTIONS, PageServer
-from sinks.prometheus import PageConfig
+from sinks.prometheus import bounded_server
+from sinks.prometheus.bounded_server import MOST_CONNECTIONS, PageServer
+from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.http_server import Page
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_thousand_idle_connections_take_a_bounded_number_of_handlers_and_scrap
 
 def test_a_request_that_comes_byte_by_byte_ends_at_its_deadline(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte is quick enough for a limit on silence; all of them together are not."""
-    monkeypatch.setattr(page_server, "REQUEST_WITHIN_S", 0.5)
+    monkeypatch.setattr(bounded_server, "REQUEST_WITHIN_S", 0.5)
 
     def trickle(client: socket.socket) -> None:
         for byte in b"GET /metrics HTTP/1.1\r\nX-Slow: " + b"a" * 3_000:
@@ -79,7 +79,7 @@ def test_a_request_that_comes_byte_by_byte_ends_at_its_deadline(page: Page, monk
 def test_a_client_that_does_not_read_its_answer_ends_at_its_deadline(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_server, "ANSWER_WITHIN_S", 0.5)
+    monkeypatch.setattr(bounded_server, "ANSWER_WITHIN_S", 0.5)
     monkeypatch.setattr(page, "answer", lambda _path, _accept: (200, "text/plain", b"x" * 50_000_000))
     with closing(connect(page)) as slow:
         slow.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from detectors.incidents.incident import Reading
-from sinks.page import Page
-from sinks.prometheus import Board, PageConfig
+from detectors.incident import Reading
+from sinks.prometheus.collector import Board, PageConfig
+from sinks.prometheus.http_server import Page
 from tests.unit.sinks.samples import make_transition
 
 

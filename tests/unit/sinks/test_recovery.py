@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from sinks.courier import Courier
-from sinks.dispatch import Dispatcher
-from sinks.lanes import make_lanes
-from sinks.ledger import Ledger
-from sinks.page import Page
-from sinks.prometheus import Board, PageConfig
+from sinks.delivery.dispatcher import Dispatcher
+from sinks.delivery.notification_log import Ledger
+from sinks.delivery.worker import Courier
+from sinks.prometheus.collector import Board, PageConfig
+from sinks.prometheus.http_server import Page
+from sinks.receivers import make_lanes
 from sinks.settings import Sinks
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import make_transition

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.advice import keep_state
-from detectors.incidents.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
-from sinks.slack.blocks import MESSAGE_LIMIT, Message
-from sinks.slack.escape import code, plain, prose
-from sinks.slack.links import Links
-from sinks.slack.render import render, render_plain, render_reply
-from sinks.slack.words import clock_time, kind_words, moment, with_words
-from streaming.demo.slack_limits import blocks_problem
-from streaming.demo.slack_page import mrkdwn
+from detectors.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
+from detectors.patterns.keep_state import keep_state
+from sinks.contract.wording import clock_time, kind_words, moment, with_words
+from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
+from sinks.integrations.slack.message.escape import code, plain, prose
+from sinks.integrations.slack.message.links import Links
+from sinks.integrations.slack.message.message import render, render_plain, render_reply
+from streaming.demo.fake_slack.limits import blocks_problem
+from streaming.demo.fake_slack.page import mrkdwn
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 RUNBOOKS = "https://example.org/runbooks/"

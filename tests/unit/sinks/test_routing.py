@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sinks.lanes import make_lanes
+from sinks.receivers import make_lanes
 from sinks.routing import QuietHours, Routing
 from sinks.settings import Sinks
 from tests.unit.sinks.samples import make_transition

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from detectors.incidents.incident import Silenced
-from sinks.gates import Gates
-from sinks.ledger import Ledger
-from sinks.outbox import NO_OFFSET, Outbox
-from sinks.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
-from sinks.sink import Extra, Rate, Traits
-from sinks.told import told
+from detectors.incident import Silenced
+from sinks.contract.notified import told
+from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
+from sinks.contract.sink import Extra, Rate, Traits
+from sinks.delivery.notification_log import Ledger
+from sinks.delivery.outbox import NO_OFFSET, Outbox
+from sinks.delivery.rate_limit import Gates
 from tests.unit.sinks.memory_kafka import TOPICS
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.scripted import EDITS, Bench

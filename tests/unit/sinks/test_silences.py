@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Silenced, Transition
-from sinks.alertmanager import AlertmanagerConfig, AlertmanagerSink
-from sinks.pagerduty import event
-from sinks.prometheus import Board
-from sinks.sink import Notice
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.incident import Silenced, Transition
+from sinks.contract.sink import Notice
+from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
+from sinks.integrations.pagerduty import event
+from sinks.prometheus.collector import Board
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import OPENED_AT, make_transition

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.slack_server import TOKEN, SlackServer
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.test_delivery import World
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from detectors.incidents.incident import Transition
-from sinks.slack.blocks import Message
-from streaming.demo.slack_server import TOKEN, SlackServer
+from detectors.incident import Transition
+from sinks.integrations.slack.message.blocks import Message
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.test_delivery import World, metric
 

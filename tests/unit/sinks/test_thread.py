@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.incidents.incident import KnownIssue, Series
-from sinks.slack.settings import SlackConfig
-from sinks.slack.thread import Plan, plan
+from detectors.incident import KnownIssue, Series
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.integrations.slack.thread import Plan, plan
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 MINUTE = 60_000

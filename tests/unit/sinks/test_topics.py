@@ -7,8 +7,8 @@ import pytest
 from kafka import codec
 from pydantic import ValidationError
 
-from sinks.codecs import missing_codecs
-from sinks.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
+from sinks.kafka.codecs import missing_codecs
+from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
 
 NAMES = TopicNames()
 _UNREADABLE = (

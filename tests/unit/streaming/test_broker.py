@@ -20,7 +20,7 @@ from streaming.embedded.broker import Broker, BrokerError
 
 pytestmark = pytest.mark.e2e
 
-LEASH = Path(module.__file__).with_name("leash.py")
+LEASH = Path(module.__file__).with_name("die_with_parent.py")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_in_the_foreground_it_stops_in_order_when_told_to(tmp_path: Path) -> Non
 
 def test_where_the_kernel_does_not_tell_the_leash_looks(tmp_path: Path) -> None:
     script = LEASH.read_text().replace('sys.platform == "linux"', "False")
-    (tmp_path / "leash.py").write_text(script)
+    (tmp_path / "die_with_parent.py").write_text(script)
     source = (
         "import os, subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, sys.argv[1], str(os.getpid()), '/bin/sleep', '60'])\n"
@@ -174,7 +174,7 @@ def test_where_the_kernel_does_not_tell_the_leash_looks(tmp_path: Path) -> None:
         "child.wait()\n"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", source, str(tmp_path / "leash.py")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", source, str(tmp_path / "die_with_parent.py")], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

@@ -7,11 +7,11 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from streaming.brokers import Stopped, await_brokers
+from streaming.configuration.settings import Settings
 from streaming.embedded.job_process import free_port
 from streaming.errors import PreflightError
-from streaming.settings import Settings
-from streaming.stop import Stop
+from streaming.job.wait_for_brokers import Stopped, await_brokers
+from streaming.shutdown import Stop
 
 
 def settings(servers: str, within: str) -> Settings:
@@ -23,7 +23,7 @@ def settings(servers: str, within: str) -> Settings:
 @pytest.fixture(autouse=True)
 def every_server_is_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after a connection is tested with real brokers."""
-    monkeypatch.setattr("streaming.brokers.lasting_obstacle", lambda _access: None)
+    monkeypatch.setattr("streaming.job.wait_for_brokers.lasting_obstacle", lambda _access: None)
 
 
 def test_a_broker_that_takes_connections_is_not_waited_for() -> None:

@@ -10,13 +10,13 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
-from sinks.kafka_access import KafkaAccess
-from sinks.topics import TopicNames
-from streaming import capture as module
-from streaming.capture import CaptureError, capture
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import TopicNames
+from streaming.configuration.settings import Kafka
 from streaming.embedded.broker import Broker
-from streaming.recording import line_of, records_of
-from streaming.settings import Kafka
+from streaming.recordings import capture as module
+from streaming.recordings.capture import CaptureError, capture
+from streaming.recordings.recording import line_of, records_of
 
 NOW = round(time.time() * 1000)
 HOUR = 3_600_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checkpoint_files import damage_in, local_path
+from streaming.job.checkpoint.files import damage_in, local_path
 
 
 def put(folder: Path, name: str, data: bytes) -> Path:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checkpoint_lock import CheckpointLock
 from streaming.errors import PreflightError
-from streaming.stop import Stop, Stopped
+from streaming.job.checkpoint.lock import CheckpointLock
+from streaming.shutdown import Stop, Stopped
 
 
 def test_a_second_job_is_refused_with_the_process_that_has_it(tmp_path: Path) -> None:

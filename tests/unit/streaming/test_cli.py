@@ -41,7 +41,7 @@ def test_replay_for_a_person_names_the_cause_and_the_taskmanager() -> None:
 def test_replay_never_loads_spark() -> None:
     """It starts in a blink, also where there is no Java."""
     code = (
-        "import sys; from streaming.cli import cli; cli(sys.argv[1:], standalone_mode=False); "
+        "import sys; from streaming.cli.main import cli; cli(sys.argv[1:], standalone_mode=False); "
         "assert 'pyspark' not in sys.modules"
     )
     done = subprocess.run(
@@ -120,7 +120,7 @@ def test_bad_input_has_one_exit_status(command: tuple[str, ...]) -> None:
 def test_a_start_loads_no_more_than_the_command_needs() -> None:
     """Each import is a part of what a person waits for."""
     code = (
-        "import sys; from streaming.cli import cli; cli(['--version'], standalone_mode=False); "
+        "import sys; from streaming.cli.main import cli; cli(['--version'], standalone_mode=False); "
         "sys.exit(', '.join({'pydantic', 'kafka', 'yaml', 'detectors'} & sys.modules.keys()) or None)"
     )
     done = subprocess.run(

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from streaming.deliver import new_delivery
-from streaming.pulse import Pulse
-from streaming.settings import Settings
+from streaming.configuration.settings import Settings
+from streaming.job.deliver import new_delivery
+from streaming.job.heartbeat import Pulse
 
 
 def test_delivery_loads_nothing_of_the_job() -> None:
     """Its goal of 150 MB has no room for Spark's libraries, nor, before a chart is drawn, for those of charts."""
     code = (
-        "import sys, streaming.cli, streaming.deliver\n"
+        "import sys, streaming.cli.main, streaming.job.deliver\n"
         "heavy = {'pyspark', 'pandas', 'pyarrow', 'numpy', 'matplotlib', 'py4j'} & set(sys.modules)\n"
         "print(*sorted(heavy))"
     )
@@ -35,7 +35,7 @@ def test_readiness_waits_for_canaries_where_there_are_any(streaming: dict[str, o
 def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new job is known to work at once, and then a canary is due once a minute."""
     clock = [100.0]
-    monkeypatch.setattr("streaming.pulse.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("streaming.job.heartbeat.time.monotonic", lambda: clock[0])
     pulse = Pulse(Settings().kafka.access, "pulse", every=1_000, canary_every=60_000)
     beats = []
     for _ in range(122):

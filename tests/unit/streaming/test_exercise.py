@@ -7,14 +7,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from detectors.events.identity import Identity
-from sinks.pagerduty import event
-from sinks.slack.phrases import title
-from streaming.brokers import Stopped
-from streaming.demo.exercise import exercise
-from streaming.demo.playing import await_ready
+from sinks.integrations.pagerduty import event
+from sinks.integrations.slack.message.phrases import title
+from streaming.configuration.settings import Settings
 from streaming.errors import ConfigError, UserError
-from streaming.settings import Settings
-from streaming.stop import Stop
+from streaming.job.wait_for_brokers import Stopped
+from streaming.recordings.exercise import exercise
+from streaming.recordings.play import await_ready
+from streaming.shutdown import Stop
 from tests.recorded import records, said
 from tests.unit.sinks.samples import make_transition
 

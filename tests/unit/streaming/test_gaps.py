@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from detectors.events.words import inputs
-from sinks.kafka_access import KafkaAccess
+from detectors.events.vocabulary import flinkwatch_itself
+from sinks.kafka.access import KafkaAccess
 from streaming.errors import TopicMadeAgainError
-from streaming.gaps import Firsts, Gaps
+from streaming.job.data_loss import Firsts, Gaps
 
 LOST = "flinkwatch: 4000 unread records were removed by Kafka from logs/0 before offset 5000"
 READ_UP = "flinkwatch has read up to the end of logs/0"
@@ -84,8 +84,8 @@ def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
 
 def test_what_the_start_has_corrected_is_told_once_and_over_when_it_is_read() -> None:
     told: list[str] = []
-    line = inputs.began_again("logs", "0", 89)
-    one = gaps(told, [line, inputs.began_again("config", "0", 4)])
+    line = flinkwatch_itself.began_again("logs", "0", 89)
+    one = gaps(told, [line, flinkwatch_itself.began_again("config", "0", 4)])
     assert told == [line]
     # The batch that was not committed ends where the topic begins now.
     one.progressed(progress(7, 89, 0, 40))
@@ -100,10 +100,10 @@ def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
     one = gaps(told, [])
     one._compare({"logs": "old"})
     one._compare({"logs": "new"})
-    one.corrected([inputs.began_again("logs", "0", 89)])
+    one.corrected([flinkwatch_itself.began_again("logs", "0", 89)])
     one._compare({"logs": "new"})
     one.progressed(progress(3, 89, 0, 40))
-    assert told == [inputs.began_again("logs", "0", 89)]
+    assert told == [flinkwatch_itself.began_again("logs", "0", 89)]
 
 
 def test_the_end_of_a_gap_is_told_by_the_next_process_as_well() -> None:

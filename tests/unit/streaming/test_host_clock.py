@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from detectors import bucket
-from detectors.heartbeat import FAR_MS, Beat, Beats, heard
-from detectors.incidents.incident import Transition
-from streaming.replay import MemoryStore
-from streaming.rows import Packed
-from streaming.watch import _clocks
+from detectors.engine import bucket
+from detectors.engine.host_clock import FAR_MS, Beat, Beats, heard
+from detectors.incident import Transition
+from streaming.job.rows import Packed
+from streaming.job.watch import _clocks
+from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.arrivals import PULSE, Arrived, arrivals, batches, read
 from tests.unit.detectors.streams import encoded

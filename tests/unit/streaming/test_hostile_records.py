@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.bucket import Index
-from detectors.decoding import UndecodableError
-from detectors.incidents.incident import Reading, decode_reading, decode_transition
+from detectors.engine.bucket import Index
+from detectors.incident import Reading, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
-from detectors.settings import (
+from detectors.settings.live import (
     CONFIG_KEY,
     SILENCE_KEY,
     Live,
@@ -26,12 +25,13 @@ from detectors.settings import (
     read_change,
     settings_hash,
 )
-from sinks.ledger import Ledger
-from streaming import canary
-from streaming.commands import printed
-from streaming.configuration.matched import _told
-from streaming.configuration.published import History, encode_silence
+from detectors.values.decoding import UndecodableError
+from sinks.delivery.notification_log import Ledger
+from streaming.cli import config_report
+from streaming.configuration.override_matches import _told
 from streaming.configuration.silences import listed
+from streaming.configuration.topic import History, encode_silence
+from streaming.job import canary
 from tests.unit.sinks.samples import make_transition
 
 DEEP = "§deep§"
@@ -171,7 +171,7 @@ def test_what_counts_of_the_topic_can_be_listed_carried_and_taken_over(data: st.
     index.configure(history.in_force, history.silences.values())
     msgspec.msgpack.encode(index)
     listed(history, 10)
-    printed.history(history.configurations)
+    config_report.history(history.configurations)
     for published in history.configurations:
         assert published.hash == settings_hash(published.live())
     assert len(history.configurations) + len(history.silences) + len(history.unreadable) == 2

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from streaming import inputs as module
 from streaming.errors import RecordingError
-from streaming.inputs import Inputs
+from streaming.recordings import inputs as module
+from streaming.recordings.inputs import Inputs
 
 READER = Reader(Identity(), frozenset({"metrics"}))
 TOPICS = ("logs", "metrics")

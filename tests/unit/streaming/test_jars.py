@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.jars import broker_jars, spark_jars
+from streaming.setup.jars import broker_jars, spark_jars
 
 
 def test_the_environment_names_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming import java
+from streaming.setup import java
 
 
 def runtime(home: Path, *, release: str | None = None, says: str = "exit 1") -> Path:

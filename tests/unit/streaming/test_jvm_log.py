@@ -9,7 +9,7 @@ import sys
 import pytest
 import structlog
 
-from streaming.jvm_log import JvmLog
+from streaming.job.spark.jvm_log import JvmLog
 from streaming.logs import OneForm, configure_logs, write_line
 
 LINES = (

@@ -9,16 +9,16 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 from structlog.testing import capture_logs
 
+from detectors.engine.not_understood import Looked, Recognised
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.recognised import Looked, Recognised
-from sinks.kafka_access import KafkaAccess
-from streaming.not_understood import NotUnderstood
-from streaming.read import Stage
-from streaming.replay import load
-from streaming.rows import Packed, bucket_of, decode_packed, encode_packed
-from streaming.watch import BucketProcessor, OutputTopics
+from sinks.kafka.access import KafkaAccess
+from streaming.job.not_understood import NotUnderstood
+from streaming.job.read import Stage
+from streaming.job.rows import Packed, bucket_of, decode_packed, encode_packed
+from streaming.job.watch import BucketProcessor, OutputTopics
+from streaming.recordings.replay import load
 from tests.recorded import NAMES
 from tests.unit.detectors.events.test_layouts import ENVELOPES, LAYOUTS
 from tests.unit.detectors.events.test_metric_envelopes import VALUES

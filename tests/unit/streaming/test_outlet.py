@@ -12,10 +12,10 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from detectors.events.event import MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import Identity
-from detectors.incidents.incident import Evidence, Reading, Series, decode_transition
-from streaming.outlet import MAX_ROW_BYTES, Outlet
-from streaming.read import Stage
-from streaming.rows import (
+from detectors.incident import Evidence, Reading, Series, decode_transition
+from streaming.job.outlet import MAX_ROW_BYTES, Outlet
+from streaming.job.read import Stage
+from streaming.job.rows import (
     MAX_KEPT_BYTES,
     MAX_LETTER_BYTES,
     Packed,
@@ -24,7 +24,7 @@ from streaming.rows import (
     encode_packed,
     event_letter,
 )
-from streaming.watch import BucketProcessor, OutputTopics
+from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.unit.sinks.samples import make_transition, overdue_finding
 from tests.unit.streaming.test_read import batch
 

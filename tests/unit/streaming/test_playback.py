@@ -8,13 +8,14 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from detectors.events.event import Record
-from sinks.topics import TopicNames
-from streaming import canary
-from streaming.demo import playback, settled
-from streaming.demo.playback import Playback
+from sinks.kafka.topics import TopicNames
+from streaming.demo import settled
+from streaming.demo.demo import _Player
 from streaming.demo.settled import Settled
-from streaming.demo.show import _Player
 from streaming.errors import UserError
+from streaming.job import canary
+from streaming.recordings import playback
+from streaming.recordings.playback import Playback
 
 RECORDS = [Record("flink.logs", p, o, 1_000 + 700 * o, None, b"line") for o in range(4) for p in (0, 1)]
 

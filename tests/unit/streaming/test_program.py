@@ -5,13 +5,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from streaming.known_issues import shipped
-from streaming.program import program
+from streaming.configuration.known_issues import shipped
+from streaming.job.spark.code_archive import program
 
 CODE = """
 import sys
-from streaming import read, watch
-from streaming.known_issues import shipped
+from streaming.job import read, watch
+from streaming.configuration.known_issues import shipped
 print(watch.__file__, len(shipped().entries), shipped().hash)
 """
 
@@ -30,6 +30,6 @@ def test_the_read_and_the_state_stage_and_the_known_issues_are_in_it(tmp_path: P
 
 
 def test_nothing_of_it_is_left_when_the_process_has_ended() -> None:
-    code = "from streaming.program import program; print(program())"
+    code = "from streaming.job.spark.code_archive import program; print(program())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert not Path(done.stdout.strip()).parent.exists()

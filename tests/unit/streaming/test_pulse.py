@@ -13,9 +13,9 @@ import pytest
 from kafka.errors import InvalidTimestampError, KafkaTimeoutError
 from structlog.testing import capture_logs
 
-from sinks.kafka_access import KafkaAccess
+from sinks.kafka.access import KafkaAccess
 from sinks.secret import SecretError
-from streaming.pulse import HostClock, Pulse, beat_of, header
+from streaming.job.heartbeat import HostClock, Pulse, beat_of, header
 
 
 class Broker:
@@ -57,8 +57,8 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None]
 ) -> None:
     broker = Broker(*errors)
-    monkeypatch.setattr("streaming.pulse.KafkaProducer", broker.producer)
-    monkeypatch.setattr("streaming.pulse.explain", lambda _access, error: str(error))
+    monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
+    monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
     pulse.tell("records were lost")
     pulse.start()
@@ -73,7 +73,7 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was a day ahead when the job started, and was set right since."""
-    monkeypatch.setattr("streaming.pulse.explain", lambda _access, error: str(error))
+    monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
     wrong = HostClock(lambda: time.time() + 86_400)
     pulse._clock = wrong
@@ -116,7 +116,7 @@ def test_a_clock_that_was_set_is_told_once() -> None:
 _FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 _BEATS = """
 import sys
-from streaming.pulse import HostClock
+from streaming.job.heartbeat import HostClock
 clock = HostClock()
 for _ in sys.stdin:
     beat = clock.beat()

@@ -8,17 +8,17 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from detectors.engine.host_clock import Beat
 from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.events.words import inputs
-from detectors.heartbeat import Beat
-from detectors.settings import Live, encode_published, publish
-from streaming import canary
-from streaming.pulse import header
-from streaming.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
-from streaming.replay import load
-from streaming.rows import Packed, bucket_of, decode_packed
+from detectors.events.vocabulary import flinkwatch_itself
+from detectors.settings.live import Live, encode_published, publish
+from streaming.job import canary
+from streaming.job.heartbeat import header
+from streaming.job.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
+from streaming.job.rows import Packed, bucket_of, decode_packed
+from streaming.recordings.replay import load
 from tests.unit.detectors.events.test_layouts import ENVELOPES, LAYOUTS
 from tests.unit.detectors.events.test_metric_envelopes import VALUES
 
@@ -171,12 +171,16 @@ def test_every_bucket_learns_how_far_each_partition_has_come() -> None:
 def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluster() -> None:
     beats = [
         Record("flinkwatch.pulse", 0, n, NOW + n, None, value)
-        for n, value in enumerate((b"", inputs.lost("flink.logs", "0", 7, 50).encode(), b"", None))
+        for n, value in enumerate((b"", flinkwatch_itself.lost("flink.logs", "0", 7, 50).encode(), b"", None))
     ]
     events, reasons = everything(run(batch([log(b"x", 0, 0, NOW), *beats])))
     assert reasons == []
     assert [(e.cluster, e.meaning, e.fields) for e in events if isinstance(e, LogEvent)] == [
-        (inputs.CLUSTER, "input_lost", {"count": "7", "topic": "flink.logs", "partition": "0", "until": "50"})
+        (
+            flinkwatch_itself.CLUSTER,
+            "input_lost",
+            {"count": "7", "topic": "flink.logs", "partition": "0", "until": "50"},
+        )
     ]
 
 
@@ -187,7 +191,7 @@ def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
     ]
     packed = run(batch(beats))
     assert everything(packed) == ([], [])
-    own = bucket_of(inputs.CLUSTER, BUCKETS)
+    own = bucket_of(flinkwatch_itself.CLUSTER, BUCKETS)
     canaries = {n: part.canary for n, parts in packed.items() for part in parts}
     assert canaries == {n: NOW + 9 if n == own else 0 for n in range(BUCKETS)}
     assert packed[own][-1].clocks == {"flinkwatch.pulse/0": NOW + 1}
@@ -225,7 +229,7 @@ def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: byt
 def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streaming.read._FLUSH_EVENTS", 1)
+    monkeypatch.setattr("streaming.job.read._FLUSH_EVENTS", 1)
     old, new = (publish(Live(), at, "ann") for at in (1, 2))
     first, second = (
         Record("flinkwatch.config", 0, offset, 1, b"detectors", encode_published(p))

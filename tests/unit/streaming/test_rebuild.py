@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from kafka import TopicPartition
 
-from detectors.incidents.incident import Change, Finding, Transition, decode_transition
-from streaming import rebuild
-from streaming.cli import cli
-from streaming.rebuild import RebuildError, _Known
-from streaming.rebuilt import Rebuilt, rebuilt_in
-from streaming.settings import Kafka, Settings
+from detectors.incident import Change, Finding, Transition, decode_transition
+from streaming.cli.main import cli
+from streaming.configuration.settings import Kafka, Settings
+from streaming.job.checkpoint import rebuild
+from streaming.job.checkpoint.rebuild import RebuildError, _Known
+from streaming.job.checkpoint.rebuilt import Rebuilt, rebuilt_in
 
 
 def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_000) -> _Known:

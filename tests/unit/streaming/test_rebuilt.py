@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from detectors.incidents.incident import Evidence, Transition
+from detectors.incident import Evidence, Transition
 from streaming.errors import PreflightError
-from streaming.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in, write
+from streaming.job.checkpoint.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in, write
 
 
 def change(incident: str, seq: int, at: int) -> Transition:

@@ -1,6 +1,6 @@
 """Which topics were made again while the job did not run, and what is to be read of them."""
 
-from streaming.recreated import NO_ID, InKafka, Offsets, recreated
+from streaming.job.checkpoint.recreated import NO_ID, InKafka, Offsets, recreated
 
 
 def there(begins: Offsets, ends: Offsets, **ids: str) -> InKafka:

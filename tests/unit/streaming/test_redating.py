@@ -6,10 +6,10 @@ import pytest
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.settings import Live, publish
-from streaming.demo.redating import redated
-from streaming.demo.show import find_scenario
-from streaming.replay import load, replay
+from detectors.settings.live import Live, publish
+from streaming.demo.demo import find_scenario
+from streaming.recordings.redate import redated
+from streaming.recordings.replay import load, replay
 
 NOW = 1_900_000_000_123
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming.cli import cli
+from streaming.cli.main import cli
 from streaming.errors import RecordingError
 from tests.unit.streaming.log_files import JOBMANAGER, TASKMANAGER, WRAPPED, Lines, plain, write
 

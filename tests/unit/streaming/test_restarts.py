@@ -1,6 +1,6 @@
 """How often and after what pause a failed query is started again."""
 
-from streaming.restarts import Restarts
+from streaming.job.restarts import Restarts
 
 
 def test_pauses_double_up_to_a_minute() -> None:

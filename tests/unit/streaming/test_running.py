@@ -8,13 +8,13 @@ from unittest.mock import Mock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from streaming import running
+from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, TopicMissingError
-from streaming.running import Running
-from streaming.serving import Health
-from streaming.settings import Settings
-from streaming.stop import Stop
-from streaming.telemetry import Telemetry
+from streaming.job import running
+from streaming.job.health import Health
+from streaming.job.running import Running
+from streaming.job.telemetry import Telemetry
+from streaming.shutdown import Stop
 
 Failure = BaseException | str
 

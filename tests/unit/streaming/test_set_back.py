@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.errors import ClockSetBackError
-from streaming.set_back import SetBack
+from streaming.job.clock_set_back import SetBack
 
 
 class Host:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.configuration.reference import configuration_file
+from streaming.configuration.settings import Settings, load
 from streaming.errors import ConfigError
-from streaming.settings import Settings, load
+from streaming.reference.configuration_file import configuration_file
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "flinkwatch.yaml"
 

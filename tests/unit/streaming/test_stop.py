@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import time
-from streaming.stop import Stop
+from streaming.shutdown import Stop
 stop = Stop()
 stop.install()
 print("ready", flush=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from streaming.telemetry import Telemetry
+from streaming.job.telemetry import Telemetry
 
 
 def progress(batch: int, *, busy: bool = True, **more: Any) -> dict[str, Any]:

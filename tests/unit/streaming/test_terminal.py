@@ -21,10 +21,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from detectors.incidents.incident import Evidence, Transition
+from detectors.incident import Evidence, Transition
 from sinks.secret import Secret
-from streaming import report
-from streaming.demo.message import as_terminal
+from streaming.cli import replay_report
+from streaming.demo.terminal_message import as_terminal
 from streaming.logs import configure_logs
 from streaming.terminal import Console, echo, echo_json, printable
 from tests.unit.sinks.samples import make_transition
@@ -73,10 +73,10 @@ def test_a_replay_commands_nothing(text: str) -> None:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
-        scribe = report.Scribe()
+        scribe = replay_report.Scribe()
         scribe.take(hostile_transition(text))
-        report.print_incidents(scribe.incidents(), report.UTC_CLOCK, (), {})
-        report.print_timeline(scribe.timeline, report.UTC_CLOCK)
+        replay_report.print_incidents(scribe.incidents(), replay_report.UTC_CLOCK, (), {})
+        replay_report.print_timeline(scribe.timeline, replay_report.UTC_CLOCK)
     assert commands(out.getvalue()) == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.troubles import NEVER, PASSES, UNKNOWN, WAITS, trouble_of
+from streaming.job.spark.troubles import NEVER, PASSES, UNKNOWN, WAITS, trouble_of
 
 _STREAM = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 

@@ -8,14 +8,14 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 from structlog.testing import capture_logs
 
-from detectors import bucket
-from detectors.engine import Dropped
+from detectors.engine import bucket
+from detectors.engine.engine import Dropped
 from detectors.events.event import Record, Rejected
-from detectors.incidents.incident import decode_reading, decode_transition
+from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.settings import Live, publish
-from streaming.rows import Packed, dead_letter, encode_packed
-from streaming.watch import BucketProcessor, OutputTopics, _clocks
+from detectors.settings.live import Live, publish
+from streaming.job.rows import Packed, dead_letter, encode_packed
+from streaming.job.watch import BucketProcessor, OutputTopics, _clocks
 from tests.recorded import events
 from tests.unit.detectors.changes import silence
 from tests.unit.detectors.streams import log
@@ -159,7 +159,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
     tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The injected fault: a detector that fails. What it does not want is taken by the others all the same."""
-    from detectors.late_barrier_acks import LateBarrierAcks
+    from detectors.kinds.late_barrier_acks import LateBarrierAcks
 
     half = len(events("late-barrier-acks")) * 6 // 10
     first = feed(tester, packed_of("late-barrier-acks", slice(0, half)))

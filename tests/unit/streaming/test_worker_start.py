@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streaming
 
-FOLDER = Path(streaming.__file__).parent / "worker_start"
+FOLDER = Path(streaming.__file__).parent / "job" / "spark" / "worker_start"
 WORKER = """
 import socket, sys
 sys.stdin.readline()  # as slow as imports on a busy host

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from detectors.events import layout
+from detectors.engine.time_zones import Zones
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.events.identity import Identity
+from detectors.events.layouts import text_layout as layout
 from detectors.events.reader import Reader
-from detectors.events.zones import Zones
-from detectors.throwables import Throwables
+from detectors.flink.stack_traces import Throwables
 
 READER = Reader(Identity(envelope="always"), frozenset({"flink.metrics"}))
 HOUR = 3_600_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.events import vocabulary
+from detectors.events.vocabulary import match
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 
@@ -35,7 +35,7 @@ JOB = "e04f0bd47405a7a169914793d27ced1f"
     ],
 )
 def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str) -> None:
-    found = vocabulary.match(message)
+    found = match.match(message)
     assert found is not None
     assert found[0] == meaning
 
@@ -55,4 +55,4 @@ def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str) -> No
     ],
 )
 def test_a_near_miss_means_nothing(message: str) -> None:
-    assert vocabulary.match(message) is None
+    assert match.match(message) is None

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.events.envelope import REASONS
+from detectors.engine.time_zones import Zones
+from detectors.events.envelopes.logs import REASONS
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import MAX_NAME, Reader, gate
-from detectors.events.zones import Zones
 from tests.recorded import NAMES, READER, records
 
 LINE = "2026-11-21 02:13:00,000 INFO  org.apache.flink.X [] - Checkpoint 6 expired before completing."

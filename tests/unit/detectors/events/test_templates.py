@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from detectors.events import vocabulary
-from detectors.events.words.wording import Wording
+from detectors.events.vocabulary import match as vocabulary
+from detectors.events.vocabulary.pattern import Wording
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 VERTEX = "cbc357ccb763df2852fee8c4fc7d55f2"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from detectors.events import layout, vocabulary
+from detectors.events.layouts import text_layout
+from detectors.events.vocabulary import match
 
 LINES: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("lines.jsonl").read_text(encoding="utf-8").splitlines()
@@ -29,23 +30,23 @@ PRINTED = [
 @pytest.mark.parametrize("real", LINES, ids=lambda r: f"{r['flink']}-{r['meaning']}")
 def test_a_real_line_has_its_meaning_and_fields_in_every_layout(real: dict[str, Any]) -> None:
     line = real["line"]
-    head = layout.split(line)
+    head = text_layout.split(line)
     message = line if head is None else head[1]
-    assert vocabulary.match(message) == (real["meaning"], real["fields"])
+    assert match.match(message) == (real["meaning"], real["fields"])
     if head is None:
         return
     logback = f"2026-11-21 00:38:32,889 [flink-akka.actor.default-dispatcher-3] INFO  o.a.f.r.X  - {message}"
     eaten = f"2026-11-21 00:38:32,889 INFO org.apache.flink.X - {message}"
     colour = f"\x1b[32m2026-11-21 00:38:32,889 INFO  org.apache.flink.X [] - {message}\x1b[0m"
     for other in (logback, eaten, colour, line + "\r"):
-        split = layout.split(other)
+        split = text_layout.split(other)
         assert split is not None
-        assert vocabulary.match(split[1].rstrip("\r")) == (real["meaning"], real["fields"])
+        assert match.match(split[1].rstrip("\r")) == (real["meaning"], real["fields"])
 
 
 @pytest.mark.parametrize(("meaning", "message", "checkpoint"), PRINTED)
 def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str, checkpoint: str) -> None:
-    found = vocabulary.match(message)
+    found = match.match(message)
     assert found is not None
     assert (found[0], found[1]["checkpoint"]) == (meaning, checkpoint)
 
@@ -53,11 +54,11 @@ def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str, check
 def test_every_real_line_holds_a_literal_of_the_gate_also_inside_json() -> None:
     for real in LINES:
         escaped = json.dumps({"message": real["line"]})
-        assert any(literal in escaped for literal in vocabulary.GATE), real["line"]
+        assert any(literal in escaped for literal in match.GATE), real["line"]
 
 
-@pytest.mark.parametrize("wording", vocabulary.WORDINGS, ids=lambda w: w.anchor)
-def test_an_anchor_looks_the_same_inside_json(wording: vocabulary.Wording) -> None:
+@pytest.mark.parametrize("wording", match.WORDINGS, ids=lambda w: w.anchor)
+def test_an_anchor_looks_the_same_inside_json(wording: match.Wording) -> None:
     assert json.dumps(wording.anchor) == f'"{wording.anchor}"'
 
 
@@ -79,15 +80,15 @@ def test_an_anchor_looks_the_same_inside_json(wording: vocabulary.Wording) -> No
     ],
 )
 def test_a_near_miss_means_nothing(message: str) -> None:
-    assert vocabulary.match(message) is None
+    assert match.match(message) is None
 
 
 @pytest.mark.parametrize(
     "line", ["\tat java.lang.Thread.run(Thread.java:748)", "2026-11-21 nonsense", "", "{", "INFO x - y"]
 )
 def test_a_line_without_a_head_has_no_time(line: str) -> None:
-    assert layout.split(line) is None
+    assert text_layout.split(line) is None
 
 
 def test_a_time_that_does_not_exist_is_no_time_but_the_message_is_read() -> None:
-    assert layout.split("2026-02-31 25:61:61,000 INFO  x - hello") == (-1, "hello", False)
+    assert text_layout.split("2026-02-31 25:61:61,000 INFO  x - hello") == (-1, "hello", False)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.events.aggregated import NO_PART, part_of
-from detectors.events.wrapping import FORMATS, PLAIN, continues, guess, head, zone_of
+from detectors.events.layouts.wrappers import FORMATS, PLAIN, continues, guess, head, zone_of
+from detectors.events.layouts.yarn_aggregate import NO_PART, part_of
 
 LINE = b"2026-11-21 02:14:59,758 INFO  o.a.f.CheckpointCoordinator [] - Completed checkpoint 11"
 TIME = b"2026-11-21T02:14:59.758123456Z"

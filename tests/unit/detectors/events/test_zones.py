@@ -2,8 +2,8 @@
 
 import pytest
 
+from detectors.engine.time_zones import Zones
 from detectors.events.event import LogEvent
-from detectors.events.zones import Zones
 
 HOUR, QUARTER = 3_600_000, 900_000
 NOW = 1_795_227_180_000

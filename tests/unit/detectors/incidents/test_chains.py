@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Finding
-from detectors.incidents.links import explains, leading
+from detectors.incident import Finding
+from detectors.incidents.cause_graph import explains, leading
 from tests.unit.detectors.incidents.test_life import MINUTE, Told, finding
 
 TM = {"tm_id": "tm-1", "host": "h1"}

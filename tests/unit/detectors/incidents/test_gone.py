@@ -3,10 +3,10 @@
 import pytest
 
 from detectors.events.event import LogEvent
-from detectors.incidents.gone import Gone
-from detectors.incidents.incident import Finding
-from detectors.incidents.telling import Incident
-from detectors.topology import Job, Topology
+from detectors.flink.topology import Job, Topology
+from detectors.incident import Finding
+from detectors.incidents.orphaned import Gone
+from detectors.incidents.transitions import Incident
 from tests.unit.detectors.incidents.test_life import MINUTE, finding
 from tests.unit.detectors.streams import START, log
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from detectors.incidents.incident import Evidence, Series
+from detectors.flink.stack_traces import Stack, Throwables
+from detectors.incident import Evidence, Series
 from detectors.incidents.known_issues import find
-from detectors.throwables import Stack, Throwables
+from streaming.configuration.known_issues import FILE, load, shipped
 from streaming.errors import ConfigError
-from streaming.known_issues import FILE, load, shipped
 from tests.unit.detectors.incidents.test_life import Told, finding
 
 NOTHING = Throwables()

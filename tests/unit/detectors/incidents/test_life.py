@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Finding, Severity, Transition
-from detectors.incidents.life import Life, due, go_back, report, tick
-from detectors.incidents.links import joined, leading
-from detectors.incidents.telling import Incident, Scene
+from detectors.incident import Finding, Severity, Transition
+from detectors.incidents.cause_graph import joined, leading
+from detectors.incidents.lifecycle import Life, due, go_back, report, tick
+from detectors.incidents.transitions import Incident, Scene
 
 LIFE = Life()
 MINUTE = 60_000

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incidents.incident import Finding
-from detectors.incidents.life import Life, due, switched_off
+from detectors.incident import Finding
+from detectors.incidents.lifecycle import Life, due, switched_off
 from tests.unit.detectors.incidents.test_life import LIFE, MINUTE, Told, finding
 
 FAILING, OVERDUE, LATE_ACKS = "checkpoint_failing", "checkpoint_overdue", "late_barrier_acks"

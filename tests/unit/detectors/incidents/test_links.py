@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from detectors.incidents.incident import SEVERITIES, Finding
-from detectors.incidents.links import _FIELD, KINDS, LINKS, Link, explains, joined, leading
+from detectors.incident import SEVERITIES, Finding
+from detectors.incidents.cause_graph import _FIELD, KINDS, LINKS, Link, explains, joined, leading
 from tests.unit.detectors.incidents.test_life import MINUTE, finding
 
 TABLE = Path(__file__).with_name("golden") / "links.txt"

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.bucket import Index, encode_index
+from detectors.engine.bucket import Index, encode_index
 from detectors.events.event import Event
-from detectors.incidents.incident import Transition
+from detectors.incident import Transition
 from detectors.incidents.silences import MAX_SILENCES, Silence, in_force, next_edge
-from detectors.settings import Live, PublishedSilence, encode_published, publish_silence, read_silence
+from detectors.settings.live import Live, PublishedSilence, encode_published, publish_silence, read_silence
 from tests.unit.detectors.changes import Change, Played, live, play, silence
 from tests.unit.detectors.streams import START, log
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from detectors.incidents.incident import Evidence, Finding, Forecast, Series
-from detectors.incidents.telling import Incident, Scene, job_of, say, severity_now
+from detectors.incident import Evidence, Finding, Forecast, Series
+from detectors.incidents.transitions import Incident, Scene, job_of, say, severity_now
 from tests.unit.detectors.incidents.test_life import MINUTE, Told, finding
 
 CAUSE, SYMPTOM, OTHER = "late_barrier_acks", "checkpoint_overdue", "checkpoint_failing"

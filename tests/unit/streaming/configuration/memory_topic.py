@@ -4,8 +4,15 @@ import time
 from collections.abc import Iterable
 
 from detectors.incidents.silences import Silence
-from detectors.settings import CONFIG_KEY, SILENCE_KEY, Published, PublishedSilence, encode_published, publish_silence
-from streaming.configuration.published import History, encode_silence
+from detectors.settings.live import (
+    CONFIG_KEY,
+    SILENCE_KEY,
+    Published,
+    PublishedSilence,
+    encode_published,
+    publish_silence,
+)
+from streaming.configuration.topic import History, encode_silence
 from streaming.errors import PublishedError
 
 

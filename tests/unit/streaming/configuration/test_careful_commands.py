@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors.settings import Live, publish
-from streaming.cli import cli
-from streaming.commands import config as config_module
-from streaming.commands import options as options_module
-from streaming.configuration.fixed import hashes
-from streaming.configuration.reload import fixed_of
+from detectors.settings.live import Live, publish
+from streaming.cli import config as config_module
+from streaming.cli import options as options_module
+from streaming.cli.main import cli
+from streaming.configuration.file_watch import fixed_of
+from streaming.configuration.restart_only import hashes
 from streaming.errors import ConfigError, PublishedError
 from tests.unit.sinks.samples import make_transition
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
@@ -47,8 +47,10 @@ def kafka(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kafka:
     monkeypatch.delenv("FLINKWATCH_CONFIG", raising=False)
     made = Kafka()
     monkeypatch.setattr(config_module, "ConfigTopic", made.config)
-    monkeypatch.setattr("streaming.configuration.published.ConfigTopic", made.config)
-    monkeypatch.setattr("streaming.muted.newest", lambda _access, name, _timeout: made.newest.get(name, {}))
+    monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", made.config)
+    monkeypatch.setattr(
+        "streaming.cli.silenced_incidents.newest", lambda _access, name, _timeout: made.newest.get(name, {})
+    )
     return made
 
 
@@ -126,7 +128,7 @@ def test_a_silence_is_made_also_where_the_incidents_cannot_be_read(
     def fail(*_: object) -> None:
         raise PublishedError("no broker answers")
 
-    monkeypatch.setattr("streaming.muted.newest", fail)
+    monkeypatch.setattr("streaming.cli.silenced_incidents.newest", fail)
     done = run("silence", "add", "--job", "a", "--for", "1h", *COMMENT)
     assert done.exit_code == 0
     assert "Which incidents it matches is not known: no broker answers" in done.stdout

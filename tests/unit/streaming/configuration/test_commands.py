@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors.incidents.incident import Reading
-from detectors.settings import Live, publish, settings_hash
-from streaming.commands import config as config_module
-from streaming.commands.config import config
-from streaming.commands.silence import silence
-from streaming.configuration.fixed import hashes
-from streaming.configuration.reload import fixed_of
+from detectors.incident import Reading
+from detectors.settings.live import Live, publish, settings_hash
+from streaming.cli import config as config_module
+from streaming.cli.config import config
+from streaming.cli.silence import silence
+from streaming.configuration.file_watch import fixed_of
+from streaming.configuration.restart_only import hashes
 from streaming.errors import ConfigError, PublishedError
 from tests.recorded import SCENARIOS
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
@@ -37,8 +37,8 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
     """What a job has published at its start."""
     made = MemoryTopic(publish(Live(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
     monkeypatch.setattr(config_module, "ConfigTopic", lambda access, name, timeout: made)
-    monkeypatch.setattr("streaming.configuration.published.ConfigTopic", lambda access, name, timeout: made)
-    monkeypatch.setattr("streaming.muted.newest", lambda access, name, timeout: {})
+    monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", lambda access, name, timeout: made)
+    monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: {})
     return made
 
 
@@ -133,7 +133,7 @@ def test_show_warns_of_an_override_that_matches_nothing(
         "- {cluster: a, detectors: {restart_loop: {count: 7}}}\n"
         "- {cluster: b, detectors: {restart_loop: {count: 7}}}\n",
     )
-    monkeypatch.setattr("streaming.configuration.matched._newest", lambda access, name: READINGS)
+    monkeypatch.setattr("streaming.configuration.override_matches._newest", lambda access, name: READINGS)
     output = run(config, "show").output
     assert "override 1 (cluster=b) matches nothing" in output
     assert "override 0" not in output

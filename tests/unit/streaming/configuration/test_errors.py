@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from detectors.settings import Live
-from streaming.configuration.document import read_document
+from detectors.settings.live import Live
+from streaming.configuration.settings import SECTIONS, load, validate
+from streaming.configuration.yaml_document import read_document
 from streaming.errors import ConfigError
-from streaming.settings import SECTIONS, load, validate
 
 GOLDEN = Path(__file__).with_name("golden") / "config_errors.txt"
 _CASE = re.compile(r"^=== (.*)\n((?:(?!---).*\n)*)--- *\n((?:(?!=== ).*\n)*)", re.MULTILINE)

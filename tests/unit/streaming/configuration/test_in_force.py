@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from detectors.settings import Live, publish
-from streaming.configuration.in_force import InForce
+from detectors.settings.live import Live, publish
+from streaming.configuration.follower import InForce
 from streaming.errors import PublishedError
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 

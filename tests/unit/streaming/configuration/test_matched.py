@@ -2,8 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from detectors.settings import Live, Published, publish
-from streaming.configuration.matched import Unmatched
+from detectors.settings.live import Live, Published, publish
+from streaming.configuration.override_matches import Unmatched
 from streaming.errors import PublishedError
 
 LIVE = Live.model_validate(

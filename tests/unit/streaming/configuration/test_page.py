@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from detectors.overrides import resolve
-from streaming.configuration.page import configuration_page
-from streaming.settings import Settings, load
+from detectors.settings.overrides import resolve
+from streaming.configuration.settings import Settings, load
+from streaming.reference.configuration_page import configuration_page
 from tests.unit.streaming.configuration.test_schema import editor_says
 
 DOCS = Path(__file__).parents[4] / "docs"

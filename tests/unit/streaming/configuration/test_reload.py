@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from detectors.settings import Live, publish, settings_hash
-from sinks.kafka_access import KafkaAccess
-from streaming.configuration import reload
-from streaming.configuration.published import ConfigTopic
-from streaming.configuration.reload import ConfigFile, FileWatch, fixed_of, publish_file
+from detectors.settings.live import Live, publish, settings_hash
+from sinks.kafka.access import KafkaAccess
+from streaming.configuration import file_watch
+from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.configuration.topic import ConfigTopic
 from streaming.errors import ConfigError, PublishedError
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> Path:
 def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     """Watching, and the file as it was at start has been looked at."""
     # The writers below pause for 0.2 s, which on a busy machine may take longer.
-    monkeypatch.setattr(reload, "_SETTLED_S", 1.5)
+    monkeypatch.setattr(file_watch, "_SETTLED_S", 1.5)
     made = Watched(path)
     made.watch.start()
     made.until(lambda: made.told == [True])
@@ -119,7 +119,7 @@ def test_a_configmap_is_taken_over_when_its_directory_is_swapped(
 
     The swap itself is noticed: the watcher does not look again by itself.
     """
-    monkeypatch.setattr(reload, "_LOOK_EVERY_MS", 3_600_000)
+    monkeypatch.setattr(file_watch, "_LOOK_EVERY_MS", 3_600_000)
     mount = tmp_path / "mount"
     mount.mkdir()
 
@@ -159,7 +159,7 @@ def test_good_bad_same_good_is_told_as_such_and_publishes_nothing(watched: Watch
 def test_a_file_that_stays_away_is_told_and_the_same_one_is_good_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "_MISSING_S", 0.2)
+    monkeypatch.setattr(file_watch, "_MISSING_S", 0.2)
     watched.path.unlink()
     watched.until(lambda: watched.told == [True, False])
     watched.path.write_text(text(4))

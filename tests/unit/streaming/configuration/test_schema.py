@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from detectors import DETECTORS
-from streaming.configuration.reference import configuration_file
-from streaming.configuration.schema import configuration_schema
+from streaming.configuration.settings import Settings, load
 from streaming.errors import ConfigError
-from streaming.settings import Settings, load
+from streaming.reference.configuration_file import configuration_file
+from streaming.reference.json_schema import configuration_schema
 
 CONF = Path(__file__).parents[4] / "conf"
 SCHEMA = json.loads(configuration_schema())

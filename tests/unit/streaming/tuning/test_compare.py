@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors.settings import Live
-from streaming.cli import cli
+from detectors.settings.live import Live
+from streaming.cli.main import cli
+from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
-from streaming.settings import Settings
 from streaming.tuning import events
 from streaming.tuning.compare import Replayed, compare
 from streaming.tuning.events import pieces, streams

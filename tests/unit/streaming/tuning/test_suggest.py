@@ -7,11 +7,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from detectors.incidents.incident import Transition
-from detectors.settings import Live, publish
-from streaming.cli import cli
-from streaming.replay import load, replay
-from streaming.settings import Settings
+from detectors.incident import Transition
+from detectors.settings.live import Live, publish
+from streaming.cli.main import cli
+from streaming.configuration.settings import Settings
+from streaming.recordings.replay import load, replay
 from streaming.tuning.suggest import Suggestions, suggest
 from streaming.tuning.threshold import TUNABLE, Threshold, thresholds
 from tests.recorded import READER, SCENARIOS

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from detectors import DETECTORS
-from streaming.cli import cli
+from streaming.cli.main import cli
 from streaming.tuning.report import _table
 
 

@@ -1,0 +1,87 @@
+"""The configuration in force, as engines: one for all clusters to which the same overrides apply."""
+
+from collections import Counter
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from detectors.engine.engine import ByJob, Engine
+from detectors.incidents.known_issues import Issues
+from detectors.incidents.silences import Silence
+from detectors.settings.live import DetectorSettings, Live
+from detectors.settings.overrides import resolve
+
+_MAX_NAMES = 4096
+
+
+class Configuration:
+    """Settings and silences under which clusters are stepped; `hash` names the settings in transitions."""
+
+    def __init__(self, live: Live, config_hash: str, silences: tuple[Silence, ...], issues: Issues) -> None:
+        self.overrides = live.overrides
+        self._written = live.detectors.model_dump(mode="json")
+        self._hash = config_hash
+        # One of the command line takes the place of one of the file: both have the ids that people see.
+        self._silences = tuple({s.id: s for s in (*live.silences, *silences)}.values())
+        made = sha256(b"".join(s.model_dump_json().encode() for s in silences)).hexdigest()[:8]
+        self._mark = f"{config_hash} {made}"
+        self._issues = issues
+        self._engines: dict[tuple[int, ...], Engine] = {}
+        self._settings: dict[tuple[int, ...], Any] = {(): live.detectors}
+        self._of_cluster = lru_cache(maxsize=_MAX_NAMES)(self._engine)
+        self._fitting = lru_cache(maxsize=_MAX_NAMES)(self._fitting_cluster)
+        self._of_job = lru_cache(maxsize=_MAX_NAMES)(self._fitting_job)
+
+    def engine(self, cluster: str) -> Engine:
+        """The engine for a cluster."""
+        return self._of_cluster(cluster)
+
+    def matched(self, cluster: str, jobs: list[str]) -> list[int]:
+        """To how many of these jobs each override applies; to the cluster itself, 1, where it names no job."""
+        counts = Counter(number for job in jobs for number in self._of_job(job))
+        fitting = self._fitting(cluster)
+        return [
+            (counts[number] if override.by_job else 1) if number in fitting else 0
+            for number, override in enumerate(self.overrides)
+        ]
+
+    def _fitting_cluster(self, cluster: str) -> tuple[int, ...]:
+        return tuple(number for number, override in enumerate(self.overrides) if override.fits_cluster(cluster))
+
+    def _fitting_job(self, job: str) -> frozenset[int]:
+        return frozenset(number for number, override in enumerate(self.overrides) if override.fits_job(job))
+
+    def _engine(self, cluster: str) -> Engine:
+        fitting = self._fitting(cluster)
+        engine = self._engines.get(fitting)
+        if engine is None:
+            engine = self._engines[fitting] = self._new_engine(fitting)
+        return engine
+
+    def _new_engine(self, fitting: tuple[int, ...]) -> Engine:
+        for_all = tuple(i for i in fitting if not self.overrides[i].by_job)
+        switched: dict[str, bool] = {}
+        for number in set(fitting).difference(for_all):
+            for kind, block in self.overrides[number].detectors.items():
+                switched[kind] = switched.get(kind, False) or bool(block.get("enabled"))
+
+        @lru_cache(maxsize=_MAX_NAMES)
+        def by_job(job: str) -> Any:
+            return self._resolved(tuple(i for i in fitting if i in self._of_job(job)))
+
+        return Engine(
+            self._resolved(for_all),
+            self._hash,
+            by_job=ByJob(by_job, switched) if switched else None,
+            silences=self._silences,
+            mark=self._mark,
+            issues=self._issues,
+        )
+
+    def _resolved(self, chosen: tuple[int, ...]) -> Any:
+        settings = self._settings.get(chosen)
+        if settings is None:
+            found = resolve(self._written, self.overrides, chosen)
+            values = {kind: {key: v.value for key, v in block.items()} for kind, block in found.items()}
+            settings = self._settings[chosen] = DetectorSettings.model_validate(values)
+        return settings

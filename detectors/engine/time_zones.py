@@ -1,0 +1,72 @@
+"""The zone of the times printed in log lines, learned per source.
+
+The stock layouts print no zone; a line that tells its own (JSON layouts do) needs none of this. "Triggering checkpoint
+N @ <epoch ms>" gives the offset of its source exactly; without it the Kafka timestamp does, rounded to a quarter of an
+hour, since every zone's offset is a multiple of that.
+
+A line without a time was written as long before it arrived as the lines around it: by the least delay of its source.
+"""
+
+import msgspec
+
+from detectors.events.event import LogEvent
+from detectors.values.bounded import put
+
+_QUARTER_MS = 15 * 60_000
+_MAX_ZONE_MS = 15 * 3_600_000
+_MAX_SOURCES = 500
+
+
+class Zones(msgspec.Struct, array_like=True):
+    """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from the broker.
+
+    `delays` are the least ms from a line's own time to its Kafka timestamp, by source.
+    """
+
+    learned: dict[str, int] = {}
+    guessed: dict[str, int] = {}
+    delays: dict[str, int] = {}
+
+    def event_time(self, event: LogEvent) -> int:
+        """Epoch ms at which the line was written, as far as it or its source tells."""
+        if event.local_time < 0:
+            return event.timestamp - max(self.delays.get(event.source, 0), 0)
+        time = event.local_time if event.zoned else self._unzoned(event)
+        delay = event.timestamp - time
+        if delay < self.delays.get(event.source, delay + 1):
+            put(self.delays, event.source, delay, _MAX_SOURCES)
+        return time
+
+    def _unzoned(self, event: LogEvent) -> int:
+        epoch = event.fields.get("epoch")
+        if event.meaning == "checkpoint_triggered" and epoch is not None:
+            self._learn(event.source, _rounded(event.local_time - int(epoch)))
+        offset = self.learned.get(event.source)
+        if offset is None:
+            offset = self._guess(event)
+        return event.local_time - offset
+
+    def _learn(self, source: str, offset: int) -> None:
+        if abs(offset) > _MAX_ZONE_MS:
+            return
+        if self.learned.get(source) != offset:
+            if len(self.learned) >= _MAX_SOURCES:
+                self.learned.pop(next(iter(self.learned)))
+            self.learned[source] = offset
+
+    def _guess(self, event: LogEvent) -> int:
+        """The zone of a neighbour that learned its own beats the broker's clock: shippers may lag by hours."""
+        offset = _rounded(event.local_time - event.timestamp)
+        for known in self.learned.values():
+            if abs(known - offset) <= _QUARTER_MS:
+                return known
+        if event.source not in self.guessed and len(self.guessed) >= _MAX_SOURCES:
+            self.guessed.pop(next(iter(self.guessed)))
+        # The smallest delay seen is the truest: a line can be shipped late, never early.
+        best = max(self.guessed.get(event.source, offset), offset)
+        self.guessed[event.source] = best
+        return best
+
+
+def _rounded(ms: int) -> int:
+    return round(ms / _QUARTER_MS) * _QUARTER_MS

@@ -1,0 +1,241 @@
+"""Bytes of a Kafka record → the log texts in it and their origin.
+
+Read here: the raw line (origin in headers and key), also where it is the JSON of a layout, and what Filebeat, Fluent
+Bit, Fluentd, Vector, Logstash and the OpenTelemetry collector make of it. Every envelope raises `UnreadableError` with
+a reason from `REASONS` when the bytes are not one.
+"""
+
+from typing import Any
+
+import msgspec
+
+from detectors.events.envelopes import otlp
+from detectors.events.event import Record
+from detectors.events.identity import Identity, Origin
+from detectors.events.layouts import json_layout
+from detectors.events.layouts.json_layout import Logged
+from detectors.values.decoding import UndecodableError, decoded
+
+REASONS = (
+    "empty",
+    "too_large",
+    "invalid_utf8",
+    "nul_byte",
+    "not_json",
+    "wrong_shape",
+    "too_deep",
+    "out_of_range",
+    "not_prometheus",
+)
+
+MAX_LOG_BYTES = 512 * 1024
+MAX_METRIC_BYTES = 16 * 1024 * 1024
+
+
+class UnreadableError(Exception):
+    """A record is no envelope that is read: `reason` is one of REASONS, the message says what is wrong."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class _File(msgspec.Struct, frozen=True):
+    path: str = ""
+
+
+class _LogMeta(msgspec.Struct, frozen=True):
+    file: _File = _File()
+    level: Any = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Kubernetes(msgspec.Struct, frozen=True):
+    """Filebeat nests (`pod.name`, `namespace`), Fluent Bit, Fluentd and Vector are flat, in two ways."""
+
+    pod: _Named = _Named()
+    namespace: str = ""
+    container: _Named = _Named()
+    labels: dict[str, Any] = {}
+    pod_name: str = ""
+    namespace_name: str = ""
+    container_name: str = ""
+    host: str = ""
+    pod_namespace: str = ""
+    pod_labels: dict[str, Any] = {}
+    pod_node_name: str = ""
+
+
+class _Shipped(msgspec.Struct, frozen=True):
+    """Filebeat has the text in `message` and an object in `log`; Fluent Bit and Fluentd have the text in `log`.
+
+    Vector and Logstash have it in `message`, and the file in `file` or `path`.
+    """
+
+    message: str | None = None
+    log: str | _LogMeta | None = None
+    fields: dict[str, Any] = {}
+    host: str | _Named = ""
+    kubernetes: _Kubernetes | None = None
+    file: Any = None
+    path: Any = None
+    cluster: Any = None
+    level: Any = None
+    log_level: Any = msgspec.field(name="log.level", default=None)
+    severity: Any = None
+    resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
+
+
+Entry = tuple[str, Origin, Logged | None]
+"""One log text of a record: the text, its origin, and what a JSON layout says of it where the record is such JSON."""
+
+
+_NOWHERE = Origin()
+_BLANK, _BRACE, _BRACKET = b" {["
+_decode = msgspec.json.Decoder(_Shipped).decode
+_APP_LABELS = (
+    "app",
+    "app.kubernetes.io/instance",
+    "app_kubernetes_io/instance",
+    "app.kubernetes.io/name",
+    "app_kubernetes_io/name",
+)
+
+
+def check(value: bytes | None, limit: int) -> bytes:
+    """The bytes, when they can be text at all; else raises UnreadableError."""
+    if not value or value.isspace():
+        raise UnreadableError("empty", "the record has no value")
+    if len(value) > limit:
+        raise UnreadableError("too_large", f"{len(value)} bytes; at most {limit} are read")
+    if b"\x00" in value:
+        raise UnreadableError("nul_byte", f"a NUL byte at {value.index(0)}")
+    return value
+
+
+def decode_text(value: bytes) -> str:
+    """UTF-8 text; raises UnreadableError naming the first bad byte."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
+
+
+def decode_json(decode: Any, value: bytes, what: str) -> Any:
+    """`decode(value)`, with every way in which JSON can be wrong turned into UnreadableError."""
+    try:
+        return decoded(decode, value)
+    except UndecodableError as error:
+        detail = f"not {what}: {error}" if error.reason == "wrong_shape" else str(error)
+        raise UnreadableError(error.reason, detail) from None
+
+
+def origin_of(record: Record, header: str) -> Origin:
+    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
+    origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
+    for name, raw in record.headers:
+        if name == header:
+            origin = origin._replace(header=raw.decode(errors="replace"))
+        elif name == "host":
+            origin = origin._replace(host=raw.decode(errors="replace"))
+        elif name == "file":
+            origin = origin._replace(file=raw.decode(errors="replace"))
+    return origin
+
+
+def open_log(record: Record, identity: Identity) -> list[Entry]:
+    """The log texts of a record, of one or more lines each; raises UnreadableError."""
+    if record.value and record.value.isspace():
+        # Logs hold blank lines, and a shipper may send each as a record.
+        return []
+    value = check(record.value, MAX_LOG_BYTES)
+    origin = origin_of(record, identity.header).guarded(identity.envelope)
+    start = value[0] if value[0] > _BLANK else value.lstrip()[0]
+    if start != _BRACE and (start != _BRACKET or not _is_array(value)):
+        return [(decode_text(value), origin, None)]
+    try:
+        shipped: _Shipped = decode_json(_decode, value, "a document that holds a log line")
+    except UnreadableError as error:
+        # A JSON layout's line may be followed by the raw lines of its stack, or be no JSON at all (EMR).
+        if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
+            return [(decode_text(value), origin, None)]
+        raise
+    if shipped.resource_logs is not None:
+        return [_collected(origin, line) for line in otlp.log_lines(shipped.resource_logs)]
+    origin = _shipped_from(origin, shipped)
+    text = shipped.message if shipped.message is not None else shipped.log
+    log = shipped.log
+    if (
+        shipped.level is not None
+        or shipped.log_level is not None
+        or shipped.severity is not None
+        or (isinstance(log, _LogMeta) and log.level is not None)
+    ) and (logged := json_layout.read(value)) is not None:
+        return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]
+    if not isinstance(text, str):
+        raise UnreadableError("wrong_shape", 'neither "message" nor "log" holds a line')
+    return [(text, origin, None)]
+
+
+def within(origin: Origin, logged: Logged | None) -> Origin:
+    """The origin, with what a layout's own line adds to it."""
+    if logged is None or not (logged.container or logged.host):
+        return origin
+    return origin._replace(container=origin.container or logged.container, host=origin.host or logged.host)
+
+
+def _is_array(value: bytes) -> bool:
+    """Whether it is JSON; a line of text may begin with a bracket too: YARN's diagnostics do."""
+    try:
+        msgspec.json.decode(value)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _collected(known: Origin, line: otlp.Line) -> Entry:
+    """The origin as the attributes of an OpenTelemetry log record tell it."""
+    told = line.attributes
+    origin = known._replace(
+        field=told.get("cluster", ""),
+        namespace=told.get("k8s.namespace.name", ""),
+        app=next(
+            (v for k in _APP_LABELS if (v := told.get(f"k8s.pod.labels.{k}", told.get(f"k8s.pod.label.{k}")))), ""
+        ),
+        pod=told.get("k8s.pod.name", ""),
+        container=told.get("k8s.container.name", ""),
+        file=told.get("log.file.path") or told.get("log.file.name") or known.file,
+        host=told.get("host.name") or told.get("k8s.node.name") or known.host,
+    )
+    return line.text, origin, line.logged
+
+
+def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
+    """The origin as the document tells it, over what headers and key say."""
+    log, host, pod, cluster = shipped.log, shipped.host, shipped.kubernetes, shipped.fields.get("cluster")
+    cluster = cluster or shipped.cluster
+    host = host if isinstance(host, str) else host.name
+    file = log.file.path if isinstance(log, _LogMeta) else _path(shipped) or known.file
+    field = cluster if isinstance(cluster, str) else ""
+    if pod is None:
+        return known._replace(field=field, file=file, host=host or known.host)
+    labels = pod.labels or pod.pod_labels
+    return known._replace(
+        field=field,
+        namespace=pod.namespace_name or pod.namespace or pod.pod_namespace,
+        app=next((v for k in _APP_LABELS if isinstance(v := labels.get(k), str)), ""),
+        pod=pod.pod_name or pod.pod.name,
+        container=pod.container_name or pod.container.name,
+        file=file,
+        host=host or pod.host or pod.pod_node_name or known.host,
+    )
+
+
+def _path(shipped: _Shipped) -> str:
+    """The log's file; a layout may have put the name of a Java file there, which is no path."""
+    return next((f for f in (shipped.path, shipped.file) if isinstance(f, str) and "/" in f), "")

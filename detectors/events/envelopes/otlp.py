@@ -1,0 +1,163 @@
+"""OpenTelemetry's JSON (OTLP), as the collector's Kafka exporter writes it: many log records or metrics in one record.
+
+Numbers of 64 bits are strings or numbers. What is known of a whole resource (pod, host, cluster) stands once, above the
+records it is true of.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detectors.events.layouts.json_layout import Logged
+
+Attributes = dict[str, str]
+
+_MAX_MS = 10**14
+
+
+class _Value(msgspec.Struct, rename="camel", frozen=True):
+    string_value: str | None = None
+    int_value: str | int | None = None
+    double_value: float | None = None
+
+
+class _Attribute(msgspec.Struct, frozen=True):
+    key: str = ""
+    value: _Value = _Value()
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    attributes: list[_Attribute] = []
+
+
+class _LogRecord(msgspec.Struct, rename="camel", frozen=True):
+    time_unix_nano: str | int = 0
+    severity_number: Any = None
+    severity_text: str = ""
+    body: _Value = _Value()
+    attributes: list[_Attribute] = []
+
+
+class _ScopeLogs(msgspec.Struct, rename="camel", frozen=True):
+    log_records: list[_LogRecord] = []
+
+
+class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
+    """Log records of one resource."""
+
+    resource: _Resource = _Resource()
+    scope_logs: list[_ScopeLogs] = []
+
+
+class Line(NamedTuple):
+    """One log record; `logged` when the collector or an appender knows time and level apart from the text."""
+
+    text: str
+    attributes: Attributes
+    logged: Logged | None
+
+
+def log_lines(resource_logs: list[ResourceLogs]) -> list[Line]:
+    """The log records in order, with the attributes of their resource."""
+    return [
+        _line(record, shared)
+        for resource in resource_logs
+        for shared in (attributes(resource.resource.attributes),)
+        for scope in resource.scope_logs
+        for record in scope.log_records
+        if record.body.string_value is not None
+    ]
+
+
+def _line(record: _LogRecord, shared: Attributes) -> Line:
+    own = {**shared, **attributes(record.attributes)} if record.attributes else shared
+    text, logged = record.body.string_value or "", None
+    if record.severity_text or record.severity_number:
+        time = nanos(record.time_unix_nano)
+        logged = Logged(text, time or -1, bool(time), own.get("exception.stacktrace", ""), "", "")
+    return Line(text, own, logged)
+
+
+def attributes(given: list[_Attribute]) -> Attributes:
+    """Key → text; lists and objects are left out."""
+    return {a.key: v for a in given if (v := _text(a.value)) is not None}
+
+
+def _text(value: _Value) -> str | None:
+    if value.string_value is not None:
+        return value.string_value
+    number = value.int_value if value.int_value is not None else value.double_value
+    return None if number is None else str(number)
+
+
+def nanos(value: str | int) -> int:
+    """Nanoseconds since the epoch → ms; 0 when there is no such time."""
+    try:
+        ms = int(value) // 1_000_000
+    except ValueError:
+        return 0
+    return ms if 0 < ms < _MAX_MS else 0
+
+
+class _Point(msgspec.Struct, rename="camel", frozen=True):
+    as_double: float | None = None
+    as_int: str | int | None = None
+    time_unix_nano: str | int = 0
+    attributes: list[_Attribute] = []
+
+
+class _Points(msgspec.Struct, rename="camel", frozen=True):
+    data_points: list[_Point] = []
+    aggregation_temporality: Any = None
+
+
+class _Metric(msgspec.Struct, frozen=True):
+    name: str = ""
+    gauge: _Points | None = None
+    sum: _Points | None = None
+
+
+class _ScopeMetrics(msgspec.Struct, frozen=True):
+    metrics: list[_Metric] = []
+
+
+class _ResourceMetrics(msgspec.Struct, rename="camel", frozen=True):
+    resource: _Resource = _Resource()
+    scope_metrics: list[_ScopeMetrics] = []
+
+
+class _Metrics(msgspec.Struct, rename="camel", frozen=True):
+    resource_metrics: list[_ResourceMetrics]
+
+
+_decode_metrics = msgspec.json.Decoder(_Metrics).decode
+_DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
+
+Point = tuple[str, float, int, Attributes]
+"""Name of the metric, value, time in epoch ms or 0, attributes."""
+
+
+def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
+    """The points of gauges and cumulative sums, by resource. Raises msgspec.MsgspecError."""
+    return [
+        (attributes(r.resource.attributes), [p for s in r.scope_metrics for m in s.metrics for p in _points(m)])
+        for r in _decode_metrics(value).resource_metrics
+    ]
+
+
+def _points(metric: _Metric) -> Iterator[Point]:
+    found = metric.gauge or metric.sum
+    if found is None or found.aggregation_temporality in _DELTA:
+        return
+    for point in found.data_points:
+        number = point.as_double if point.as_double is not None else _integer(point.as_int)
+        if number is not None:
+            yield metric.name, number, nanos(point.time_unix_nano), attributes(point.attributes)
+
+
+def _integer(value: str | int | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (ValueError, OverflowError):
+        return None

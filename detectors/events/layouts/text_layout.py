@@ -1,0 +1,105 @@
+"""One log line as text → its time and its message.
+
+Layouts: L1 `%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n` (log4j 1, Flink ≤ 1.10), L2 the same with `[]` for %x
+(log4j 2, Flink ≥ 1.11), L3 logback's `%d{…SSS} [%thread] %-5level %logger{60} %X{sourceThread} - %msg`, and YARN's
+three: `%c{2} (%F:%M(%L)) - %m`, EMR's `%c (%t): %m` and Hadoop's own `%c: %m`. The padding may have been eaten by a
+shipper, a zone may stand behind the time, a colour code anywhere, and an editor's line number before it all.
+
+Patterns of users' own are read as far as a time and a level stand in front: in brackets, in any order, with a thread or
+a logger or without. A time without a date, or in another order of its parts, is none.
+"""
+
+import re
+
+from detectors.events.layouts import times
+
+_HEAD = (
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3})\d*(?: ?(Z|[+-]\d\d:?\d\d))? +"
+    r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +"
+    r"(?:\[.{0,200}?\] +)?[^\s:]+(?: +(?:\[.{0,200}?\] +|\S+ +)?- |(?: +\(.{0,200}?\))?: )"
+)
+_match_head = re.compile(_HEAD).match
+# The stock layouts alone, tried first: it costs two thirds.
+_match_usual = re.compile(
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3}) +"
+    r"(?:\[.{0,200}?\] +)?(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +[^\s:]+ +(?:\[.{0,200}?\] +|\S+ +)?- "
+).match
+_LEVEL = r"\[? *(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL) *\]?:? +"
+_BESIDE = r"(?:\[[^\]]{0,200}\] +|\| +){0,4}"
+_match_loose = re.compile(
+    rf"(?P<first>{_LEVEL})?\[?(?:(\d{{2,4}}[-/.]\d\d[-/.]\d{{2,4}})[ T])?(\d\d:\d\d:\d\d)(?:[,.](\d{{3}})\d*)?"
+    rf"(?: ?(Z|[+-]\d\d:?\d\d))?\]? +{_BESIDE}(?(first)|{_LEVEL}){_BESIDE}"
+    r"(?:\S+(?: +\[[^\]]{0,200}\])* +- |[\w$]+(?:\.[\w$]+)+ *: |\S+ +\| )?"
+).match
+_seconds = times.seconds
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_NUMBER = re.compile(r"\s*\d{1,7} (?=\s|\d{4}-\d\d-\d\d|[a-z]+\.|Caused by: )|\s+(?=\d{4}-\d\d-\d\d)")
+# Where one physical line holds several events: before a head, a cause, and the throwable that a head ends with.
+_JOINT = re.compile(
+    rf"(?<=\S)\s++(?:\.\.\.\s++)*+(?={_HEAD}|Caused by: [a-z])"
+    r"|(?<=[.:])(?<!Caused by:)\s+(?=(?:[a-z_]\w*\.){2,}[A-Z]\w*(?:Exception|Error)\b)"
+)
+
+
+def joined(text: str) -> bool:
+    """Whether several events may stand on one of its lines: a page that joins them repeats their date."""
+    return text.find(text[:11], 11) >= 0
+
+
+def parted(text: str) -> list[str]:
+    """The lines of a text, one event at most on each.
+
+    >>> parted("2022-05-18 11:30:39,662 INFO a.B - x 2022-05-18 11:30:39,666 INFO a.C - y")
+    ['2022-05-18 11:30:39,662 INFO a.B - x', '2022-05-18 11:30:39,666 INFO a.C - y']
+    """
+    return [part for line in text.splitlines() for part in _parted(line)]
+
+
+def _parted(line: str) -> list[str]:
+    return _JOINT.sub("\n", line).split("\n") if joined(line) and _match_head(line) else [line]
+
+
+def split(line: str) -> tuple[int, str, bool] | None:
+    """(time in ms or -1, message, whether the time is UTC), or None when the line has no head.
+
+    Without a printed zone the time is local, read as if it were UTC. A stack line or a native print has no head.
+
+    >>> split("2018-11-29 18:43:04,624 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - Checkpoint 224 expired")
+    (1543516984624, 'Checkpoint 224 expired', False)
+    """
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    head = _match_usual(line)
+    if head is None:
+        return _unusual(line)
+    second, ms = head.groups()
+    time = _seconds.get(second)
+    if time is None:
+        time = times.of_second(second)
+    return (time + int(ms) if time >= 0 else -1), line[head.end() :], False
+
+
+def _unusual(line: str) -> tuple[int, str, bool] | None:
+    head = _match_head(line)
+    if head is None:
+        return _loosely(line)
+    time, message = times.of_second(head[1]), line[head.end() :]
+    if time < 0:
+        return -1, message, False
+    time += int(head[2])
+    return (time - times.of_zone(head[3]), message, True) if head[3] else (time, message, False)
+
+
+def _loosely(line: str) -> tuple[int, str, bool] | None:
+    head = _match_loose(line)
+    if head is None:
+        return None
+    date, second, ms, zone = head.groups()[1:]
+    time, zoned = times.of_text(f"{date}T{second}.{ms or 0}{zone or ''}")
+    return time, line[head.end() :], zoned
+
+
+def unnumbered(line: str) -> str:
+    """The line without the line number that an editor put before it, and without blanks before its date."""
+    found = _NUMBER.match(line)
+    return line if found is None else line[found.end() :]

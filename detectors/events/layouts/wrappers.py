@@ -1,0 +1,196 @@
+"""What tools put around a log line in a file: kubectl, container runtimes, Docker and log shippers.
+
+`Triggering checkpoint` and all the rest is read from the line inside; what is around it gives pod, container and the
+time at which the line was written to the container's output.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detectors.events.layouts import json_layout, stack_line, text_layout, times
+
+
+class Inner(NamedTuple):
+    """The line inside a wrapping.
+
+    `arrival` is the time the wrapping shows (epoch ms, -1 without one), `host` and `container` the places it names.
+    `partial`: the runtime has cut the line, and the rest of it follows. `value` is what the reader is to be given where
+    that is not `text`.
+    """
+
+    text: bytes
+    arrival: int = -1
+    host: str = ""
+    container: str = ""
+    partial: bool = False
+    value: bytes | None = None
+
+
+Unwrap = Callable[[bytes], Inner | None]
+"""The line inside, or None for a line without the wrapping."""
+
+
+class Format(NamedTuple):
+    """A wrapping, named as in "looks like …"."""
+
+    name: str
+    unwrap: Unwrap
+
+
+class Head(NamedTuple):
+    """The beginning of a log line: its time in ms (-1: none is printed), and whether it is in UTC."""
+
+    time: int
+    zoned: bool
+
+
+_PREFIX = re.compile(rb"\[pod/([^/\]\s]+)/([^\]\s]+)\] ?")
+_TIME = rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+_STAMP = re.compile(_TIME + rb" ?")
+_CRI = re.compile(_TIME + rb" (?:stdout|stderr) ([FP])(?:\:\S*)?(?: |$)")
+_COMPOSE = re.compile(rb"([a-z0-9][\w.-]{0,100}?) *\| ?")
+_QUARTER_MS = 15 * 60_000
+_MAX_ZONE_MS = 15 * 3_600_000
+_DOCUMENT_TIMES = ("@timestamp", "time", "timestamp", "date", "ts")
+
+
+class _Docker(msgspec.Struct):
+    log: str
+    time: str
+    stream: str = ""
+
+
+_decode_docker = msgspec.json.Decoder(_Docker).decode
+_decode_document = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _plain(line: bytes) -> Inner | None:
+    # What a process prints besides its log may begin with a time in UTC, as log4j's own errors do.
+    found = _STAMP.match(line) if line[10:11] == b"T" else None
+    return Inner(line) if found is None else Inner(line, _ms(found[1]))
+
+
+def _prefixed(line: bytes) -> Inner | None:
+    found = _PREFIX.match(line)
+    if found is None:
+        return None
+    return Inner(line[found.end() :], -1, found[1].decode(errors="replace"), found[2].decode(errors="replace"))
+
+
+def _stamped(line: bytes) -> Inner | None:
+    found = _STAMP.match(line)
+    return None if found is None else Inner(line[found.end() :], _ms(found[1]))
+
+
+def _prefixed_and_stamped(line: bytes) -> Inner | None:
+    outer = _prefixed(line)
+    inner = None if outer is None else _stamped(outer.text)
+    return None if outer is None or inner is None else outer._replace(text=inner.text, arrival=inner.arrival)
+
+
+def _cri(line: bytes) -> Inner | None:
+    found = _CRI.match(line)
+    return None if found is None else Inner(line[found.end() :], _ms(found[1]), partial=found[2] == b"P")
+
+
+def _docker(line: bytes) -> Inner | None:
+    if not line.startswith(b'{"log":'):
+        return None
+    try:
+        found = _decode_docker(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    text = found.log.encode(errors="replace")
+    return Inner(text.rstrip(b"\r\n"), _ms(found.time.encode()), partial=not text.endswith(b"\n"))
+
+
+def _composed(line: bytes) -> Inner | None:
+    found = _COMPOSE.match(line)
+    return None if found is None else Inner(line[found.end() :], -1, found[1].decode())
+
+
+def _shipped(line: bytes) -> Inner | None:
+    """A shipper's JSON document: the reader opens it, here only its time and its line are looked at."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        found = _decode_document(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    text = next((t for k in ("message", "log", "MESSAGE") if isinstance(t := found.get(k), str)), None)
+    if text is None:
+        return None
+    arrival = next((ms for k in _DOCUMENT_TIMES if (ms := _time(found.get(k))) > 0), -1)
+    return Inner(text.encode(errors="replace"), arrival, value=line)
+
+
+def _time(value: object) -> int:
+    if isinstance(value, str):
+        return _ms(value.encode(errors="replace"))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return times.of_number(value) if is_number else -1  # type: ignore[arg-type]
+
+
+def _ms(stamp: bytes) -> int:
+    return times.of_text(stamp.decode(errors="replace"))[0]
+
+
+PLAIN = Format("a log file", _plain)
+FORMATS = (
+    PLAIN,
+    Format("`kubectl logs --prefix --timestamps`", _prefixed_and_stamped),
+    Format("`kubectl logs --prefix`", _prefixed),
+    Format("a container runtime's log (CRI, /var/log/containers)", _cri),
+    Format("`kubectl logs --timestamps`", _stamped),
+    Format("Docker's json-file", _docker),
+    Format("documents of a log shipper", _shipped),
+    Format("`docker compose logs`", _composed),
+)
+"""Those that hold another come before it: of two that explain a file equally well the first is taken."""
+
+
+def head(line: str) -> Head | None:
+    """The beginning of a line in a layout that is read; None for any other line.
+
+    >>> head("2018-11-29 18:43:04,624 INFO  o.a.f.CheckpointCoordinator - Checkpoint 224 expired").time
+    1543516984624
+    """
+    found = text_layout.split(line)
+    if found is None and line[:1].isspace() | line[:1].isdigit():
+        found = text_layout.split(text_layout.unnumbered(line))
+    if found is not None:
+        return Head(found[0], found[2])
+    logged = json_layout.read(line) if line[:1] == "{" else None
+    return None if logged is None else Head(logged.time, logged.zoned)
+
+
+def continues(line: str) -> bool:
+    """Whether a line without a head is of the kind that follows one: a stack."""
+    return line[:1].isspace() or line.startswith(("Caused by:", "Suppressed:")) or stack_line.read(line) is not None
+
+
+def guess(lines: Iterable[bytes]) -> tuple[Format, bool]:
+    """The format of these lines, and whether any of them, taken that way, is in a layout that is read."""
+    lines = list(lines)
+    best, score = PLAIN, (0, 0)
+    for each in FORMATS:
+        inner = [found for line in lines if (found := each.unwrap(line)) is not None]
+        heads = sum(head(found.text.decode(errors="replace")) is not None for found in inner)
+        # A wrapping around most of the lines is named even where nothing inside is understood.
+        around = len(inner) if each is not PLAIN and 2 * len(inner) > len(lines) else 0
+        if (heads, around) > score:
+            best, score = each, (heads, around)
+    return best, score[0] > 0
+
+
+def zone_of(local: int, utc: int) -> int | None:
+    """The offset of a local time (read as UTC) from the same time in UTC, in ms; None when they are not the same time.
+
+    >>> zone_of(1543516984624, 1543488184600) // 3_600_000
+    8
+    """
+    offset = round((local - utc) / _QUARTER_MS) * _QUARTER_MS
+    return offset if abs(offset) <= _MAX_ZONE_MS else None

@@ -1,0 +1,29 @@
+"""Flink's log vocabulary as data: one module per subject, one `Wording` per way a meaning has been written."""
+
+from detectors.events.vocabulary import (
+    checkpoints,
+    failures,
+    flinkwatch_itself,
+    jobs,
+    kafka_source,
+    leadership,
+    memory,
+    processes,
+    resource_managers,
+    taskmanagers,
+)
+from detectors.events.vocabulary.pattern import Wording
+
+WORDINGS: tuple[Wording, ...] = (
+    *checkpoints.WORDINGS,
+    *jobs.WORDINGS,
+    *failures.WORDINGS,
+    *taskmanagers.WORDINGS,
+    *leadership.WORDINGS,
+    *memory.WORDINGS,
+    *processes.WORDINGS,
+    *flinkwatch_itself.WORDINGS,
+    *resource_managers.WORDINGS,
+    *kafka_source.WORDINGS,
+)
+"""In the order in which they are tried."""

@@ -1,0 +1,52 @@
+"""What flinkwatch's own driver says of its input, through the pulse topic."""
+
+import re
+
+from detectors.events.vocabulary.pattern import N, Wording
+
+_WHERE = rf"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>{N})"
+
+WORDINGS: tuple[Wording, ...] = (
+    Wording(
+        "input_lost",
+        "unread records were removed by Kafka",
+        rf"^flinkwatch: (?P<count>{N}) unread records were removed by Kafka from {_WHERE} before offset (?P<until>{N})",
+        anywhere=True,
+    ),
+    Wording(
+        "input_began_again",
+        "was deleted and made again, its offsets began again",
+        rf"^flinkwatch: {_WHERE} was deleted and made again, its offsets began again below (?P<until>{N})",
+        anywhere=True,
+    ),
+    Wording(
+        "input_read_up",
+        "flinkwatch has read up to the end of",
+        rf"^flinkwatch has read up to the end of {_WHERE}",
+        anywhere=True,
+    ),
+)
+
+CLUSTER = "flinkwatch"
+"""The cluster to which these lines belong: the watcher itself."""
+
+
+def lost(topic: str, partition: str, count: int, until: int) -> str:
+    """The line that says that records were removed before they were read."""
+    return f"flinkwatch: {count} unread records were removed by Kafka from {topic}/{partition} before offset {until}"
+
+
+def began_again(topic: str, partition: str, below: int) -> str:
+    """The line that says that a topic was made again and is read from its beginning."""
+    return f"flinkwatch: {topic}/{partition} was deleted and made again, its offsets began again below {below}"
+
+
+def read_up(topic: str, partition: str) -> str:
+    """The line that says that nothing is left to read."""
+    return f"flinkwatch has read up to the end of {topic}/{partition}"
+
+
+def where(line: str) -> tuple[str, str]:
+    """Topic and partition of a line of this module."""
+    found = re.search(_WHERE, line)
+    return (found["topic"], found["partition"]) if found else ("", "")

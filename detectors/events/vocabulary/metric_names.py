@@ -1,0 +1,193 @@
+"""Flink's metric vocabulary, and the two envelopes that carry it most: Prometheus text and Telegraf JSON.
+
+Names are Flink's own in Prometheus form (`flink_` + scope + `_` + metric); Telegraf keeps them. Values of labels are
+compared in Prometheus form as well, where every character outside [a-zA-Z0-9:_] is an underscore.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from detectors.events.event import Sample
+from detectors.events.layouts import times
+
+NAMES: dict[str, str] = {
+    # JobManager, process
+    "flink_jobmanager_numRegisteredTaskManagers": "registered_task_managers",
+    "flink_jobmanager_taskSlotsAvailable": "task_slots_available",
+    "flink_jobmanager_taskSlotsTotal": "task_slots_total",
+    "flink_jobmanager_Status_JVM_Memory_Heap_Used": "jm_heap_used",
+    "flink_jobmanager_Status_JVM_Memory_Heap_Max": "jm_heap_max",
+    "flink_jobmanager_Status_JVM_Memory_Metaspace_Used": "jm_metaspace_used",
+    "flink_jobmanager_Status_JVM_Memory_Metaspace_Max": "jm_metaspace_max",
+    # JobManager, job
+    "flink_jobmanager_job_lastCheckpointDuration": "last_checkpoint_duration",
+    "flink_jobmanager_job_lastCheckpointSize": "last_checkpoint_size",
+    "flink_jobmanager_job_lastCheckpointFullSize": "last_checkpoint_full_size",
+    "flink_jobmanager_job_numberOfCompletedCheckpoints": "completed_checkpoints",
+    "flink_jobmanager_job_numberOfFailedCheckpoints": "failed_checkpoints",
+    "flink_jobmanager_job_numberOfInProgressCheckpoints": "checkpoints_in_progress",
+    "flink_jobmanager_job_numRestarts": "restarts",
+    "flink_jobmanager_job_fullRestarts": "full_restarts",
+    # TaskManager, process
+    "flink_taskmanager_Status_JVM_Memory_Heap_Used": "heap_used",
+    "flink_taskmanager_Status_JVM_Memory_Heap_Max": "heap_max",
+    "flink_taskmanager_Status_JVM_Memory_Metaspace_Used": "metaspace_used",
+    "flink_taskmanager_Status_JVM_Memory_Metaspace_Max": "metaspace_max",
+    "flink_taskmanager_Status_JVM_GarbageCollector_All_TimeMsPerSecond": "gc_time_per_second",
+    # TaskManager, task
+    "flink_taskmanager_job_task_numRecordsIn": "records_in",
+    "flink_taskmanager_job_task_numRecordsOut": "records_out",
+    "flink_taskmanager_job_task_busyTimeMsPerSecond": "busy_time",
+    "flink_taskmanager_job_task_backPressuredTimeMsPerSecond": "backpressured_time",
+    "flink_taskmanager_job_task_isBackPressured": "is_backpressured",
+    "flink_taskmanager_job_task_buffers_inPoolUsage": "in_pool_usage",
+    "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inPoolUsage": "in_pool_usage",
+    "flink_taskmanager_job_task_buffers_inputQueueLength": "input_queue_length",
+    "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inputQueueLength": "input_queue_length",
+    # TaskManager, source operators; the last name is the universal connector's before FLIP-27
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsSucceeded": "commits_succeeded",
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsFailed": "commits_failed",
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset": "current_offset",
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset": "committed_offset",
+    "flink_taskmanager_job_task_operator_numRecordsIn": "operator_records_in",
+    "flink_taskmanager_job_task_operator_numRecordsOut": "operator_records_out",
+    "flink_taskmanager_job_task_operator_pendingRecords": "pending_records",
+}
+"""Prometheus name → the name detectors use. Durations are milliseconds, as Flink writes them."""
+
+_COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
+"""Names that hold a garbage collector's: `gc_count` and `gc_time` (cumulative ms), `jm_gc_…` of a JobManager."""
+
+_SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
+"""What Telegraf's and OpenTelemetry's Prometheus outputs put behind a name; no metric of Flink's ends so."""
+
+LABELS = (
+    "job_id",
+    "job_name",
+    "tm_id",
+    "host",
+    "task_id",
+    "task_name",
+    "subtask_index",
+    "operator_id",
+    "operator_name",
+    "topic",
+    "partition",
+    "collector",
+)
+
+GATE: tuple[str, ...] = (
+    *dict.fromkeys(n.removeprefix("flink_jobmanager_").removeprefix("flink_taskmanager_") for n in NAMES),
+    "Status_JVM_GarbageCollector_",
+)
+"""The literals of which every metric record that matters holds at least one."""
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+))?\s*$")
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_MAX_LABEL = 300
+# Beyond it numbers are no longer exact, and sums would not fit into 64 bits. No count, size or time comes near.
+_MOST = 2.0**53
+_UNESCAPED = {"n": "\n"}
+
+
+class _TelegrafMetric(msgspec.Struct):
+    name: str
+    fields: dict[str, float | str | bool | None]
+    tags: dict[str, str] = {}
+    timestamp: int | float = 0
+
+
+class _TelegrafBatch(msgspec.Struct):
+    metrics: list[_TelegrafMetric]
+
+
+_decode_metric = msgspec.json.Decoder(_TelegrafMetric).decode
+_decode_batch = msgspec.json.Decoder(_TelegrafBatch).decode
+
+Tags = dict[str, str]
+
+
+@lru_cache(maxsize=16_384)
+def filtered(value: str) -> str:
+    """An id as Prometheus writes it in a label: compare ids of logs and metrics in this form only."""
+    return re.sub(r"[^a-zA-Z0-9:_]", "_", value)
+
+
+@lru_cache(maxsize=4096)
+def meaning_of(name: str) -> tuple[str, str]:
+    """(name detectors use or empty, garbage collector or empty) of a Prometheus name."""
+    name = _SUFFIX.sub("", name)
+    known = NAMES.get(name)
+    if known is not None:
+        return known, ""
+    found = _COLLECTOR.match(name)
+    # `All` is the sum that Flink ≥ 1.19 adds beside the collectors.
+    if found is None or found[2] == "All":
+        return "", ""
+    return f"{'jm_' if found[1] == 'job' else ''}gc_{found[3].lower()}", found[2]
+
+
+def read_prometheus(text: str) -> list[Sample]:
+    """The samples of a Prometheus text page that matter. Raises ValueError, with the line, when it is not one."""
+    samples: list[Sample] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line or line[0] == "#":
+            continue
+        found = _SAMPLE.match(line)
+        if found is None:
+            raise ValueError(f"line {number} is not a Prometheus sample: {line[:80]!r}")
+        name, labels = _series(found[1], found[2] or "")
+        if name and abs(value := float(found[3])) <= _MOST:
+            samples.append(Sample(name, labels, value))
+    return samples
+
+
+@lru_cache(maxsize=16_384)
+def _series(name: str, labels: str) -> tuple[str, Tags]:
+    """(name detectors use or empty, labels that matter): the same series stand on every page of a process."""
+    meaning, collector = meaning_of(name)
+    if not meaning:
+        return "", {}
+    tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(labels)}
+    return meaning, _kept({**tags, "collector": collector} if collector else tags)
+
+
+def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
+    """(samples that matter, tags of the agent, time in epoch ms or 0) of Telegraf JSON, single or batch.
+
+    Both shapes of its Prometheus input are read: `metric_version = 1` (the metric is the name, the value a field) and 2
+    (the name is "prometheus", the metric a field). Raises msgspec.MsgspecError (a ValueError) when it is neither.
+    """
+    batch = b'"metrics"' in value[:64]
+    metrics = _decode_batch(value).metrics if batch else [_decode_metric(value)]
+    samples: list[Sample] = []
+    for metric in metrics:
+        for name, collector, number in _fields(metric):
+            tags = {**metric.tags, "collector": collector} if collector else metric.tags
+            samples.extend(samples_of(name, tags, number))
+    first = metrics[0] if metrics else None
+    return samples, (first.tags if first else {}), times.of_number(first.timestamp if first else 0)
+
+
+def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
+    single = meaning_of(metric.name)
+    for field, value in metric.fields.items():
+        name, collector = single if single[0] else meaning_of(field)
+        if name and isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, collector, float(value)
+            if single[0]:
+                return
+
+
+def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
+    """The sample, with the labels that matter; none when the value is no number that Flink could mean."""
+    if abs(value) <= _MOST:
+        yield Sample(name, _kept(tags), value)
+
+
+def _kept(tags: Tags) -> Tags:
+    return {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}

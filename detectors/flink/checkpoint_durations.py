@@ -1,0 +1,188 @@
+"""What is known of the durations of a job's checkpoints, as its log lines or, without them, its gauges tell them.
+
+Only checkpoints count that tell how long the next one will take: no savepoint, not the first one after a restore, no
+full checkpoint among incremental ones.
+"""
+
+import re
+from statistics import median
+
+import msgspec
+
+from detectors.events.event import MetricEvent, Sample
+from detectors.incident import Evidence
+from detectors.numerics.multiscale import History, Point
+from detectors.values.bounded import put, whole
+
+_MAX_TRIGGERS = 16
+_MAX_GAPS = 16
+_MAX_SIZES = 9
+_MAX_EXPIRED = 16
+_MIN_SIZES = 5
+_FULL = 4
+_MAX_RECORDS = 4
+_RECORD_EVERY = 6
+_IN_TIME = 0.7
+_MARKED = 4
+_LONG_AGO = -(1 << 62)
+_SPELLED = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
+_UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
+_UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+
+
+class Gauge(msgspec.Struct, array_like=True):
+    """What metrics told last (−1: nothing): duration, the count that goes with it, the newest count and size, and a
+    count with its time, from which the interval is learned. `fresh`: no count has come since the duration changed.
+    """
+
+    duration: int = -1
+    counted: int = -1
+    count: int = -1
+    size: int = -1
+    full: bool = False
+    fresh: bool = False
+    mark: int = -1
+    marked: int = 0
+
+
+class Durations(msgspec.Struct, array_like=True):
+    """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
+    in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
+    from an expiry (0: none seen). What was written before `reset` is of the past; `records` are of one checkpoint in
+    six, `expired` are the last expiries with the age at which they came.
+    """
+
+    history: History = msgspec.field(default_factory=History)
+    seen: int = 0
+    completed: int = -1
+    triggered: int = -1
+    last: int = -1
+    triggers: dict[int, int] = {}
+    gaps: list[int] = []
+    sizes: list[int] = []
+    timeout: int = 0
+    restored: bool = False
+    reset: int = _LONG_AGO
+    logged: bool = False
+    gauge: Gauge = msgspec.field(default_factory=Gauge)
+    records: list[tuple[str, int, int, int, str]] = []
+    expired: list[tuple[int, int]] = []
+
+    def interval(self) -> int:
+        """The usual time between two triggers, or 0."""
+        return round(median(self.gaps)) if len(self.gaps) >= 3 else 0
+
+    def log(self) -> None:
+        """Lines tell of this job: its gauges are not needed."""
+        if not self.logged:
+            self.logged = True
+            self.forget()
+
+    def forget(self) -> None:
+        """What was usual is no longer."""
+        self.history.clear()
+        self.seen = 0
+        self.sizes, self.records = [], []
+
+    def trigger(self, number: int, time: int, savepoint: bool) -> None:
+        """A trigger line."""
+        if number <= self.triggered or time < self.reset:
+            return
+        before = self.triggers.get(number - 1, -1)
+        put(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
+        if before >= 0 and self.completed == number - 1 and self.last > 0 and not savepoint:
+            self._gap(time - before, self.last)
+        self.triggered = number
+
+    def complete(self, number: int, duration: int, size: int, record: Evidence, load: float) -> bool:
+        """A completed line; whether it counts."""
+        time = record.time
+        if number <= self.completed or time < self.reset:
+            return False
+        self.completed = number
+        savepoint = self.triggers.get(number) == -1
+        self.triggers = {n: t for n, t in self.triggers.items() if n >= number}
+        if savepoint or self.restored:
+            self.restored = self.restored and savepoint
+            return False
+        self.last = duration
+        return self._take(Point(time, max(duration, 1), size, load), record)
+
+    def expire(self, number: int, time: int) -> None:
+        """An expiry tells the timeout."""
+        since = self.triggers.get(number, -1)
+        if since >= self.reset and time > since >= 0:
+            self.timeout = time - since
+            self.expired = [*self.expired, (time, time - since)][-_MAX_EXPIRED:]
+
+    def restore(self, time: int, fresh: bool) -> bool:
+        """The job begins again: numbers may jump back, and the next checkpoint tells nothing. Whether it is news."""
+        if time <= self.reset:
+            return False
+        self.reset, self.restored = time, True
+        self.completed = self.triggered = self.last = -1
+        self.triggers = {}
+        if fresh:
+            self.forget()
+        return True
+
+    def measure(self, event: MetricEvent, sample: Sample, load: float) -> bool:
+        """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
+        gauge = self.gauge
+        if sample.name == "completed_checkpoints":
+            self._counted(gauge, whole(sample.value), event.time)
+        elif sample.name == "last_checkpoint_full_size":
+            gauge.size, gauge.full = max(whole(sample.value), -1), True
+        elif sample.name == "last_checkpoint_size":
+            # Of an incremental checkpoint it is the part that was written: the full size says more where it is there.
+            gauge.size = gauge.size if gauge.full else max(whole(sample.value), -1)
+        elif sample.value > 0 and not self.logged:
+            newest = self.history.newest()
+            duration = whole(sample.value)
+            if (duration == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
+                return False
+            gauge.fresh = True
+            gauge.duration, gauge.counted = duration, gauge.count
+            text = f"lastCheckpointDuration {sample.value:.0f}"
+            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+            return self._take(Point(event.time, sample.value, gauge.size, load), record)
+        return False
+
+    def _counted(self, gauge: Gauge, count: int, time: int) -> None:
+        gauge.count = count
+        if gauge.fresh:
+            gauge.counted, gauge.fresh = count, False
+        if count < gauge.mark or gauge.mark < 0:
+            gauge.mark, gauge.marked = count, time
+        elif count - gauge.mark >= _MARKED:
+            self._gap(round((time - gauge.marked) / (count - gauge.mark)), gauge.duration)
+            gauge.mark, gauge.marked = count, time
+
+    def _gap(self, gap: int, duration: float) -> None:
+        """A checkpoint that takes longer than the interval holds up the next: only the others tell the interval."""
+        if duration <= _IN_TIME * gap:
+            self.gaps = [*self.gaps, gap][-_MAX_GAPS:]
+
+    def _take(self, point: Point, record: Evidence) -> bool:
+        self.seen += 1
+        if self.seen % _RECORD_EVERY == 1:
+            self.records = [*self.records, msgspec.structs.astuple(record)][-_MAX_RECORDS:]
+        known = median(self.sizes) if len(self.sizes) >= _MIN_SIZES else 0
+        self.sizes = [*self.sizes, round(point.size)][-_MAX_SIZES:]
+        if 0 < known < point.size / _FULL:
+            return False
+        self.history.add(point._replace(time=max(point.time, self.history.newest())))
+        return True
+
+
+def flink_duration(text: str) -> int:
+    """Milliseconds of a duration as Flink's configuration has it ("30 s", "10min", "600000"), or 0.
+
+    >>> flink_duration("30 s"), flink_duration("10min"), flink_duration("PT1M")
+    (30000, 600000, 0)
+    """
+    found = _SPELLED.fullmatch(text.strip().lower())
+    if found is None:
+        return 0
+    unit = found[2]
+    return int(found[1]) * _UNITS.get(unit, _UNITS.get(unit.removesuffix("s"), 0))

@@ -1,0 +1,133 @@
+"""The last minute of a process's garbage collections: the share of time in them, and what they leave in the heap."""
+
+from itertools import accumulate
+
+import msgspec
+
+from detectors.values.bounded import whole
+
+# A minute in either case.
+_ENTRIES = 14
+_SPACING_MS = 5_000
+_COLLECTORS = 8
+_UNIT = 65_536
+# Their counters hold the time of concurrent work, in which the process runs on.
+_CONCURRENT = ("Cycles", "ConcurrentMarkSweep", "Concurrent_GC")
+_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "Pauses")
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """What came since the entry before: ms, ms in collections, collections, those of the old generation; and the heap
+    in use in 64 KiB. Of the first entry only the last is of use.
+    """
+
+    ms: int = 0
+    spent: int = 0
+    count: int = 0
+    old: int = 0
+    used: int = 0
+
+
+class GcWindow(msgspec.Struct, array_like=True):
+    """Of one TaskManager: `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max, `time` that
+    of the last entry, `at` the clock.
+    """
+
+    spent: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    entries: list[Entry] = []
+    limit: int = 0
+    time: int = 0
+    at: int = 0
+    interval: int = 0
+
+    def take(self, name: str, value: float, time: int, clock: int) -> None:
+        """Take in Heap.Used or Heap.Max; a scrape may come whole or sample by sample. Late ones are dropped."""
+        if self.entries and time < self.time:
+            return
+        self.at = max(self.at, clock)
+        if name == "heap_max":
+            self.limit = whole(value)
+        else:
+            self._enter(time, Entry(used=whole(value) // _UNIT))
+
+    def collected(self, name: str, collector: str, number: int, value: float, time: int, clock: int) -> None:
+        """Take in the counter of a collector, of its time or of its collections."""
+        if self.entries and time < self.time:
+            return
+        self.at = max(self.at, clock)
+        concurrent = any(word in collector for word in _CONCURRENT)
+        if name == "gc_time" and concurrent:
+            return
+        total = whole(value)
+        if total < self._counters(name).get(number, 0):
+            self.spent, self.counts = {}, {}
+        own = self._counters(name)
+        if number not in own and len(own) >= _COLLECTORS:
+            return
+        used = self.entries[-1].used if self.entries else 0
+        if number not in own:
+            # All of its life would count as of the last minute.
+            self.entries = []
+        more = total - own.get(number, total)
+        own[number] = total
+        if name == "gc_time":
+            self._enter(time, Entry(spent=more, used=used))
+        else:
+            old = not concurrent and not any(word in collector for word in _YOUNG)
+            self._enter(time, Entry(count=more, old=more if old else 0, used=used))
+
+    def share(self, over: int) -> float | None:
+        """Share of the last `over` ms spent in collections; None while less is known."""
+        last = self._last(over)
+        return sum(e.spent for e in last) / sum(e.ms for e in last) if last else None
+
+    def left(self, over: int) -> float:
+        """The least share of the heap in use in the last `over` ms, when there were two collections in it; else 0."""
+        last = self._last(over)
+        if not last or self.limit <= 0 or sum(e.count for e in last) < 2:
+            return 0.0
+        first = self.entries[-len(last) - 1]
+        return min((e.used for e in (first, *last) if e.used > 0), default=0) * _UNIT / self.limit
+
+    def old_collections(self, over: int) -> int:
+        """Collections of the old generation between the entries of the last `over` ms."""
+        ages = accumulate(e.ms for e in reversed(self.entries))
+        return sum(e.old for e, age in zip(reversed(self.entries[1:]), ages, strict=False) if age <= over)
+
+    def used(self) -> int:
+        """Heap in use, bytes; 0 when it is not known."""
+        return next((e.used for e in reversed(self.entries) if e.used > 0), 0) * _UNIT
+
+    def points(self) -> list[tuple[int, float]]:
+        """Heap in use as (epoch ms, bytes)."""
+        ages = accumulate((e.ms for e in reversed(self.entries)), initial=0)
+        points = [
+            (self.time - age, float(e.used * _UNIT)) for e, age in zip(reversed(self.entries), ages, strict=False)
+        ]
+        return [p for p in reversed(points) if p[1] > 0]
+
+    def _counters(self, name: str) -> dict[int, int]:
+        return self.spent if name == "gc_time" else self.counts
+
+    def _last(self, over: int) -> list[Entry]:
+        """The entries of the last `over` ms, and a little more: what they tell began `over` ms ago or before."""
+        age = 0
+        for n in range(len(self.entries) - 1, 0, -1):
+            age += self.entries[n].ms
+            if age >= over:
+                return self.entries[n:]
+        return []
+
+    def _enter(self, time: int, more: Entry) -> None:
+        if self.entries:
+            last = self.entries[-1]
+            more.ms = time - self.time
+            close = len(self.entries) > 1 and last.ms < _SPACING_MS
+            if more.ms == 0 or close:
+                last = Entry(last.ms + more.ms, last.spent + more.spent, last.count + more.count, last.old + more.old)
+                last.used = more.used
+                self.entries[-1], self.time = last, time
+                return
+            self.interval = more.ms
+        self.entries, self.time = [*self.entries, more][-_ENTRIES:], time

@@ -1,0 +1,177 @@
+"""The floor of a process's heap: what is left after a collection, over its life.
+
+Heap in use is a sawtooth: only its lower envelope says whether more and more is kept. A fall of the heap in use is a
+collection, whatever the collector is called; between two of them lies a cycle, and its lowest sample is one point of
+the floor. Where collections come nearly as fast as samples, a cycle is as long as it takes to have `_SAMPLES` of them:
+the lowest of eight samples lies near the floor wherever in the sawtooth they were taken. A new process begins anew,
+even under its old name: the collectors' counters tell.
+
+Collections of the young generation alone leave garbage that has grown old in the floor, until an old one takes it: a
+healthy floor may climb for an hour and fall back. So a rise says by itself (`Rise.proven`) that memory is kept only
+when it has outlived an old collection, or stands above where every collector would have started one.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from statistics import median
+
+import msgspec
+
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.topology import Topology
+from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen
+from detectors.values.bounded import whole
+
+_POINTS = 48
+_SAMPLES = 8
+_TOOTH = 5
+_FALL = 0.97
+_UNIT = 65_536
+_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "G1_Concurrent", "Pauses")
+# G1 starts to mark at 45 % by default, the others collect the old generation when it is full: two thirds of the heap.
+_BEYOND_GARBAGE = 0.7
+
+
+class Rise(msgspec.Struct, frozen=True):
+    """A floor that rises: bytes at the first and the last third, cycles seen, from when to when, its line
+    (time in epoch ms), when it reaches the heap's limit, and whether garbage cannot explain it.
+    """
+
+    first: float
+    last: float
+    cycles: int
+    since: int
+    at: int
+    slope: Slope
+    full: Crossing
+    proven: bool
+
+
+class Floor(msgspec.Struct, array_like=True):
+    """Of one process. `points` are, one a cycle or several, the seconds since the one before (the first: since
+    `started`) and the floor in 64 KiB, in turn; `low` is the cycle's lowest sample so far (bytes), `tooth` the samples
+    since the last fall, `limit` Heap.Max; `counts` the collectors' counters with the time they were read, `after_old`
+    the lowest sample since the last old collection (0: there is none yet, -1: there was no collection). Times are ms
+    since `started`. `only_last`: no history is kept.
+    """
+
+    started: int
+    seen: int = 0
+    used: int = 0
+    limit: int = 0
+    low: int = 0
+    low_at: int = 0
+    samples: int = 0
+    tooth: int = 0
+    begun: bool = False
+    points: list[int] = []
+    counts: dict[int, tuple[int, int]] = {}
+    after_old: int = -1
+    only_last: bool = False
+
+    def take(self, time: int, used: float) -> bool:
+        """Take in a sample of the heap in use; whether a cycle ended before it. Late and repeated ones are dropped."""
+        at, used = time - self.started, whole(used)
+        if at <= self.seen and self.samples > 0:
+            return False
+        fell = self.samples > 0 and used < _FALL * self.used
+        ended = fell and self.begun and (self.samples >= _SAMPLES or self.tooth >= _TOOTH)
+        if ended:
+            self._point(max(self.low_at, 0) // 1000, self.low // _UNIT)
+        # The first tooth was met half-way, perhaps far above the floor.
+        if ended or (fell and not self.begun):
+            self.samples, self.begun = 0, True
+        self.tooth = 1 if fell else self.tooth + 1
+        if self.samples == 0 or used < self.low:
+            self.low, self.low_at = used, at
+        if self.after_old == 0 or 0 < used < self.after_old:
+            self.after_old = used
+        self.samples += 1
+        self.seen, self.used = at, used
+        return ended
+
+    def _point(self, second: int, level: int) -> None:
+        points = [*self._points(), (second, level)]
+        if len(points) > _POINTS:
+            points = [*_halved(points[: _POINTS // 2]), *points[_POINTS // 2 :]]
+        if self.only_last:
+            points = points[-1:]
+        seconds = [0, *(p[0] for p in points)]
+        self.points = [n for (_, level), (a, b) in zip(points, pairwise(seconds), strict=True) for n in (b - a, level)]
+
+    def _points(self) -> Iterator[tuple[int, int]]:
+        """Seconds since the start, and the floor in units."""
+        return zip(accumulate(self.points[::2]), self.points[1::2], strict=True)
+
+    def forget(self) -> None:
+        """From now on only the last floor is wanted."""
+        self.only_last = True
+        self.points = [sum(self.points[::2]), self.points[-1]] if self.points else []
+
+    def counted(self, collector: int, old: bool, time: int, count: int) -> bool:
+        """Take in a collector's counter, of the old generation or not; whether it runs backwards, so that another
+        process has taken the name.
+        """
+        at = time - self.started
+        before = self.counts.get(collector)
+        if before is not None and at <= before[0]:
+            return False
+        self.counts[collector] = (at, count)
+        if old and before is not None and count > before[1]:
+            self.after_old = 0
+        return before is not None and count < before[1]
+
+    def now(self) -> int:
+        """Time of the newest sample (epoch ms)."""
+        return self.started + self.seen
+
+    def floor(self) -> float | None:
+        """The last known floor in bytes."""
+        return float(self.points[-1] * _UNIT) if self.points else None
+
+    def series(self) -> list[tuple[int, float]]:
+        """The points as (epoch ms, bytes)."""
+        return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
+
+    def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> Rise | None:
+        """The rise of the floor after `warm_up` ms, when it is one: over `cycles`, significant, by `least` of the
+        limit, and not levelling off.
+        """
+        points = [p for p in self.series() if p[0] - self.started >= warm_up]
+        if len(points) < cycles or self.limit <= 0:
+            return None
+        times, values = [p[0] for p in points], [p[1] for p in points]
+        third = len(values) // 3
+        first, last = median(values[:third]), min(values[-third:])
+        if last - first < least * self.limit or mann_kendall(values) >= significance:
+            return None
+        slope = theil_sen(times, values)
+        half = len(values) // 2
+        if slope.low <= 0 or theil_sen(times[half:], values[half:]).slope < slope.slope / 4:
+            return None
+        full = crossing(slope, self.limit, times[-1])
+        if full is None:
+            return None
+        outlived = self.after_old if self.after_old > 0 else -1
+        proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
+        return Rise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
+
+
+def task_manager(topology: Topology, label: str) -> str:
+    """The TaskManager's id as logs write it, of an id as metrics label it; that itself where logs have named none."""
+    return next((tm for tm in topology.tms if filtered(tm) == filtered(label)), label)
+
+
+def task_managers(topology: Topology) -> dict[str, str]:
+    """The same of all that logs have named."""
+    return {filtered(tm): tm for tm in topology.tms}
+
+
+def collects_old(collector: str) -> bool:
+    """Whether a collector collects the old generation."""
+    return not any(name in collector for name in _YOUNG)
+
+
+def _halved(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of each two points the lower: the older half of a long life is kept in less."""
+    return [min(points[i : i + 2], key=lambda p: p[1]) for i in range(0, len(points), 2)]

@@ -1,0 +1,173 @@
+"""What logs tell of the JobManagers of a cluster, the TaskManagers that watch them, and the rhythm of checkpoints."""
+
+import msgspec
+
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.incident import Evidence
+from detectors.values.bounded import put
+
+BY_A_JOBMANAGER = frozenset(
+    {
+        "checkpoint_triggered",
+        "checkpoint_completed",
+        "job_state",
+        "tm_registered",
+        "tm_timed_out",
+        "tm_unreachable",
+        "leader_granted",
+    }
+)
+"""Meanings of lines that only a JobManager writes: signs of its life."""
+
+STARTS = frozenset({"process_version", "rpc_started"})
+LONG_AGO = -(1 << 62)
+_MAX_SOURCES = 200
+_MAX_JOBS = 100
+_UNKNOWN_ENDED_MS = 60_000
+
+
+class Master(msgspec.Struct, array_like=True):
+    """A JobManager by its own log: host, RPC address, and event times of its start and of its last sign of life."""
+
+    host: str = ""
+    address: str = ""
+    began: int = LONG_AGO
+    heard: int = LONG_AGO
+
+
+class Witness(msgspec.Struct, array_like=True):
+    """A TaskManager by its own log: the JobManager it registered with, and how and when it has lost it since.
+
+    `suspect` is the address it complains of; `stopped` the event time of a signal to it.
+    """
+
+    address: str = ""
+    registered: int = LONG_AGO
+    marks: dict[str, int] = {}
+    records: list[Evidence] = []
+    job: str = ""
+    suspect: str = ""
+    stopped: int = LONG_AGO
+
+    def register(self, address: str, time: int) -> None:
+        """It has a JobManager again: what it complained of is over."""
+        if time > self.registered:
+            self.address, self.registered = address, time
+            self.marks = {k: t for k, t in self.marks.items() if t > time}
+            self.records, self.stopped = [], LONG_AGO
+
+    def stopping(self, time: int) -> bool:
+        """Whether it was about to end: then it is no witness."""
+        return 0 <= time - self.stopped <= _UNKNOWN_ENDED_MS
+
+
+class Rhythm(msgspec.Struct, array_like=True):
+    """A job's checkpoints: the last completed one and when, the last trigger, and the distance of triggers."""
+
+    checkpoint: str = ""
+    completed: int = 0
+    triggered: int = 0
+    interval: int = 0
+
+
+class JobManagers(msgspec.Struct, array_like=True):
+    """Processes by source; `addresses` of both kinds of process; `orderly` the event time of orderly ends."""
+
+    masters: dict[str, Master] = {}
+    witnesses: dict[str, Witness] = {}
+    addresses: dict[str, str] = {}
+    orderly: dict[str, int] = {}
+    rhythms: dict[str, Rhythm] = {}
+    yarn: bool = False
+
+    def measured(self, event: MetricEvent) -> None:
+        """Metrics of a JobManager are a sign of its life."""
+        for master in self.masters.values():
+            if master.host and master.host == event.host:
+                master.heard = max(master.heard, event.time)
+
+    def started(self, event: LogEvent, time: int) -> None:
+        """A process tells what it is, or where it listens."""
+        if event.meaning == "rpc_started":
+            put(self.addresses, event.source, event.fields.get("address", ""), _MAX_SOURCES)
+            return
+        what = event.fields.get("what", "")
+        self.yarn = self.yarn or "YARN" in what.upper()
+        known = self.masters.get(event.source)
+        if known is not None and known.began >= time:
+            return
+        if "Entrypoint" in what or ("JobManager" in what and "TaskManager" not in what):
+            put(self.masters, event.source, Master(event.host, "", time, time), _MAX_SOURCES)
+            self.orderly.pop(event.source, None)
+            self.addresses.pop(event.source, None)
+
+    def heard(self, event: LogEvent, time: int) -> Master:
+        """A line that only a JobManager writes."""
+        master = self.master(event)
+        master.heard = max(master.heard, time)
+        if event.meaning == "leader_granted":
+            if time > master.began:
+                master.began = time
+                self.orderly.pop(event.source, None)
+            master.address = event.fields.get("address", "") or master.address
+        elif event.meaning == "checkpoint_triggered" and "savepoint" not in event.fields.get("type", "").lower():
+            rhythm = self._rhythm(event)
+            if rhythm.triggered and time > rhythm.triggered:
+                rhythm.interval = time - rhythm.triggered
+            rhythm.triggered = max(rhythm.triggered, time)
+        elif event.meaning == "checkpoint_completed" and time > (rhythm := self._rhythm(event)).completed:
+            rhythm.checkpoint, rhythm.completed = event.fields.get("checkpoint", ""), time
+        return master
+
+    def master(self, event: LogEvent) -> Master:
+        """The JobManager that wrote a line."""
+        known = self.masters.get(event.source)
+        if known is None:
+            known = Master(event.host)
+            put(self.masters, event.source, known, _MAX_SOURCES)
+        return known
+
+    def witness(self, event: LogEvent) -> Witness:
+        """The TaskManager that wrote a line."""
+        known = self.witnesses.get(event.source)
+        if known is None:
+            known = Witness()
+            put(self.witnesses, event.source, known, _MAX_SOURCES)
+        return known
+
+    def ends(self, source: str, time: int) -> None:
+        """A process ends in an orderly way, unless it has started anew since."""
+        known = self.masters.get(source)
+        if known is None or known.began <= time:
+            put(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
+
+    def ended_orderly(self, source: str, time: int, within: int) -> bool:
+        """Whether this JobManager had ended so; one that is not known by its source may be any that has."""
+        for ended, at in self.orderly.items():
+            known = ended in self.masters
+            limit = within if known else _UNKNOWN_ENDED_MS
+            if (not source or not known or ended == source) and abs(time - at) <= limit:
+                return True
+        return False
+
+    def address(self, source: str) -> str:
+        """RPC address of a JobManager, or the empty string."""
+        known = self.masters.get(source)
+        return self.addresses.get(source) or (known.address if known else "")
+
+    def at(self, address: str) -> str:
+        """Source of the JobManager at an address, the latest of several, or the empty string."""
+        there = [s for s in self.masters if address and self.address(s) == address]
+        return max(there, key=lambda s: self.masters[s].began, default="")
+
+    def may_lead(self, witness: Witness, address: str) -> bool:
+        """Whether an address may be the JobManager's: what a TaskManager registered with tells, else no other's."""
+        if witness.address:
+            return address == witness.address
+        return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
+
+    def _rhythm(self, event: LogEvent) -> Rhythm:
+        job = event.fields.get("job", "")
+        if job not in self.rhythms:
+            put(self.rhythms, job, Rhythm(), _MAX_JOBS)
+        return self.rhythms[job]

@@ -1,0 +1,285 @@
+"""Kafka readers and what they commit: how many checkpoints have completed since a reader's commits last moved.
+
+Counters of readers and of the JobManager come in different scrapes, of different age. A reader's flat time begins with
+a sample of it, and the first count of completed checkpoints taken after that is where counting starts: what a stale
+count would add is never added. It ends with a sample of the reader again, against a count that is older.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from detectors.events.event import Sample
+from detectors.values.bounded import put, whole
+
+_MAX_READERS = 4_000
+_MAX_JOBS = 400
+_MAX_TMS = 400
+_GAUGES_FOR_MS = 900_000
+_LATE_MS = 3_600_000
+_STALE_MS = 3_600_000
+_FULL_FOR_MS = 600_000
+_NEVER = -1
+_FIXED = (1, 18)
+
+
+def affected(version: str) -> bool:
+    """Whether a job of this Flink version may run a connector with FLINK-33231; unknown is yes.
+
+    1.17.2 is fixed itself, but its job may bring a connector of its own.
+
+    >>> affected("1.17.1"), affected("1.18.0"), affected("")
+    (True, False, True)
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is None or (int(found[1]), int(found[2])) < _FIXED
+
+
+class Reader(msgspec.Struct, array_like=True):
+    """One reader: its counters, since when both stand still, the job's count then (`base`, -1: none yet).
+
+    There may be thousands: times are the job's (`Job.at`), names are numbers in its lists. `flat` checkpoints have
+    completed since, seen at `seen`. `owned` and `moved` are when an offset of its partitions was last seen, and last
+    seen to be 0 or more; `said`: it was found to leak, and nothing has shown otherwise.
+    """
+
+    tm: int
+    operator: int
+    since: int
+    succeeded: int = -1
+    failed: int = -1
+    seen: int = 0
+    base: int = -1
+    flat: int = 0
+    owned: int = _NEVER
+    moved: int = _NEVER
+    topic: int = -1
+    said: bool = False
+
+    def restart(self, time: int, base: int = -1) -> None:
+        """Its flat time begins anew."""
+        self.since, self.base, self.flat = time, base, 0
+
+
+class Job(msgspec.Struct, array_like=True):
+    """A job: its readers by operator and subtask, and its completed checkpoints: the last two counts with their times,
+    from the gauge or else from lines. `name` is the job's in metrics, `operators` are ids with names. Times count from
+    `begun` (epoch ms).
+    """
+
+    begun: int
+    name: str = ""
+    readers: dict[str, Reader] = {}
+    operators: list[str] = []
+    tms: list[str] = []
+    topics: list[str] = []
+    time: int = _NEVER
+    value: int = 0
+    time_before: int = _NEVER
+    value_before: int = 0
+    gauge: int = _NEVER
+    line: int = -1
+    restarts: int = -1
+
+    def at(self, time: int) -> int:
+        """An event time as this job's."""
+        return max(time - self.begun, 0)
+
+    def count(self, at: int) -> int | None:
+        """The count known at a time of this job."""
+        if _NEVER < self.time <= at:
+            return self.value
+        return self.value_before if _NEVER < self.time_before <= at else None
+
+    def counted(self, value: int, at: int) -> None:
+        """Take in a count."""
+        if at <= self.time:
+            return
+        if value < self.value:
+            self.again(at)
+        self.time_before, self.value_before = self.time, self.value
+        self.time, self.value = at, value
+        for reader in self.readers.values():
+            if reader.base < 0 and reader.since < at:
+                reader.base = value
+
+    def again(self, at: int, tm: str | None = None) -> None:
+        """Its readers begin anew, all or those on one TaskManager."""
+        for reader in self.readers.values():
+            if (tm is None or self.tms[reader.tm] == tm) and at > reader.since:
+                reader.restart(at)
+
+    def leaking(self) -> list[Reader]:
+        """The readers of which that was said."""
+        return [r for r in self.readers.values() if r.said]
+
+    def flat(self) -> int | None:
+        """Checkpoints since the last commit: the most of its readers that own a split."""
+        return max((r.flat for r in self.readers.values() if r.owned > _NEVER), default=None)
+
+    def on(self, readers: Iterable[Reader]) -> set[str]:
+        """The TaskManagers of readers."""
+        return {self.tms[r.tm] for r in readers}
+
+    def read_by(self, readers: Iterable[Reader]) -> str:
+        """The topics of readers, three at most."""
+        return ", ".join(sorted({self.topics[r.topic] for r in readers if r.topic >= 0} - {""})[:3])
+
+
+class Commits(msgspec.Struct, array_like=True):
+    """All jobs of a cluster by id; `off` are the TaskManagers that do not commit, `full` is until when no new reader is
+    looked at since there are too many: those that are known keep their history.
+    """
+
+    jobs: dict[str, Job] = {}
+    off: dict[str, int] = {}
+    touched: list[str] = []
+    cures: dict[str, str] = {}
+    full: int = 0
+
+    def sampled(self, sample: Sample, time: int) -> None:
+        """Take in a counter or an offset of a reader."""
+        labels = sample.labels
+        name = labels.get("job_id", "")
+        job = self._job(name, time)
+        at, tm = job.at(time), labels.get("tm_id", "")
+        which = f"{labels.get('operator_id', '')} {labels.get('operator_name', '')}"
+        operator = _number(job.operators, which, (r.operator for r in job.readers.values()))
+        key = f"{operator}|{labels.get('subtask_index', '')}"
+        reader = job.readers.get(key)
+        if reader is None or (job.tms[reader.tm] != tm and at > reader.seen):
+            if reader is None and not self._room(time):
+                return
+            number = _number(job.tms, tm, (r.tm for r in job.readers.values()))
+            reader = Reader(number, operator, at, said=reader is not None and reader.said)
+            job.readers[key] = reader
+            job.name = labels.get("job_name", "")
+        if job.tms[reader.tm] != tm:
+            return
+        match sample.name:
+            case "commits_succeeded":
+                self._succeeded(name, job, reader, whole(sample.value), at)
+            case "commits_failed":
+                failed = whole(sample.value)
+                if reader.failed not in (-1, failed) and at > reader.since:
+                    reader.restart(at)
+                reader.failed = failed
+            case _:
+                reader.owned = max(reader.owned, at)
+                reader.topic = _number(job.topics, labels.get("topic", ""), (r.topic for r in job.readers.values()))
+                if sample.value >= 0:
+                    reader.moved = max(reader.moved, at)
+                    self._cure(name, reader, f"a reader of {job.topics[reader.topic]} has an offset again")
+
+    def completed(self, name: str, value: float, time: int) -> None:
+        """Take in the job's counter of completed checkpoints."""
+        job = self._job(name, time)
+        at = job.at(time)
+        job.gauge = max(job.gauge, at)
+        job.counted(whole(value), at)
+
+    def completed_line(self, name: str, number: int, time: int) -> None:
+        """Take in a completed checkpoint told by a line; lines count where there is no counter."""
+        job = self._job(name, time)
+        if number > job.line:
+            job.line = number
+            at = job.at(time)
+            if job.gauge == _NEVER or at - job.gauge > _GAUGES_FOR_MS:
+                job.counted(job.value + 1, max(at, job.time + 1))
+
+    def restarted(self, name: str, value: float, time: int) -> None:
+        """Take in the job's counter of restarts: its readers are new ones."""
+        job, count = self._job(name, time), whole(value)
+        if job.restarts not in (-1, count):
+            job.again(job.at(time))
+        job.restarts = count
+
+    def refused(self, tm: str, for_ever: bool, time: int) -> None:
+        """A TaskManager does not commit, or could not."""
+        if for_ever:
+            put(self.off, tm, time, _MAX_TMS)
+        for job in self.jobs.values():
+            job.again(job.at(time), tm)
+
+    def begun(self, tm: str) -> None:
+        """A process has started: what was said of its predecessor is of the past."""
+        self.off.pop(tm, None)
+
+    def forget(self, name: str) -> None:
+        """The job is over."""
+        self.jobs.pop(name, None)
+
+    def changed(self) -> list[str]:
+        """Jobs whose readers have been sampled since the last call."""
+        jobs, self.touched = self.touched, []
+        return jobs
+
+    def leaking(self, name: str, checkpoints: int, flat_for: int) -> list[Reader]:
+        """Readers of the job that own a split, have read nothing and have committed nothing for so long."""
+        job = self.jobs[name]
+        found = []
+        for reader in job.readers.values():
+            if reader.flat < checkpoints or reader.seen - reader.since < flat_for:
+                continue
+            idle = reader.owned >= reader.since and reader.moved < reader.since
+            if idle and job.tms[reader.tm] not in self.off and "" not in self.off:
+                reader.said = True
+                found.append(reader)
+        return found
+
+    def cured(self, name: str) -> str:
+        """Why the job leaks no more, once no reader of it does; else empty."""
+        why = self.cures.pop(name, "")
+        return why if name not in self.jobs or not self.jobs[name].leaking() else ""
+
+    def _succeeded(self, name: str, job: Job, reader: Reader, value: int, at: int) -> None:
+        if at <= reader.seen:
+            return
+        if reader.succeeded < 0:
+            # Nothing committed, nothing restarted: all that has completed since the start counts.
+            reader.restart(at, 0 if value == 0 and job.restarts == 0 else -1)
+        elif value != reader.succeeded:
+            reader.restart(at)
+            if value > reader.succeeded:
+                self._cure(name, reader, "its readers commit again")
+        reader.succeeded, reader.seen = value, at
+        known = job.count(at)
+        if known is not None and reader.base >= 0:
+            reader.flat = max(known - reader.base, 0)
+        if name not in self.touched:
+            self.touched = [*self.touched, name]
+
+    def _cure(self, name: str, reader: Reader, why: str) -> None:
+        if reader.said:
+            reader.said = False
+            put(self.cures, name, why, _MAX_JOBS)
+
+    def _job(self, name: str, time: int) -> Job:
+        job = self.jobs.get(name)
+        if job is None:
+            job = Job(time - _LATE_MS)
+            put(self.jobs, name, job, _MAX_JOBS)
+        return job
+
+    def _room(self, time: int) -> bool:
+        """Whether one more reader can be kept, perhaps in the place of those that are gone."""
+        if self.full - _FULL_FOR_MS <= time < self.full:
+            return False
+        if sum(len(job.readers) for job in self.jobs.values()) < _MAX_READERS:
+            return True
+        for job in self.jobs.values():
+            oldest = job.at(time) - _STALE_MS
+            job.readers = {k: r for k, r in job.readers.items() if max(r.seen, r.since) >= oldest}
+        self.full = time + _FULL_FOR_MS
+        return sum(len(job.readers) for job in self.jobs.values()) < _MAX_READERS
+
+
+def _number(names: list[str], name: str, used: Iterable[int]) -> int:
+    """The number of a name in a list of those in use: a number that nobody uses any more is given again."""
+    if name in names:
+        return names.index(name)
+    taken = set(used)
+    number = next((n for n in range(len(names)) if n not in taken), len(names))
+    names[number : number + 1] = [name]
+    return number

@@ -1,0 +1,158 @@
+"""What is behind a failure: its root cause, and whether it is a fault of its own or the consequence of another.
+
+Stacks arrive a line at a time (`stack_traces.py`); a `Fault` is what the lines of one failure have told so far.
+"""
+
+import re
+
+import msgspec
+
+from detectors.events.event import LogEvent
+from detectors.flink.topology import Topology
+from detectors.values.bounded import put
+
+OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
+"""Meanings of failing lines that tell why tasks or jobs failed."""
+
+_FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
+_MAX_SOURCES = 50
+_MAX_FAULTS = 6
+_MAX_TEXT = 200
+
+_ROLES = (
+    ("planned", re.compile(r"FlinkExpectedException|Task(?:Executor|Manager) is shutting down")),
+    (
+        "process",
+        re.compile(
+            r"RemoteTransportException|(?:by|at) remote task manager|PartitionNotFoundException"
+            r"|[Hh]eartbeat of (?:Task|Job|Resource)Manager|is no longer reachable|RecipientUnreachable"
+            r"|Disconnect from JobManager|lost leadership|JobManager (?:leader|responsible)|leader changed"
+            r"|TaskManager was lost|The assigned slot \S+ was removed|Worker \S+ is terminated|Pod terminated"
+            r"|[Cc]ontainer (?:released|killed|exited|\S+ (?:marked as failed|is lost))|container_\S+ is running"
+            r"|ProducerFailedException|Connecting to remote task manager|AskTimeoutException|OOMKilled|preempted by"
+        ),
+    ),
+    (
+        "slots",
+        re.compile(
+            r"NoResourceAvailableException|Slot request bulk is not fulfillable|Not enough free slots available"
+            r"|Could not acquire the minimum required resources|Could not allocate (?:enough slots|all requires slots)"
+            r"|Could not fulfill resource requirements|Could not allocate the required slot"
+        ),
+    ),
+    (
+        "restore",
+        re.compile(
+            r"StateMigrationException|Cannot find (?:checkpoint or savepoint|meta ?data) file"
+            r"|Failed to rollback to (?:checkpoint|savepoint)|Cannot map (?:checkpoint|savepoint|operator|state)"
+            r"|Could not retrieve checkpoint|Could not restore (?:\w+ )*(?:state )?backend|Unable to restore \w+ state"
+            r"|Failed when trying to restore|Failed to download data for state handles"
+            r"|Can ?not restore (?:vertex|state)"
+            r"|[Ss]avepoint (?:file|directory|path)\b.*\b(?:not exist|not found|[Cc]annot|[Cc]ould not)"
+            r"|serializer .*(?:must not be|is) incompatible|Could not (?:load|read) (?:checkpoint|savepoint)"
+            r"|Unsupported savepoint version|Incompatible format of savepoint"
+        ),
+    ),
+)
+"""What a throwable anywhere in the chain says of the failure; the first that applies."""
+_RANK = {role: rank for rank, (role, _) in enumerate(_ROLES)}
+CONSEQUENCES = frozenset({"planned", "process", "slots"})
+"""Roles of failures that another finding explains, or that are no fault at all."""
+
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
+
+
+class Fault(msgspec.Struct, array_like=True):
+    """One failure: class and message of the deepest cause, the first own frame, and its `role` ("" is its own).
+
+    `attempt` and `job` are those of the failing line, empty where it names none; `first` is the outermost throwable.
+    """
+
+    id: str
+    time: int
+    name: str
+    message: str
+    frame: str = ""
+    role: str = ""
+    attempt: str = ""
+    job: str = ""
+    first: str = ""
+
+    def key(self) -> tuple[str, str, str]:
+        """What stays when the same fault is met again: throwable, own frame, message without what varies."""
+        return self.name, self.frame, _VARIABLE.sub("#", self.message)
+
+    def spoken(self) -> str:
+        """As one reads it: throwable, message, own frame."""
+        message = self.message if len(self.message) <= _MAX_TEXT else self.message[:_MAX_TEXT].rstrip() + "…"
+        said = f"{self.name}: {message}" if message else self.name
+        return f"{said} at {self.frame}" if self.frame else said
+
+
+class Faults(msgspec.Struct, array_like=True):
+    """The last failures each source has told."""
+
+    sources: dict[str, list[Fault]] = {}
+
+    def take(self, event: LogEvent, time: int) -> Fault | None:
+        """Fold one `failure` event; None when it is not about a task or a job that fails."""
+        fields = event.fields
+        if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
+            return None
+        known = self.sources.get(event.source)
+        if known is None:
+            known = []
+            put(self.sources, event.source, known, _MAX_SOURCES)
+        fault = next((f for f in known if f.id == fields["id"]), None)
+        if fault is None:
+            fault = Fault(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))
+            known[:] = [*known[1 - _MAX_FAULTS :], fault]
+        deepen(fault, event)
+        return fault
+
+    def before(self, source: str, time: int, attempt: str = "", within: int = 60_000) -> Fault | None:
+        """The failure a line of this source is about: that of the attempt it names, else the last one."""
+        # A line of a stack has no time of its own but that of its arrival, which may be after the line that follows.
+        known = [f for f in self.sources.get(source, ()) if abs(time - f.time) <= within]
+        named = [f for f in known if attempt and f.attempt == attempt]
+        return named[-1] if named else known[-1] if known else None
+
+    def of_job(self, source: str, job: str, time: int, within: int = 60_000) -> Fault | None:
+        """The last failure that a line naming this job was followed by."""
+        known = [f for f in self.sources.get(source, ()) if f.job == job and abs(time - f.time) <= within]
+        return known[-1] if known else None
+
+
+def deepen(fault: Fault, event: LogEvent) -> None:
+    """Take in what one more line of its stack tells."""
+    fields = event.fields
+    fault.name, fault.message, fault.frame = fields["class"], fields["message"][: 2 * _MAX_TEXT], fields["frame"]
+    fault.first = fields["first"][:_MAX_TEXT]
+    role = role_of(f"{fault.name}: {fault.message}")
+    if role and (not fault.role or _RANK[role] < _RANK[fault.role]):
+        fault.role = role
+
+
+def same(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+    """Whether two keys are of the same fault: by where it stands in the user's code, or by what it says."""
+    return one[0] == other[0] and ((one[1] != "" and one[1] == other[1]) or one[2] == other[2])
+
+
+def role_of(text: str) -> str:
+    """What one throwable says of its failure: planned, process (one is lost), slots, restore, or "" for its own."""
+    return next((role for role, pattern in _ROLES if pattern.search(text)), "")
+
+
+def only_job(topology: Topology) -> tuple[str, str]:
+    """(id, name) of the job that is under way, empty when there is none or more than one."""
+    alive = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
+    return alive[0] if len(alive) == 1 else ("", "")
+
+
+def job_of(event: LogEvent, topology: Topology) -> str:
+    """The job a JobManager's line is about, or the empty string; a TaskManager's lines are about no one's."""
+    if event.fields.get("job"):
+        return event.fields["job"]
+    if event.source in topology.tm_of_source:
+        return ""
+    return topology.job_of_source.get(event.source) or only_job(topology)[0]

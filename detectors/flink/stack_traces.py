@@ -1,0 +1,92 @@
+"""Lines of stacks joined again, per source: which failure is explained by which throwable, and what its root cause is.
+
+The line that fails comes first (`vocabulary.THROWS`), its throwable and the causes after it, in the same record or one
+record a line, interleaved with other sources and cut into batches anywhere. Each line of the stack gives a `failure`
+event: the failing line's fields with what is known of the throwable so far; the last one knows the root cause.
+"""
+
+import msgspec
+
+from detectors.events.event import LogEvent
+from detectors.events.layouts import stack_line
+from detectors.events.vocabulary.match import THROWS
+from detectors.values.bounded import put
+
+FAILURE = "failure"
+"""Meaning of the joined event. Its fields: those of the failing line; `of`, its meaning (empty when it has none);
+`id`, its address topic/partition/offset; `class` and `message` of the deepest cause so far; `first`, class and message
+of the outermost; `frame`, the first own frame under the deepest cause that has one, or empty.
+"""
+
+_MAX_SOURCES = 200
+_WITHIN_MS = 10_000
+# Lines of these states explain nothing: a stack that follows is another's.
+_CALM = frozenset({"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "RECONCILING"})
+
+
+class Stack(msgspec.Struct, array_like=True):
+    """A failing line and its stack so far; `timestamp` is Kafka's."""
+
+    of: str
+    id: str
+    timestamp: int
+    fields: dict[str, str]
+    first: str = ""
+    frame_wanted: bool = False
+
+
+class Throwables(msgspec.Struct, array_like=True):
+    """The last failing line of each source."""
+
+    stacks: dict[str, Stack] = {}
+
+    def join(self, event: LogEvent) -> LogEvent | None:
+        """Take in any line; the failure it tells more about, or None."""
+        if event.meaning in THROWS and event.fields.get("state") in _CALM:
+            self.stacks.pop(event.source, None)
+            return None
+        if event.meaning in THROWS:
+            put(
+                self.stacks,
+                event.source,
+                Stack(event.meaning, _address(event), event.timestamp, event.fields),
+                _MAX_SOURCES,
+            )
+            return None
+        if event.meaning == stack_line.THROWN:
+            return _failure(event, self._thrown(event))
+        if event.meaning == stack_line.FRAME:
+            stack = self.stacks.get(event.source)
+            if stack is None or not stack.frame_wanted:
+                return None
+            stack.frame_wanted = False
+            stack.fields["frame"] = event.fields["frame"]
+            return _failure(event, stack)
+        return None
+
+    def _thrown(self, event: LogEvent) -> Stack:
+        stack = self.stacks.get(event.source)
+        told = f"{event.fields['class']}: {event.fields['message']}".rstrip(": ")
+        caused = "caused" in event.fields
+        if (
+            stack is None
+            or "orphan" in event.fields
+            or not 0 <= event.timestamp - stack.timestamp <= _WITHIN_MS
+            # The same line again is a record that came twice.
+            or (stack.first and not caused and told != stack.first)
+        ):
+            stack = Stack("", _address(event), event.timestamp, {})
+            put(self.stacks, event.source, stack, _MAX_SOURCES)
+        stack.first = stack.first or told
+        stack.fields = {**stack.fields, "class": event.fields["class"], "message": event.fields["message"]}
+        stack.frame_wanted = True
+        return stack
+
+
+def _address(event: LogEvent) -> str:
+    return f"{event.topic}/{event.partition}/{event.offset}"
+
+
+def _failure(event: LogEvent, stack: Stack) -> LogEvent:
+    fields = {"frame": "", **stack.fields, "of": stack.of, "id": stack.id, "first": stack.first}
+    return msgspec.structs.replace(event, meaning=FAILURE, fields=fields)

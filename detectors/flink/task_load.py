@@ -1,0 +1,82 @@
+"""What is known of the load of a job's tasks: who is busy all the time, who waits, whose input is full."""
+
+import msgspec
+
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.topology import Topology
+from detectors.numerics.trend import quantile
+from detectors.values.bounded import put
+
+_MAX_SUBTASKS = 512
+
+
+class Hot(msgspec.Struct, array_like=True):
+    """A subtask that is busy all the time: event time since when, last sample, its value in ms/s, its TaskManager."""
+
+    since: int
+    last: int
+    value: float
+    tm: str
+    host: str
+
+
+class Input(msgspec.Struct, array_like=True):
+    """Records a subtask has read: the counter, when, and their rate in 1/s (-1: unknown)."""
+
+    sum: float
+    time: int
+    rate: float = -1.0
+
+
+class Task(msgspec.Struct, array_like=True):
+    """What is unusual about a task (a vertex of the job): subtasks that are hot, backpressured or with full inputs.
+
+    The last two hold event times. `inputs` is kept only while a subtask is hot.
+    """
+
+    name: str
+    hot: dict[str, Hot] = {}
+    waits: dict[str, int] = {}
+    full: dict[str, int] = {}
+    inputs: dict[str, Input] = {}
+
+    def count(self, subtask: str, value: float, time: int) -> None:
+        """Take in the counter of records a subtask has read; it begins anew with a new attempt."""
+        last = self.inputs.get(subtask)
+        if last is None or value < last.sum:
+            put(self.inputs, subtask, Input(value, time), _MAX_SUBTASKS)
+        elif time - last.time >= 1_000:
+            self.inputs[subtask] = Input(value, time, (value - last.sum) * 1000 / (time - last.time))
+
+
+def skew(task: Task) -> float | None:
+    """Greatest over median rate of the subtasks' input, or None when it is unknown."""
+    rates = [i.rate for i in task.inputs.values() if i.rate >= 0]
+    median = quantile(rates, 0.5) if len(rates) > 1 else 0.0
+    return max(rates) / median if median > 0 else None
+
+
+def place(task: Task, topology: Topology) -> tuple[str, str]:
+    """(TaskManager, host) when all hot subtasks are on one; its id as the logs have it where they do."""
+    tms = {(h.tm, h.host) for h in task.hot.values()}
+    if len(tms) != 1:
+        return "", ""
+    tm, host = tms.pop()
+    return next((t for t in topology.tms if filtered(t) == filtered(tm)), tm), host
+
+
+def measured(task: Task, has_busy: bool) -> str:
+    """The hot subtasks in words: how many, which, and their share of the input."""
+    hot = sorted(task.hot, key=lambda s: int(s) if s.isdigit() else 0)
+    total = len(task.inputs)
+    which = ", ".join(hot[:4]) + (" …" if len(hot) > 4 else "")
+    of = f" of {total}" if total >= len(hot) and total else ""
+    many = f"{len(hot)}{of} subtask{'s' * (max(len(hot), total) != 1)} ({which})"
+    busy = max((h.value for h in task.hot.values()), default=0.0)
+    how = f"busy {busy / 10:.0f} % of the time" if has_busy else "with full inputs"
+    said = f"{many} {how}"
+    rates = {s: i.rate for s, i in task.inputs.items() if i.rate >= 0}
+    share = sum(rates.get(s, 0.0) for s in hot) / sum(rates.values()) if sum(rates.values()) > 0 else 0.0
+    if rates and len(hot) < len(rates) and share > 1.2 * len(hot) / len(rates):
+        said += f", reading {share:.0%} of its input (even would be {len(hot) / len(rates):.0%})"
+    return said

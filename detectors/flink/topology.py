@@ -1,0 +1,268 @@
+"""What is known of one cluster: its jobs, TaskManagers and which subtask runs where.
+
+Folded once per event, before the detectors, which only read it. Every map is bounded: the oldest entry goes first.
+"""
+
+import re
+from functools import lru_cache
+from zlib import crc32
+
+import msgspec
+
+from detectors.events.event import LogEvent, Sample
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.values.bounded import put
+
+_MAX_JOBS = 200
+_MAX_TMS = 400
+_MAX_SOURCES = 500
+_MAX_ATTEMPTS = 600
+# No counter is that high, and state holds integers of 64 bits.
+_MAX_COUNT = 1e15
+# What was last heard of longer ago may be gone: making room for others costs nothing.
+_ALIVE_MS = 600_000
+_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
+
+
+class Job(msgspec.Struct, array_like=True):
+    """A job as its JobManager tells it; `state` is Flink's word, empty before the first, `since` when it began."""
+
+    name: str = ""
+    state: str = ""
+    since: int = 0
+
+
+class TaskManager(msgspec.Struct, array_like=True):
+    """A TaskManager: host, and the event time at which it first registered (0: not seen)."""
+
+    host: str = ""
+    registered: int = 0
+
+
+class Subtask(msgspec.Struct, array_like=True):
+    """One attempt of one subtask, and where it runs when its deployment or its TaskManager's own log has told."""
+
+    task: str
+    index: int
+    tm: str = ""
+    host: str = ""
+
+
+class Intake(msgspec.Struct, array_like=True):
+    """Records read by all subtasks of one job on one TaskManager: last sum, when, and rate an hour (-1: unknown)."""
+
+    sum: int
+    time: int
+    rate: int = -1
+
+
+class Topology(msgspec.Struct, array_like=True):
+    """See the module.
+
+    `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake` is by
+    job and a number for the TaskManager: its name, once for each job, was most of the state of a large session cluster.
+    `names` are those of jobs as metrics write them, for jobs that no log has named. `cut` counts the live jobs and
+    TaskManagers that had to make room for others.
+    """
+
+    version: str = ""
+    jobs: dict[str, Job] = {}
+    job_of_source: dict[str, str] = {}
+    tms: dict[str, TaskManager] = {}
+    tm_of_source: dict[str, str] = {}
+    attempts: dict[str, Subtask] = {}
+    placements: dict[str, tuple[str, str]] = {}
+    intake: dict[str, dict[int, Intake]] = {}
+    names: dict[str, str] = {}
+    cut: dict[str, int] = {}
+
+    def update(self, event: LogEvent, time: int) -> bool:
+        """Take in one line whose event time is `time`; whether a job has another name now."""
+        job = event.fields.get("job")
+        name = self.job_name(job) if job is not None else ""
+        if job is not None and self.job_of_source.get(event.source) != job:
+            put(self.job_of_source, event.source, job, _MAX_SOURCES)
+        match event.meaning:
+            case "task_state":
+                self._task_state(event)
+            case "task_deploying":
+                self._deploying(event, time)
+            case "job_state" | "job_ended":
+                self._job_state(event, time)
+            case "job_initializing":
+                if event.fields["job"] not in self.jobs:
+                    self._keep(event.fields["job"], Job(event.fields["name"], "", time), time)
+            case "tm_registered":
+                self._tm_registered(event, time)
+            case "tm_started":
+                self._tm_started(event, time)
+            case "process_version":
+                self._started(event)
+        return job is not None and self.job_name(job) != name
+
+    def measure(self, samples: dict[str, list[Sample]], time: int) -> bool:
+        """Take in the samples of one record, by name, taken at `time`; whether a job has another name now."""
+        named = [self._named(s) for name in ("completed_checkpoints", "records_in") for s in samples.get(name, ())]
+        sums: dict[tuple[str, int], float] = {}
+        for sample in samples.get("records_in", ()):
+            tm = sample.labels.get("tm_id")
+            if tm is not None:
+                key = (sample.labels.get("job_id", ""), _number(tm))
+                sums[key] = sums.get(key, 0.0) + sample.value
+        for (job, number), total in sums.items():
+            self._measured(job, number, int(max(-_MAX_COUNT, min(total, _MAX_COUNT))), time)
+        return any(named)
+
+    def job_of(self, event: LogEvent) -> str:
+        """Id of the job a checkpoint line is about; where no line has ever named one, the only one that is measured,
+        else the source.
+        """
+        only = next(iter(self.names)) if len(self.names) == 1 else f"source:{event.source}"
+        return event.fields.get("job") or self.job_of_source.get(event.source) or only
+
+    def job_name(self, job: str) -> str:
+        """Name of the job, or the empty string."""
+        known = self.jobs.get(job)
+        return (known.name if known else "") or self.names.get(job, "")
+
+    def tm_of(self, event: LogEvent) -> tuple[str, str]:
+        """(TaskManager id, host) of the process that wrote the line; the host is known even when the id is not."""
+        tm = self.tm_of_source.get(event.source, "")
+        return tm, self.host_of(tm) or event.host
+
+    def place_of(self, attempt: str) -> tuple[str, str, str]:
+        """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings where unknown."""
+        subtask = self.attempts.get(attempt)
+        if subtask is None:
+            return "", "", ""
+        tm, host = subtask.tm, subtask.host
+        if not tm and not host:
+            tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
+        return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
+
+    def host_of(self, tm: str) -> str:
+        """Host of a TaskManager, or the empty string."""
+        known = self.tms.get(tm)
+        return known.host if known else ""
+
+    def may_run(self, job: str, tm: str) -> bool:
+        """False only when metrics show this TaskManager at work for other jobs and not for this one."""
+        number = _number(tm)
+        return number in self.intake.get(job, {}) or not any(number in tms for tms in self.intake.values())
+
+    def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
+        """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not
+        say.
+        """
+        rates = {k: v.rate for k, v in self.intake.get(job, {}).items() if v.rate >= 0}
+        total = sum(rates.values())
+        mine = rates.get(_number(tm))
+        return (mine / total, 1 / len(rates)) if mine is not None and total > 0 and len(rates) > 1 else None
+
+    def _named(self, sample: Sample) -> bool:
+        job, name = sample.labels.get("job_id", ""), sample.labels.get("job_name", "")
+        if not job or not name or job in self.names:
+            return False
+        put(self.names, job, name, _MAX_JOBS)
+        return self.job_name(job) == name
+
+    def _measured(self, job: str, tm: int, total: int, time: int) -> None:
+        tms = self.intake.get(job)
+        if tms is None:
+            tms = {}
+            out = put(self.intake, job, tms, _MAX_JOBS)
+            if out is not None and any(time - heard.time < _ALIVE_MS for heard in out[1].values()):
+                self._count("jobs")
+        last = tms.get(tm)
+        if last is not None and (time < last.time or (time == last.time and total == last.sum)):
+            return
+        # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
+        if last is None or total < last.sum or time == last.time:
+            least = put(tms, tm, Intake(total, time), _MAX_TMS)
+            if least is not None and time - least[1].time < _ALIVE_MS:
+                self._count("taskmanagers")
+        elif time - last.time >= 1000:
+            tms[tm] = Intake(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
+
+    def _started(self, event: LogEvent) -> None:
+        self.version = event.fields["version"]
+        container = _CONTAINER.search(event.source)
+        if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
+            put(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
+
+    def _tm_started(self, event: LogEvent, time: int) -> None:
+        put(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
+        self._know(event.fields["tm"], event.host, time)
+
+    def _tm_registered(self, event: LogEvent, time: int) -> None:
+        tm = event.fields["tm"]
+        self._know(tm, event.fields.get("host", ""), time)
+        self.tms[tm].registered = self.tms[tm].registered or time
+
+    def _job_state(self, event: LogEvent, time: int) -> None:
+        known = self.jobs.get(event.fields["job"])
+        name = event.fields.get("name", known.name if known else "")
+        self._keep(event.fields["job"], Job(name, event.fields["state"], time), time)
+
+    def _keep(self, job: str, known: Job, time: int) -> None:
+        out = put(self.jobs, job, known, _MAX_JOBS)
+        if out is not None and not _ended(out[1], time):
+            self._count("jobs")
+
+    def _deploying(self, event: LogEvent, time: int) -> None:
+        tm, host = event.fields.get("tm", ""), event.fields["host"]
+        if tm:
+            self._know(tm, host, time)
+        task, index = event.fields["task"], int(event.fields["subtask"])
+        place = f"{task}|{index}"
+        # Until 1.12 the line names no attempt, but the line before does: jobs may share names of tasks. Later versions
+        # name the TaskManager wherever it is asked for.
+        if "attempt" in event.fields:
+            return
+        attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
+        if attempt is not None:
+            attempt.tm, attempt.host = tm or attempt.tm, host
+            return
+        put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
+
+    def _task_state(self, event: LogEvent) -> None:
+        attempt = event.fields["attempt"]
+        if (
+            "_" in attempt
+        ):  # since 1.16 an attempt id tells its vertex and subtask by itself, and late acks name the TaskManager
+            return
+        task, index = event.fields["task"], int(event.fields["subtask"])
+        known = self.attempts.get(attempt)
+        if known is None:
+            known = Subtask(task, index)
+            put(self.attempts, attempt, known, _MAX_ATTEMPTS)
+        if event.source in self.tm_of_source:
+            known.tm = self.tm_of_source[event.source]
+
+    def _know(self, tm: str, host: str, time: int) -> None:
+        known = self.tms.get(tm)
+        if known is None:
+            out = put(self.tms, tm, TaskManager(host), _MAX_TMS)
+            if out is not None and self._alive(*out, time):
+                self._count("taskmanagers")
+        elif host:
+            known.host = host
+
+    def _alive(self, tm: str, known: TaskManager, time: int) -> bool:
+        """Whether a TaskManager registered or was measured a short time ago."""
+        heard = [tms[_number(tm)].time for tms in self.intake.values() if _number(tm) in tms]
+        return time - max([known.registered, *heard]) < _ALIVE_MS
+
+    def _count(self, what: str) -> None:
+        self.cut[what] = self.cut.get(what, 0) + 1
+
+
+def _ended(job: Job, time: int) -> bool:
+    """Whether a job is over; one that has failed may just be what many have in common."""
+    return job.state in {"FINISHED", "CANCELED"} or (job.state == "FAILED" and time - job.since >= _ALIVE_MS)
+
+
+@lru_cache(maxsize=16_384)
+def _number(tm: str) -> int:
+    """Four bytes for a TaskManager id of logs or metrics: among 400 of them two share one in 1 of 50,000 clusters."""
+    return crc32(filtered(tm).encode())

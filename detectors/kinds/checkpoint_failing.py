@@ -1,0 +1,335 @@
+"""Checkpoint after checkpoint of a job fails.
+
+Fires at the `in_a_row`-th checkpoint in a row that expired, was declined or failed, and at once when Flink says
+`Exceeded checkpoint tolerable failure threshold`. Ends with a completed checkpoint, or with the job.
+
+What does not count: a savepoint; a trigger refused because not all tasks run; what a start, a restart or the end of the
+job takes with it ("Checkpoint Coordinator is suspending", a task that is closing or has failed); a checkpoint given up
+for a newer one. An exception in the synchronous part of a snapshot is never declined, whatever is tolerated: the task
+fails by it (`Could not perform checkpoint N`), the job restarts, and the checkpoint has failed all the same. The reason
+stands in the stack behind the line, so all but expiries wait for `confirm`.
+
+Why an operator cares: nothing is written down any more. Each failure of the job now replays from an ever older
+checkpoint, and a sink that commits with checkpoints shows nothing new. Until 1.10 expiries did not count against the
+tolerance (FLINK-17351): such a job runs on like this for ever. `checkpoint_overdue` tells of one that hangs or expired,
+`late_barrier_acks` why they expire.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding, Reading
+from detectors.values.bounded import put
+from detectors.values.durations import Duration
+
+_MAX_JOBS = 200
+_MAX_FAILED = 16
+_MAX_HARMLESS = 32
+_MAX_RECORDS = 5
+_LONG_AGO = -(1 << 62)
+_EXPIRED = "it expired before completing"
+_THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
+_THRESHOLD = "exceeded checkpoint tolerable failure threshold"
+_HARMLESS = (
+    "not all required tasks",
+    "coordinator is suspending",
+    "coordinator shutdown",
+    "tasks not ready",
+    "task is closing",
+    "partially closed",
+    "input stream is finished",
+    "cancellation from one of its inputs",
+    "barrier from newer checkpoint",
+    "has been subsumed",
+    "the job has failed",
+    "task has failed",
+    "failoverregion is restarting",
+    "scheduler is shut",
+    "minimum time between",
+    "queued checkpoint requests",
+    "blocking output edge",
+)
+_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
+_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
+
+
+class Failed(msgspec.Struct, array_like=True):
+    """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record.
+
+    `thrown`: a task failed by it, and the restart that follows is its effect. `doubtful`: so close after a restart that
+    it counts only with a reason of its own.
+    """
+
+    time: int
+    at: int
+    record: Evidence
+    why: str = ""
+    thrown: bool = False
+    doubtful: bool = False
+
+
+class JobFailures(msgspec.Struct, array_like=True):
+    """Failures since the last completed checkpoint, by number; `before` counts those forgotten. `harmless` are numbers
+    that do not count: savepoints, and failures of the kinds above; `triggered` the last one. Times are event times.
+    """
+
+    failed: dict[int, Failed] = {}
+    before: int = 0
+    harmless: list[int] = []
+    completed: int = _LONG_AGO
+    restarted: int = _LONG_AGO
+    limit: Evidence | None = None
+    open: Finding | None = None
+    triggered: int = -1
+
+
+class CheckpointFailing(Detector):
+    """See the module."""
+
+    kind = "checkpoint_failing"
+    per_job = True
+    wants = frozenset(
+        [
+            "checkpoint_triggered",
+            "checkpoint_completed",
+            "checkpoint_expired",
+            "checkpoint_declined",
+            "checkpoint_failed",
+            "job_restored",
+            "job_state",
+            "job_ended",
+            FAILURE,
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of checkpoint_failing."""
+
+        in_a_row: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            le=16,
+            description="Failures without a completed checkpoint between: one heals.",
+        )
+        confirm: Duration = Field(
+            2_000,
+            description="Wait this long for the reason of a failure and its root cause, which the next records bring.",
+        )
+        restart_for: Duration = Field(
+            10_000, description="A failure without a reason this close to a restart is taken to belong to it."
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Jobs by id."""
+
+        jobs: dict[str, JobFailures] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a checkpoint or a job, or the stack behind one."""
+        # A TaskManager tells of its task what the JobManager tells of the job.
+        thrown = _thrown(event) if event.source not in topology.tm_of_source else -1
+        job = self._thrower(state, thrown, event, topology)
+        known = state.jobs.get(job)
+        if known is None:
+            told = _THRESHOLD in event.fields.get("message", "").lower()
+            if not (event.meaning.startswith("checkpoint_") or told or thrown >= 0):
+                return
+            known = JobFailures()
+            put(state.jobs, job, known, _MAX_JOBS)
+        number = int(event.fields.get("checkpoint", thrown))
+        match event.meaning:
+            case "checkpoint_triggered":
+                known.triggered = number
+                if "savepoint" in event.fields.get("type", "").lower():
+                    self._does_not_count(known, number)
+            case "checkpoint_completed":
+                yield from self._completed(known, number, now)
+            case "checkpoint_expired" | "checkpoint_declined" | "checkpoint_failed":
+                self._failed(known, job, number, event, now)
+                yield from self._judged(known, job, now.clock, topology)
+            case "failure":
+                self._explained(known, number, event, now, thrown >= 0)
+                yield from self._judged(known, job, now.clock, topology)
+            case "job_restored":
+                known.restarted = max(known.restarted, now.time)
+            case _:
+                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def _thrower(self, state: State, number: int, event: LogEvent, topology: Topology) -> str:
+        """The line of a failing task names no job: it is the one that was at this checkpoint."""
+        at_it = [job for job, known in state.jobs.items() if number >= 0 and known.triggered == number]
+        return at_it[0] if len(at_it) == 1 and "job" not in event.fields else topology.job_of(event)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Failures whose reason has had its time."""
+        for job, known in state.jobs.items():
+            if known.open is None:
+                yield from self._judged(known, job, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When the failure that makes it `in_a_row` has had time to be explained."""
+        return min(
+            (d for job, k in state.jobs.items() if k.open is None and (d := self._ripe(k, job)) is not None),
+            default=None,
+        )
+
+    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
+        """Failures in a row, per job."""
+        for job, known in state.jobs.items():
+            labels = {"job": topology.job_name(job) or job}
+            yield Reading(name="checkpoints_failed_in_a_row", labels=labels, value=self._count(known), at=now)
+
+    def _count(self, known: JobFailures) -> int:
+        return known.before + len(_counting(known))
+
+    def _ripe(self, known: JobFailures, job: str) -> int | None:
+        """Clock time at which there are enough failures, or None."""
+        config = self.config_of(job)
+        ready = sorted(f.at + (0 if f.why == _EXPIRED else config.confirm) for f in _counting(known).values())
+        missing = max(config.in_a_row - known.before, 1)
+        return ready[missing - 1] if len(ready) >= missing else None
+
+    def _does_not_count(self, known: JobFailures, number: int) -> None:
+        known.failed.pop(number, None)
+        if number not in known.harmless:
+            known.harmless = [*known.harmless, number][-_MAX_HARMLESS:]
+
+    def _failed(self, known: JobFailures, job: str, number: int, event: LogEvent, now: Now) -> None:
+        if number in known.harmless or now.time <= known.completed:
+            return
+        why = _EXPIRED if event.meaning == "checkpoint_expired" else ""
+        if any(word in event.text.lower() for word in _HARMLESS):
+            self._does_not_count(known, number)
+        elif number in known.failed:
+            known.failed[number].why = known.failed[number].why or why
+        else:
+            known.before += len(known.failed) >= _MAX_FAILED
+            doubtful = 0 <= now.time - known.restarted <= self.config_of(job).restart_for
+            failed = Failed(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
+            put(known.failed, number, failed, _MAX_FAILED)
+
+    def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
+        said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
+        if thrown and event.fields.get("of") == "task_state":
+            self._threw(known, number, event, now)
+            return
+        if _THRESHOLD in said:
+            if known.limit is None and now.time > known.completed:
+                known.limit = evidence(event, now.time)
+        elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
+            return
+        elif known.failed[number].thrown:
+            return  # that its coordinator is suspended is what the restart says of it
+        elif any(word in said for word in _HARMLESS):
+            self._does_not_count(known, number)
+        elif known.failed[number].why != _EXPIRED:
+            known.failed[number].why = _why(event)
+
+    def _threw(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
+        """A task failed by the checkpoint; each line of its stack knows more of why."""
+        if number in known.harmless or now.time <= known.completed:
+            return
+        failed = known.failed.get(number)
+        if failed is None:
+            known.before += len(known.failed) >= _MAX_FAILED
+            failed = Failed(now.time, now.clock, evidence(event, now.time))
+            put(known.failed, number, failed, _MAX_FAILED)
+        failed.thrown, failed.why = True, _why(event)
+
+    def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
+        ripe = self._ripe(known, job)
+        if known.limit is None and (ripe is None or now < ripe):
+            return
+        finding = self._finding(known, job, now, topology)
+        if known.open is None or known.open.summary != finding.summary:
+            known.open = finding
+            yield msgspec.structs.replace(finding)
+
+    def _completed(self, known: JobFailures, number: int, now: Now) -> Iterator[Finding]:
+        last = max((f.time for f in known.failed.values()), default=_LONG_AGO)
+        if now.time < max(last, known.completed, known.limit.time if known.limit else _LONG_AGO):
+            return
+        known.completed = now.time
+        known.failed, known.before, known.limit = {}, 0, None
+        yield from self._closed(known, now, f"checkpoint {number} completed")
+
+    def _job_changed(
+        self, state: State, known: JobFailures, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if new in _RUNNING_AGAIN:
+            confirm = self.config_of(job).confirm
+            known.restarted = max(known.restarted, now.time)
+            # What a restart takes with it may be written just before it, and its reason may be lost.
+            for number, failed in list(known.failed.items()):
+                if not failed.why and 0 <= now.time - failed.time <= confirm and known.open is None:
+                    self._does_not_count(known, number)
+                elif failed.thrown:
+                    failed.at = min(failed.at, now.clock - confirm)  # its stack is complete
+            yield from self._judged(known, job, now.clock, topology)
+        elif new in _OVER:
+            yield from self._closed(known, now, f"the job is {new}")
+            del state.jobs[job]
+
+    def _closed(self, known: JobFailures, now: Now, why: str) -> Iterator[Finding]:
+        if known.open is not None:
+            closed = msgspec.structs.replace(known.open, at=now.clock, closed_at=now.clock, closed_because=why)
+            known.open = None
+            yield closed
+
+    def _finding(self, known: JobFailures, job: str, now: int, topology: Topology) -> Finding:
+        failed, count = sorted(_counting(known).items()), self._count(known)
+        why = next((f.why for _, f in reversed(failed) if f.why), "Flink does not say why")
+        numbers = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
+        if failed:
+            numbers += f", the last is {failed[-1][0]}: {why}"
+        records = [f.record for _, f in failed]
+        if known.limit is not None:
+            numbers = f"the job restarts because it tolerates no more failed checkpoints; {numbers if failed else why}"
+            records.append(known.limit)
+        elif why == _EXPIRED and topology.version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
+            numbers += "; this Flink does not count expiries and will not restart the job"
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={
+                "job_id": job,
+                "job_name": topology.job_name(job),
+                "checkpoint": str(failed[-1][0] if failed else ""),
+            },
+            since=min((r.time for r in records), default=now),
+            at=now,
+            severity="critical",
+            summary=numbers,
+            confidence="sure" if known.limit or all(f.why for _, f in failed) else "fair",
+            evidence=[*records[:1], *records[1:][-_MAX_RECORDS + 1 :]],
+            advice="Open the last failed checkpoint in Flink's UI: the subtasks that have not acknowledged, or the "
+            "exception. Expired: look at backpressure and at the storage. Declined or failed: read the exception. Do "
+            "not restart or cancel the job by hand before that: everything since its last completed checkpoint is "
+            "replayed, and by default Flink deletes the checkpoints of a job that is cancelled.",
+        )
+
+
+def _counting(known: JobFailures) -> dict[int, Failed]:
+    return {n: f for n, f in known.failed.items() if f.why or not f.doubtful}
+
+
+def _thrown(event: LogEvent) -> int:
+    """The checkpoint whose snapshot threw, or -1."""
+    found = _THROWN.search(event.fields.get("first", "")) or _THROWN.search(event.fields.get("message", ""))
+    return int(found[1]) if found is not None else -1
+
+
+def _why(event: LogEvent) -> str:
+    name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
+    # Flink's wrapper for what another process threw: the class itself stands in the message.
+    return (message if name == "SerializedThrowable" else f"{name}: {message}").rstrip(": .")

@@ -1,0 +1,378 @@
+"""A checkpoint in flight that is far older than this job's checkpoints usually get, or that expired.
+
+Fires when a checkpoint is older than `factor` × the job's usual high (95 % quantile of its last 64 durations) and at
+least `at_least`; while there are fewer than `min_history` durations only `learning_limit` applies. At once, and
+critical, when Flink says that it expired. Ends when that checkpoint or a later one completes, or the job ends.
+
+Why an operator cares: a hung checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
+minutes before the checkpoint timeout (10 min by default); until one completes, every failure replays from the last.
+`late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth.
+Savepoints are never overdue and never count as usual; neither does the first checkpoint after a restore. While the
+JobManager's metrics, heard until then, have stopped as well, nothing is known of the checkpoint: `silence` tells.
+
+Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung 177 s before the
+TaskManager was lost and nothing else warned.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding, Forecast, Reading
+from detectors.numerics.trend import quantile
+from detectors.values.bounded import put
+from detectors.values.durations import Duration, spoken
+
+_MAX_JOBS = 200
+_MAX_HISTORY = 64
+_MAX_IN_FLIGHT = 8
+_GAUGE_LAG_MS = 5_000
+_MAX_LAG_MS = 300_000
+_SAME_SCRAPE_MS = 500
+_LAG_FADES = 64
+_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
+_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
+_CLOSING = _OVER | {"SUSPENDED"}
+
+
+class Flight(msgspec.Struct, array_like=True):
+    """A checkpoint in flight: event time and clock of its trigger, and the record."""
+
+    since: int
+    at: int
+    record: Evidence
+
+
+class Late(msgspec.Struct, array_like=True):
+    """The checkpoint the open finding is about; `expired` counts expiries since the last completed one."""
+
+    checkpoint: int
+    since: int
+    records: list[Evidence]
+    expired: int = 0
+
+
+class Gauge(msgspec.Struct, array_like=True):
+    """A job's gauge of checkpoints: clock of the last sample, longest usual gap, and until which age it holds back."""
+
+    heard: int
+    every: int = 0
+    hold: int = 0
+
+
+class JobCheckpoints(msgspec.Struct, array_like=True):
+    """Durations and ages are ms; `high` is the usual high of the durations, `timeout` is learned from the last expiry.
+
+    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
+    what was written before it is of the past. `given_up` is the last one that failed: its trigger may come again.
+    """
+
+    durations: list[int] = []
+    high: int = 0
+    in_flight: dict[int, Flight] = {}
+    completed: int = -1
+    last_duration: int = -1
+    restored: bool = False
+    timeout: int = 600_000
+    late: Late | None = None
+    reset: int = -(1 << 62)
+    concurrent: bool = False
+    lag: int = 0
+    given_up: int = -1
+    gauge: Gauge | None = None
+
+
+class CheckpointOverdue(Detector):
+    """See the module."""
+
+    kind = "checkpoint_overdue"
+    per_job = True
+    wants = frozenset(
+        [
+            "checkpoint_triggered",
+            "checkpoint_completed",
+            "checkpoint_expired",
+            "checkpoint_declined",
+            "checkpoint_failed",
+            "checkpoints_stopped",
+            "job_restored",
+            "job_state",
+            "job_ended",
+            "cluster_ending",
+            "checkpoints_in_progress",
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of checkpoint_overdue."""
+
+        factor: float = Field(
+            3.0,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=1.5,
+            description="Overdue at this multiple of the job's usual high: above normal variation.",
+        )
+        at_least: Duration = Field(
+            30_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="Never overdue below this age: short checkpoints vary by large factors.",
+        )
+        min_history: int = Field(
+            5, ge=2, le=64, description="Completed checkpoints before the job's own history is used."
+        )
+        learning_limit: Duration = Field(
+            300_000, description="Overdue at this age while learning: half of Flink's default timeout."
+        )
+        deaf_for: Duration = Field(
+            300_000,
+            description="Nothing is said until this age while the metrics have stopped with the lines: it may "
+            "have completed unheard.",
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Jobs by id."""
+
+        jobs: dict[str, JobCheckpoints] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a checkpoint or a job, or the gauge of checkpoints in progress."""
+        if isinstance(event, MetricEvent):
+            self._measured(state, event, now)
+            return
+        if event.meaning == "cluster_ending":
+            for ending in state.jobs.values():
+                ending.in_flight.clear()
+            return
+        job = topology.job_of(event)
+        known = state.jobs.get(job)
+        if known is None:
+            if event.meaning not in ("checkpoint_triggered", "checkpoint_expired"):
+                return
+            known = self._new_job(state, job)
+        number = int(event.fields.get("checkpoint", -1))
+        known.lag = max(min(event.timestamp - now.time, _MAX_LAG_MS), known.lag - known.lag // _LAG_FADES)
+        match event.meaning:
+            case "checkpoint_triggered":
+                yield from self._triggered(known, job, number, event, now, topology)
+            case "checkpoint_completed":
+                yield from self._completed(known, job, number, int(event.fields["duration"]), now, topology)
+            case "checkpoint_expired" if number > known.completed and now.time >= known.reset:
+                yield from self._expired(known, job, number, event, now, topology)
+            case "checkpoint_declined" | "checkpoint_failed" | "checkpoint_expired":
+                known.in_flight.pop(number, None)
+                known.given_up = max(known.given_up, number)
+            case "job_restored":
+                self._reset(known, now.time, restored=True)
+            case _:
+                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Checkpoints whose age has reached the limit."""
+        for job, known in state.jobs.items():
+            overdue = self._oldest(known)
+            if overdue is not None and known.late is None and now >= self._said_at(known, job, overdue[1]):
+                number, flight = overdue
+                if known.gauge is not None and not known.gauge.hold and _deaf(known.gauge, flight, now):
+                    known.gauge.hold = self.config_of(job).deaf_for
+                    continue
+                known.late = Late(number, flight.since, [flight.record])
+                yield self._finding(known, known.late, job, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When the first of the oldest checkpoints in flight becomes overdue."""
+        jobs = state.jobs.items()
+        waiting = [(k, job, o[1]) for job, k in jobs if k.late is None and (o := self._oldest(k)) is not None]
+        return min((self._said_at(*one) for one in waiting), default=None)
+
+    def limit(self, known: JobCheckpoints, job: str) -> int:
+        """Age in ms at which a checkpoint of this job is overdue."""
+        config: CheckpointOverdue.Config = self.config_of(job)
+        if len(known.durations) < config.min_history:
+            return config.learning_limit
+        return max(config.at_least, round(config.factor * known.high))
+
+    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
+        """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
+        advises for ages).
+        """
+        for job, known in state.jobs.items():
+            job_label = topology.job_name(job) or job
+            if known.durations:
+                usual = quantile(known.durations, 0.5)
+                yield Reading(
+                    name="checkpoint_duration_usual_seconds", labels={"job": job_label}, value=usual / 1000, at=now
+                )
+                yield Reading(
+                    name="checkpoint_duration_last_seconds",
+                    labels={"job": job_label},
+                    value=known.last_duration / 1000,
+                    at=now,
+                )
+                yield Reading(
+                    name="checkpoint_overdue_limit_seconds",
+                    labels={"job": job_label},
+                    value=self.limit(known, job) / 1000,
+                    at=now,
+                )
+            oldest = self._oldest(known)
+            if oldest is not None:
+                since = oldest[1].since / 1000
+                yield Reading(
+                    name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
+                )
+
+    def _said_at(self, known: JobCheckpoints, job: str, flight: Flight) -> int:
+        at = flight.at + self.limit(known, job) + known.lag
+        return at if known.gauge is None else max(at, flight.at + known.gauge.hold, _answered(known.gauge, flight))
+
+    def _new_job(self, state: State, job: str) -> JobCheckpoints:
+        known = JobCheckpoints()
+        put(state.jobs, job, known, _MAX_JOBS)
+        return known
+
+    def _oldest(self, known: JobCheckpoints) -> tuple[int, Flight] | None:
+        return min(known.in_flight.items(), key=lambda f: f[1].at, default=None)
+
+    def _triggered(
+        self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if (
+            "savepoint" in event.fields.get("type", "").lower()
+            or number <= max(known.completed, known.given_up)
+            or number in known.in_flight
+        ):
+            return
+        if now.time < known.reset:
+            return
+        # By default the next one is triggered when the last has ended: one in flight ended in a line that was lost.
+        ended = number - _MAX_IN_FLIGHT if known.concurrent else number
+        for older in [n for n in known.in_flight if n <= ended]:
+            del known.in_flight[older]
+            if known.late is not None and known.late.checkpoint == older and not known.late.expired:
+                yield self._closing(
+                    known, known.late, job, now, topology, f"checkpoint {number} was triggered after it"
+                )
+        if known.gauge is not None:
+            known.gauge.hold = 0
+        known.in_flight[number] = Flight(now.time, now.clock, evidence(event, now.time))
+
+    def _completed(
+        self, known: JobCheckpoints, job: str, number: int, duration: int, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if number <= known.completed or now.time < known.reset:
+            return
+        again = known.restored
+        if number in known.in_flight and not known.restored:
+            known.durations = [*known.durations, duration][-_MAX_HISTORY:]
+            known.high = round(quantile(known.durations, 0.95))
+        if number in known.in_flight:
+            known.restored = False
+            known.last_duration = duration
+        known.completed = number
+        known.concurrent |= any(n > number for n in known.in_flight)
+        known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
+        if known.late is not None and (number >= known.late.checkpoint or again):
+            yield self._closing(
+                known, known.late, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}"
+            )
+
+    def _expired(
+        self, known: JobCheckpoints, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        flight = known.in_flight.pop(number, None)
+        known.given_up = max(known.given_up, number)
+        if known.late is not None and known.late.checkpoint == number and known.late.expired:
+            return
+        if flight is not None:
+            known.timeout = max(now.time - flight.since, 1)
+        before = known.late
+        records = [*([flight.record] if flight else []), evidence(event, now.time)]
+        since = before.since if before else flight.since if flight else now.time
+        known.late = Late(number, since, records, (before.expired if before else 0) + 1)
+        yield self._finding(known, known.late, job, now.clock, topology)
+
+    def _job_changed(
+        self, state: State, known: JobCheckpoints, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        self._reset(known, now.time, restored=known.restored or new in _RUNNING_AGAIN)
+        if new in _CLOSING and known.late is not None:
+            yield self._closing(known, known.late, job, now, topology, f"the job is {new}")
+        if new in _OVER:
+            del state.jobs[job]
+
+    def _reset(self, known: JobCheckpoints, time: int, restored: bool) -> None:
+        """Whatever was in flight is gone; after a restore from an older savepoint numbers jump back."""
+        known.restored = restored
+        known.in_flight.clear()
+        if time > known.reset:
+            known.reset, known.completed, known.given_up = time, -1, -1
+
+    def _measured(self, state: State, event: MetricEvent, now: Now) -> None:
+        """A gauge of 0 after a trigger: it ended in a line that was lost, or that has yet to come."""
+        for sample in event.samples:
+            known = state.jobs.get(sample.labels.get("job_id", ""))
+            if sample.name != "checkpoints_in_progress" or known is None:
+                continue
+            gauge = known.gauge = known.gauge or Gauge(now.clock)
+            gap = now.clock - gauge.heard
+            if gap >= _SAME_SCRAPE_MS:
+                gauge.every = min(max(gap, gauge.every - gauge.every // _LAG_FADES), _MAX_LAG_MS)
+            gauge.heard, gauge.hold = max(gauge.heard, now.clock), 0
+            if sample.value == 0:
+                taken = event.time - _GAUGE_LAG_MS
+                known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
+
+    def _closing(self, known: JobCheckpoints, late: Late, job: str, now: Now, topology: Topology, why: str) -> Finding:
+        finding = self._finding(known, late, job, now.clock, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        known.late = None
+        return finding
+
+    def _finding(self, known: JobCheckpoints, late: Late, job: str, now: int, topology: Topology) -> Finding:
+        name = topology.job_name(job)
+        learned = len(known.durations) >= self.config_of(job).min_history
+        usual = (
+            f"usually {spoken(quantile(known.durations, 0.5))}"
+            if learned
+            else "too few before it to know what is usual"
+        )
+        if late.expired > 1:
+            said = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
+        elif late.expired:
+            said = f"checkpoint {late.checkpoint} expired after {spoken(known.timeout)} ({usual})"
+        else:
+            said = f"checkpoint {late.checkpoint} is not complete after {spoken(now - late.since)} ({usual})"
+        expiry = late.since + known.timeout
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={"job_id": job, "job_name": name, "checkpoint": str(late.checkpoint)},
+            since=late.since,
+            at=now,
+            severity="critical" if late.expired else "warning",
+            summary=said,
+            confidence="sure" if late.expired else "fair" if learned else "learning",
+            evidence=list(late.records),
+            forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
+            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
+            "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint, so "
+            "do not restart the job to get rid of it.",
+        )
+
+
+def _answered(gauge: Gauge, flight: Flight) -> int:
+    """When the next sample should have told whether it still runs; 0 when one has, or none is to be expected."""
+    last = gauge.heard + 2 * gauge.every
+    return last + 1 if gauge.every > 0 and gauge.heard <= flight.at + _GAUGE_LAG_MS and flight.at <= last else 0
+
+
+def _deaf(gauge: Gauge, flight: Flight, now: int) -> bool:
+    """Whether the metrics were heard when it was triggered, and are not any more."""
+    enough = 2 * gauge.every
+    return gauge.every > 0 and flight.at - gauge.heard <= enough < now - gauge.heard

@@ -1,0 +1,398 @@
+"""The heap of a TaskManager is full, or nearly: it collects garbage instead of working.
+
+Fires, from metrics, when `gc_share` of the last minute went into collections, and, critical, when at least two of them
+left the heap `full_share` full. From logs, critical, at `OutOfMemoryError: Java heap space` or `GC overhead limit
+exceeded` in any stack. With less certainty at two signs that come without either: a line that a native helper had
+written long before the JVM could print it (a pause); and a TaskManager whose scrapes stop while a checkpoint hangs,
+after checkpoints had grown and the old generation had been collected, and nobody has seen its connection close.
+Ends when collections are few again, or when a checkpoint completes `recovered_after` the last sign.
+
+Why an operator cares: heartbeats stop in the pauses, the JobManager gives the TaskManager up, and the OutOfMemoryError
+is printed seconds after the loss, if at all. State that grows below the limit is no exhaustion, nor is a sawtooth.
+`zero_input_leak` is the better choice for a slow rise without input, `metaspace_exhaustion` for classes.
+
+Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit exceeded` 4 s after the heartbeat timed out).
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.gc_window import GcWindow
+from detectors.flink.heap_floor import task_manager, task_managers
+from detectors.flink.root_causes import only_job
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
+from detectors.patterns.keep_state import keep_state
+from detectors.patterns.per_process import Place, writer
+from detectors.values.bounded import numbered, put
+from detectors.values.durations import Duration, spoken
+
+_MAX_TMS = 400
+_MAX_RECORDS = 4
+_MAX_SIZES = 12
+_MAX_NATIVE = 50
+_MAX_JOBS = 200
+_MAX_COLLECTORS = 16
+_KEEP_MS = 3_600_000
+_TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
+_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
+_GONE = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection_closed", "rpc_gated"})
+_ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
+
+
+class Sign(NamedTuple):
+    """One sign: in words, how bad, how sure, its event time, its record, and the TaskManager's label in metrics."""
+
+    text: str
+    severity: Severity
+    confidence: Confidence
+    time: int
+    record: Evidence | None
+    label: str = ""
+
+
+class Exhausted(msgspec.Struct, array_like=True):
+    """What is said of one TaskManager: event times of the first and the last sign, how bad, in words, and the records.
+
+    `label` is its id in metrics.
+    """
+
+    tm: str
+    host: str
+    label: str
+    since: int
+    last: int
+    text: str
+    severity: Severity
+    confidence: Confidence
+    records: list[Evidence]
+
+
+class Progress(msgspec.Struct, array_like=True):
+    """Checkpoints of a job: sizes of the last ones in bytes, `usual` ms for the longest; one in flight since (clock),
+    its number, and the job's counter of completed ones.
+    """
+
+    sizes: list[int] = []
+    usual: int = 0
+    flight: int = -1
+    number: int = -1
+    counted: float = -1.0
+    counted_at: int = -(1 << 62)
+
+
+class HeapExhaustion(Detector):
+    """See the module."""
+
+    kind = "heap_exhaustion"
+    wants = frozenset(
+        [
+            FAILURE,
+            "heap_used",
+            "heap_max",
+            "gc_time",
+            "gc_count",
+            "checkpoint_triggered",
+            "checkpoint_completed",
+            "completed_checkpoints",
+            "native_line",
+            "process_signalled",
+            *_GONE,
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of heap_exhaustion."""
+
+        over: Duration = Field(60_000, description="Collections are judged over this time: a single long one is none.")
+        gc_share: float = Field(
+            0.3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="Share of time in collections from which work suffers: usual are 1 to 5 %.",
+        )
+        full_share: float = Field(
+            0.9,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0.5,
+            lt=1,
+            description="Of Heap.Max still in use after two collections: the next state will not fit.",
+        )
+        calm_share: float = Field(0.1, gt=0, lt=1, description="Share of time in collections at which it is over.")
+        pause: Duration = Field(
+            10_000,
+            description="A native line printed so much later than written: no pause of a healthy heap is as long.",
+        )
+        grown: float = Field(
+            1.5, gt=1, description="Growth of the last checkpoints that makes a TaskManager that falls silent suspect."
+        )
+        silent_for: Duration = Field(
+            30_000,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            description="And its scrapes missing so long, or four of their intervals, while others come.",
+        )
+        recovered_after: Duration = Field(
+            60_000, description="A checkpoint that completes this long after the last sign ends it."
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """`windows` by the TaskManager's label, their collectors by the place in `collectors`; `open` by its id (or
+        host), `jobs` by id; `gone`: labels of TaskManagers that were seen to end, with the clock; `native`: lines of
+        helpers and late ones, by source; `ended`: event time of the last sign that is over.
+        """
+
+        windows: dict[str, GcWindow] = {}
+        collectors: list[str] = []
+        open: dict[str, Exhausted] = {}
+        jobs: dict[str, Progress] = {}
+        gone: dict[str, int] = {}
+        native: dict[str, tuple[int, int]] = {}
+        ended: int = -(1 << 62)
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line, or the samples of a scrape."""
+        if isinstance(event, MetricEvent):
+            yield from self._measured(state, event, now, topology)
+        elif event.meaning == FAILURE:
+            yield from self._failed(state, event, now, topology)
+        elif event.meaning == "native_line":
+            yield from self._printed(state, event, now, topology)
+        elif event.meaning == "checkpoint_triggered":
+            known = self._progress(state, topology.job_of(event))
+            number = int(event.fields["checkpoint"])
+            if number > known.number and known.flight < 0 and "avepoint" not in event.fields.get("type", ""):
+                known.flight, known.number = now.clock, number
+        elif event.meaning == "checkpoint_completed":
+            yield from self._completed(state, event, now, topology)
+        else:
+            # A signal is told by the process itself, all else by others; an address lacks the end of the id.
+            tm = event.fields.get("tm") or event.fields.get("address") or writer(event, topology).tm
+            for label in [w for w in state.windows if tm and w.startswith(filtered(tm))]:
+                put(state.gone, label, now.clock, _MAX_TMS)
+
+    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        touched: dict[str, GcWindow] = {}
+        for sample in event.samples:
+            if sample.name == "completed_checkpoints":
+                known = self._progress(state, sample.labels.get("job_id", ""))
+                if event.time <= known.counted_at:
+                    continue
+                risen = 0 <= known.counted < sample.value
+                known.counted, known.counted_at = sample.value, event.time
+                if risen and state.open:
+                    yield from self._recovered(state, now, topology)
+                continue
+            label = sample.labels.get("tm_id") or filtered(event.host)
+            window = state.windows.get(label)
+            if window is None:
+                state.windows = {t: w for t, w in state.windows.items() if now.clock - w.at <= _KEEP_MS}
+                window = GcWindow()
+                put(state.windows, label, window, _MAX_TMS)
+            touched[label] = window
+            if sample.name not in ("gc_time", "gc_count"):
+                window.take(sample.name, sample.value, event.time, now.clock)
+                continue
+            collector = sample.labels.get("collector", "")
+            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
+            if number >= 0:
+                window.collected(sample.name, collector, number, sample.value, event.time, now.clock)
+        for label, window in touched.items():
+            if label in state.gone and now.clock - state.gone[label] >= self.config.over:
+                del state.gone[label]
+            yield from self._judge(state, label, window, event, now, topology)
+
+    def _judge(
+        self, state: State, label: str, window: GcWindow, event: MetricEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        share, left = window.share(self.config.over), window.left(self.config.over)
+        if share is None:
+            return
+        full = left >= self.config.full_share
+        if share < self.config.gc_share and not full:
+            if not state.open:
+                return
+            tm = task_manager(topology, label)
+            said = state.open.get(tm)
+            calm = share < self.config.calm_share and left < 0.8 * self.config.full_share
+            if said is not None and calm and event.time >= said.last + self.config.over:
+                yield self._closed(state, tm, f"collections take {share:.0%} of its time again", now, topology)
+            return
+        text = f"{share:.0%} of the last {spoken(self.config.over)} went into garbage collection"
+        if full:
+            text += f", which left {left:.0%} of the heap in use"
+        record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+        severity: Severity = "critical" if full and share >= self.config.calm_share else "warning"
+        sign = Sign(text, severity, "fair", event.time, record, label)
+        yield from self._say(state, self._place(label, topology), sign, now.clock, topology)
+
+    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """A job's line repeats its task's, which names the TaskManager."""
+        said = f"{event.fields['class']}: {event.fields['message']}"
+        text = next((t for t in _TEXTS if t in said), None)
+        if text is None or event.fields["of"] in _OF_JOB:
+            return
+        place, record = writer(event, topology), evidence(event, now.time)
+        sign = Sign(text.rpartition(": ")[2], "critical", "sure", now.time, record)
+        yield from self._say(state, place, sign, now.clock, topology)
+
+    def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """The helper's clock and the log's are one, but perhaps not in one zone. A helper may always lag by a line."""
+        try:
+            written = datetime.fromisoformat(event.fields["written"] + "+00:00").timestamp() * 1000
+        except ValueError:
+            return  # no such day
+        lag = round(event.local_time - written) % 900_000
+        seen, late = state.native.get(event.source, (0, 0))
+        pause = event.local_time >= 0 and self.config.pause <= lag < 900_000 - self.config.pause
+        put(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
+        if pause and seen >= 20 and late * 50 <= seen:
+            text = f"it printed a line {spoken(lag)} after a native helper had written it: a pause"
+            sign = Sign(text, "warning", "learning", now.time, evidence(event, now.time))
+            yield from self._say(state, writer(event, topology), sign, now.clock, topology)
+
+    def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        known = self._progress(state, topology.job_of(event))
+        number = int(event.fields["checkpoint"])
+        if number > known.number or (number == known.number and known.flight >= 0):
+            known.flight, known.number = -1, number
+            known.sizes = [*known.sizes, int(event.fields["bytes"])][-_MAX_SIZES:]
+            known.usual = max(int(event.fields["duration"]), known.usual // 2)
+        yield from self._recovered(state, now, topology)
+
+    def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
+        """A checkpoint has completed: what was said long enough before is over."""
+        for key, said in list(state.open.items()):
+            if now.time >= said.last + self.config.recovered_after:
+                why = f"a checkpoint completed {spoken(now.time - said.last)} after the last sign of it"
+                yield self._closed(state, key, why, now, topology)
+                state.ended = max(state.ended, said.last)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """TaskManagers that have fallen silent while a checkpoint hangs."""
+        for label, due in list(self._suspects(state)):
+            if now >= due:
+                window = state.windows[label]
+                share = window.used() / window.limit
+                text = (
+                    f"its metrics stopped {spoken(now - window.at)} ago with {share:.0%} of the heap in use, "
+                    "and a checkpoint hangs"
+                )
+                state.gone[label] = now
+                sign = Sign(text, "warning", "learning", window.time, None, label)
+                yield from self._say(state, self._place(label, topology), sign, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When the first of the silent ones is suspect."""
+        return min((due for _, due in self._suspects(state)), default=None)
+
+    def _suspects(self, state: State) -> Iterator[tuple[str, int]]:
+        """TaskManagers whose silence will tell, and when, if all other signs are there: a checkpoint that hangs after
+        they have grown, old collections or a heap that is nearly full, others that are scraped.
+        """
+        hanging = [
+            k
+            for k in state.jobs.values()
+            if k.flight >= 0 and len(k.sizes) > 2 and k.sizes[-1] >= self.config.grown * min(k.sizes)
+        ]
+        if not hanging:
+            return
+        last, latest = sorted([0, 0, *(w.at for w in state.windows.values())])[-2:]
+        for label, window in state.windows.items():
+            if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
+                continue
+            tight = window.old_collections(4 * self.config.over) > 0 or window.used() >= 0.8 * window.limit
+            heard = last if window.at == latest else latest
+            wait = max(self.config.silent_for, 4 * window.interval)
+            due = [k.flight + max(3 * k.usual, wait) for k in hanging if k.flight <= window.at + window.interval]
+            if due and tight and heard >= window.at + window.interval:
+                yield label, max(window.at + wait, min(due))
+
+    def _progress(self, state: State, job: str) -> Progress:
+        known = state.jobs.get(job)
+        if known is None:
+            known = Progress()
+            put(state.jobs, job, known, _MAX_JOBS)
+        return known
+
+    def _place(self, label: str, topology: Topology) -> Place:
+        tm = task_manager(topology, label)
+        return Place(tm, topology.host_of(tm))
+
+    def _say(self, state: State, place: Place, sign: Sign, now: int, topology: Topology) -> Iterator[Finding]:
+        key = place.tm or place.host
+        if not key or sign.time <= state.ended:
+            return
+        said = state.open.get(key)
+        if said is None:
+            said = Exhausted(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            put(state.open, key, said, _MAX_TMS)
+            worse = True
+        else:
+            graver = sign.severity == "critical" and said.severity != "critical"
+            worse = graver or _ORDER.index(sign.confidence) > _ORDER.index(said.confidence)
+            if graver:
+                said.severity = "critical"
+            if _ORDER.index(sign.confidence) >= _ORDER.index(said.confidence):
+                said.confidence, said.text = sign.confidence, sign.text
+            said.last = max(said.last, sign.time)
+        if worse:
+            if sign.record is not None and sign.record not in said.records:
+                said.records = [*said.records, sign.record][:_MAX_RECORDS]
+            yield self._finding(state, said, now, topology)
+
+    def _closed(self, state: State, tm: str, why: str, now: Now, topology: Topology) -> Finding:
+        finding = self._finding(state, state.open.pop(tm), now.clock, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        return finding
+
+    def _finding(self, state: State, said: Exhausted, now: int, topology: Topology) -> Finding:
+        job, name = only_job(topology)
+        window = state.windows.get(said.label)
+        progress = state.jobs.get(job)
+        who = f"TaskManager {said.tm}" if said.tm else f"a process on host {said.host}"
+        where = f" on host {said.host}" if said.tm and said.host and said.host not in said.tm else ""
+        summary = f"the heap of {who}{where} is exhausted: {said.text}"
+        if progress is not None and len(progress.sizes) > 2 and progress.sizes[-1] >= 1.2 * min(progress.sizes):
+            first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
+            summary += f"; its job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
+        points = window.points() if window is not None else []
+        return Finding(
+            kind=self.kind,
+            subject=said.tm or said.host,
+            entity={"tm_id": said.tm, "host": said.host, "job_id": job, "job_name": name},
+            since=said.since,
+            at=now,
+            severity=said.severity,
+            summary=summary,
+            confidence=said.confidence,
+            evidence=list(said.records),
+            series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
+            advice=keep_state(job) + _ADVICE,
+        )
+
+    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
+        """The share of time each TaskManager spends in collections."""
+        names = task_managers(topology)
+        for label, window in state.windows.items():
+            share = window.share(self.config.over)
+            if share is not None:
+                labels = {"tm": names.get(filtered(label), label)}
+                yield Reading(name="gc_time_ratio", labels=labels, value=share, at=min(window.at, now))
+
+
+_ADVICE = (
+    "See what fills the heap: state on the heap (state.backend hashmap or filesystem) against checkpoint sizes, or a "
+    "class histogram (jcmd PID GC.class_histogram). Now: stop with a savepoint while one still completes, restart from "
+    "it with more heap or more TaskManagers. For good: RocksDB for large state, windows that copy elements less often."
+)

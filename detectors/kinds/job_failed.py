@@ -1,0 +1,208 @@
+"""A job has failed for good.
+
+Fires when a job is in the state FAILED (`switched from state FAILING to FAILED`, `reached terminal state FAILED`), with
+the root cause, however deep: from the stack of the line before, or of the lines that follow within `explain`. Flink
+logs all of it at INFO. FINISHED and CANCELED are no failures, SUSPENDED is the end of a JobManager. Ends when a job of
+that id or name completes a checkpoint or finishes, or has been RUNNING for `running_for`.
+
+Why an operator cares: nothing brings it back. `restart_loop`, `slots_unavailable` or whatever troubled it before is the
+cause when it was told. A job that fails because its TaskManagers stop in an orderly way is said only when the cluster
+does not end within `planned_wait`: scripts stop TaskManagers first.
+
+Reference: Flink, "Task Failure Recovery"; a recording whose root cause is five exceptions deep.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.flink.root_causes import Fault, Faults
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding
+from detectors.patterns.keep_state import keep_state
+from detectors.values.bounded import put
+from detectors.values.durations import Duration, spoken
+
+_MAX_JOBS = 100
+_MAX_RECORDS = 4
+_MAX_ATTEMPTS = re.compile(r"maxNumberRestartAttempts=(\d+)")
+
+
+class Failed(msgspec.Struct, array_like=True):
+    """A failed job: event time of its failing and its end, clock of the end, what is known of why, and the records.
+
+    `since` 0: it is failing and has not ended. `back` is the clock at which a job of its id or name runs again.
+    """
+
+    name: str
+    since: int
+    ended: int = 0
+    at: int = 0
+    fault: Fault | None = None
+    records: list[Evidence] = []
+    said: bool = False
+    back: int = 0
+
+
+class JobFailed(Detector):
+    """See the module."""
+
+    kind = "job_failed"
+    per_job = True
+    wants = frozenset(
+        [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of job_failed."""
+
+        explain: Duration = Field(2_000, description="Wait this long for the stack when no line before has told why.")
+        planned_wait: Duration = Field(
+            30_000, description="Wait this long for the end of the cluster when its TaskManagers were stopped."
+        )
+        running_for: Duration = Field(
+            600_000, description="RUNNING this long again is proof for a job without checkpoints."
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Failed jobs by id, and the failures each source has told."""
+
+        jobs: dict[str, Failed] = {}
+        faults: Faults = msgspec.field(default_factory=Faults)
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a job, a failure, a checkpoint or the end of the cluster."""
+        match event.meaning:
+            case "failure":
+                yield from self._explained(state, event, now, topology)
+            case "job_state" | "job_ended":
+                yield from self._job_changed(state, event, now, topology)
+            case "checkpoint_completed":
+                job = topology.job_of(event)
+                yield from self._back(state, job, topology.job_name(job), now, topology, "completes checkpoints again")
+            case _:
+                # The signal of one TaskManager ends no cluster.
+                if event.meaning == "cluster_ending" or event.source not in topology.tm_of_source:
+                    self._planned(state)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Failures whose explanation has had its time, and jobs that run again without checkpoints."""
+        for job, failed in list(state.jobs.items()):
+            if not failed.said and failed.ended and now >= self._due(failed, job):
+                failed.said = True
+                yield self._finding(failed, job, now, topology)
+            elif failed.back and now >= failed.back + self.config_of(job).running_for:
+                why = f"it has been RUNNING for {spoken(now - failed.back)}"
+                yield self._closing(state, job, failed, now, topology, why)
+
+    def due(self, state: State) -> int | None:
+        """When the first of them is due."""
+        jobs = state.jobs.items()
+        times = [self._due(f, job) for job, f in jobs if not f.said and f.ended]
+        times += [f.back + self.config_of(job).running_for for job, f in jobs if f.said and f.back]
+        return min(times, default=None)
+
+    def _due(self, failed: Failed, job: str) -> int:
+        config: JobFailed.Config = self.config_of(job)
+        if _is_planned(failed):
+            return failed.at + config.planned_wait
+        return failed.at + (0 if failed.fault is not None else config.explain)
+
+    def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        job, new = event.fields["job"], event.fields["state"]
+        name = event.fields.get("name", "") or topology.job_name(job)
+        if new == "FAILED":
+            yield from self._failed(state, job, name, event, now, topology)
+        elif new == "FINISHED":
+            yield from self._back(state, job, name, now, topology, "has finished")
+        elif event.meaning == "job_state":
+            for failed in self._same(state, job, name, now).values():
+                failed.back = now.clock if new == "RUNNING" else 0
+
+    def _failed(
+        self, state: State, job: str, name: str, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        failed = state.jobs.get(job)
+        if failed is not None and (failed.said or failed.ended):
+            failed.back = 0
+            record = evidence(event, now.time)
+            if len(failed.records) < _MAX_RECORDS and record not in failed.records:
+                failed.records.append(record)
+            return
+        fault = state.faults.of_job(event.source, job, now.time)
+        since = fault.time if fault is not None else now.time
+        failed = Failed(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
+        out = put(state.jobs, job, failed, _MAX_JOBS)
+        if out is not None and not out[1].said and not _is_planned(out[1]):
+            # So many fail at once that this one cannot wait until its log says why.
+            yield self._finding(out[1], out[0], now.clock, topology)
+        if now.clock >= self._due(failed, job):
+            failed.said = True
+            yield self._finding(failed, job, now.clock, topology)
+
+    def _explained(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        fault = state.faults.take(event, now.time)
+        failed = state.jobs.get(fault.job) if fault is not None else None
+        if fault is None or failed is None or event.fields.get("state") != "FAILED":
+            return
+        before = failed.fault.spoken() if failed.fault is not None else ""
+        # The stack is printed up to three times, and each begins with its outermost throwable.
+        if failed.fault is None or failed.fault.id == fault.id:
+            failed.fault = fault
+        if failed.said and failed.fault.spoken() != before:
+            yield self._finding(failed, fault.job, now.clock, topology)
+
+    def _planned(self, state: State) -> None:
+        for job, failed in list(state.jobs.items()):
+            if not failed.said and _is_planned(failed):
+                del state.jobs[job]
+
+    def _same(self, state: State, job: str, name: str, now: Now) -> dict[str, Failed]:
+        """Failed jobs that this one, of a later time, is the return of."""
+        return {j: f for j, f in state.jobs.items() if (j == job or (name and f.name == name)) and now.time > f.ended}
+
+    def _back(self, state: State, job: str, name: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        for failed_job, failed in self._same(state, job, name, now).items():
+            yield self._closing(state, failed_job, failed, now.clock, topology, f"job {name or job} {why}")
+
+    def _closing(self, state: State, job: str, failed: Failed, now: int, topology: Topology, why: str) -> Finding:
+        del state.jobs[job]
+        finding = self._finding(failed, job, now, topology)
+        finding.closed_at, finding.closed_because = now, why
+        return finding
+
+    def _finding(self, failed: Failed, job: str, now: int, topology: Topology) -> Finding:
+        fault = failed.fault
+        attempts = _MAX_ATTEMPTS.search(fault.first) if fault is not None else None
+        restarts = ""
+        if attempts is not None:
+            restarts = f" after {attempts[1]} restarts"
+        elif fault is not None and "NoRestart" in fault.first:
+            restarts = ", it has no restart strategy"
+        why = fault.spoken() if fault is not None else "the log does not say why"
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={"job_id": job, "job_name": failed.name or topology.job_name(job)},
+            since=failed.since,
+            at=now,
+            severity="critical",
+            summary=f"job {failed.name or job} has failed for good{restarts}: {why}",
+            confidence="sure" if fault is not None else "fair",
+            evidence=list(failed.records),
+            advice=keep_state(job)
+            + "Nothing restarts this job, and without a path it starts empty. Remove the root cause named, then "
+            "resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). For good: retained "
+            "checkpoints, and a restart strategy that outlasts what usually troubles it, such as exponential-delay.",
+        )
+
+
+def _is_planned(failed: Failed) -> bool:
+    return failed.fault is not None and failed.fault.role == "planned"

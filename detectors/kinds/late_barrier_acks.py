@@ -1,0 +1,371 @@
+"""After a checkpoint expired, the subtasks that were too slow show themselves.
+
+Fires when an expired checkpoint has `min_acks` late acknowledgements (`Received late message for now expired checkpoint
+attempt`, JobManager, Flink ≤ 1.10), or one `Checkpoint N has been notified as aborted, would not trigger any
+checkpoint`
+(Flink ≥ 1.11: written only where the barrier had not come through, so it names the slow TaskManager), or when late
+acknowledgements repeat over `repeats` checkpoints. Ends after `healthy_checkpoints` in a row have completed.
+
+What it tells: which TaskManager and subtasks, how late, whether in one burst (the barrier came through at once: it had
+waited behind slow input: alignment) or spread out (slow asynchronous upload), and the TaskManager's share of the input
+when metrics say it. `checkpoint_overdue` is the better choice while the checkpoint still runs.
+
+Reference: post-mortem 002 (Flink 1.4.2: ten late acknowledgements within 0.5 s from one host: data skew).
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.flink.topology import Topology
+from detectors.incident import Confidence, Evidence, Finding, Severity
+from detectors.patterns.keep_state import keep_state
+from detectors.values.bounded import put
+from detectors.values.durations import Duration, spoken
+
+_MAX_JOBS = 200
+_MAX_CHECKPOINTS = 4
+_MAX_LATE = 200
+_MAX_NOTICES = 100
+_MAX_RECORDS = 4
+_RECENT_MS = 3_600_000
+_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
+
+
+class Ack(msgspec.Struct, array_like=True):
+    """One late sign of one subtask: event time, task as Flink prints it, TaskManager and host; empty where unknown."""
+
+    time: int
+    task: str
+    tm: str
+    host: str
+
+
+class Expired(msgspec.Struct, array_like=True):
+    """An expired checkpoint and who was late for it; `acks` by attempt id, or by TaskManager and time."""
+
+    time: int
+    at: int
+    records: list[Evidence]
+    acks: dict[str, Ack] = {}
+    notices: bool = False
+    said: bool = False
+
+
+class JobAcks(msgspec.Struct, array_like=True):
+    """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
+
+    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there.
+    """
+
+    expired: dict[int, Expired] = {}
+    repeated: int = 0
+    healthy: int = 0
+    last_completed: int = -1
+    open: int = -1
+    reset: int = -(1 << 62)
+
+
+class Notice(msgspec.Struct, array_like=True):
+    """An abort notice that came before its expiry: sources interleave."""
+
+    checkpoint: int
+    at: int
+    ack: Ack
+    record: Evidence
+
+
+class LateBarrierAcks(Detector):
+    """See the module."""
+
+    kind = "late_barrier_acks"
+    per_job = True
+    wants = frozenset(
+        [
+            "checkpoint_expired",
+            "checkpoint_acked_late",
+            "checkpoint_abort_noticed",
+            "checkpoint_completed",
+            "job_restored",
+            "job_state",
+            "job_ended",
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of late_barrier_acks."""
+
+        min_acks: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=1,
+            description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint.",
+        )
+        repeats: int = Field(
+            2,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.",
+        )
+        burst: Duration = Field(
+            2_000, description="All late within this time: the barrier came through at once, alignment."
+        )
+        remember: Duration = Field(
+            600_000, description="A late sign this long after the expiry no longer belongs to it."
+        )
+        healthy_checkpoints: int = Field(
+            2, ge=1, description="Completed checkpoints in a row that end it: one may slip through."
+        )
+        skew_share: float = Field(
+            0.8,
+            gt=0.5,
+            le=1,
+            description="Share of the late subtasks on one TaskManager from which it is named as the place.",
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Jobs by id; `notices` wait for their expiry."""
+
+        jobs: dict[str, JobAcks] = {}
+        notices: list[Notice] = []
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line."""
+        number = int(event.fields.get("checkpoint", -1))
+        if event.meaning == "checkpoint_abort_noticed":
+            yield from self._noticed(state, number, event, now, topology)
+            return
+        job = topology.job_of(event)
+        known = state.jobs.get(job)
+        if event.meaning == "checkpoint_expired":
+            yield from self._expired(state, job, number, event, now, topology)
+        elif known is None:
+            return
+        elif event.meaning == "checkpoint_acked_late":
+            yield from self._acked(known, job, number, event, now, topology)
+        elif event.meaning == "checkpoint_completed":
+            yield from self._completed(known, job, number, now, topology)
+        else:
+            yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+
+    def _job_changed(
+        self, state: State, known: JobAcks, job: str, new: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if now.time > known.reset:
+            known.reset, known.last_completed = now.time, -1
+        if known.open >= 0 and (new in _OVER or new == "SUSPENDED"):
+            yield self._closing(known, job, now, topology, f"the job is {new}")
+        if new in _OVER:
+            del state.jobs[job]
+
+    def _expired(
+        self, state: State, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        if job not in state.jobs:
+            put(state.jobs, job, JobAcks(), _MAX_JOBS)
+        known = state.jobs[job]
+        before = known.expired.get(number)
+        if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
+            return
+        known.healthy = 0
+        if number == known.open:
+            known.expired[number].time, known.expired[number].at = now.time, now.clock
+        else:
+            self._keep(known, number, Expired(now.time, now.clock, [evidence(event, now.time)]))
+        waiting = [
+            n
+            for n in state.notices
+            if n.checkpoint == number
+            and now.clock - n.at <= self.config_of(job).remember
+            and topology.may_run(job, n.ack.tm)
+        ]
+        state.notices = [n for n in state.notices if n not in waiting]
+        for notice in waiting:
+            self._late(
+                known.expired[number],
+                f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}",
+                notice.ack,
+                notice.record,
+            )
+            known.expired[number].notices = True
+        if waiting:
+            yield from self._judge(known, job, number, now, topology)
+
+    def _keep(self, known: JobAcks, number: int, checkpoint: Expired) -> None:
+        """Add an expired checkpoint, and forget those of another episode; never the one the open finding is about."""
+        closed = [n for n in known.expired if n != known.open]
+        for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
+            del known.expired[old]
+        if not any(c.said for c in known.expired.values()):
+            known.repeated = 0
+        while len(known.expired) >= _MAX_CHECKPOINTS:
+            del known.expired[next(n for n in known.expired if n != known.open)]
+        known.expired[number] = checkpoint
+
+    def _acked(
+        self, known: JobAcks, job: str, number: int, event: LogEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        checkpoint = known.expired.get(number)
+        if checkpoint is None or now.clock - checkpoint.at > self.config_of(job).remember:
+            return
+        attempt = event.fields["attempt"]
+        task, tm, host = topology.place_of(attempt)
+        ack = Ack(now.time, task, event.fields.get("tm", tm), event.fields.get("host", host))
+        if self._late(checkpoint, attempt, ack, evidence(event, now.time)):
+            yield from self._judge(known, job, number, now, topology)
+
+    def _noticed(self, state: State, number: int, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """The line names no job: it belongs to the job whose checkpoint of that number expired last."""
+        tm, host = topology.tm_of(event)
+        ack, record = Ack(now.time, "", tm, host), evidence(event, now.time)
+        expired = [
+            (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
+        ]
+        recent = [(at, j) for at, j in expired if now.clock - at <= self.config_of(j).remember]
+        if not recent:
+            state.notices = [*state.notices, Notice(number, now.clock, ack, record)][-_MAX_NOTICES:]
+            return
+        job = max(recent)[1]
+        known = state.jobs[job]
+        known.expired[number].notices = True
+        if self._late(known.expired[number], f"{tm or host}@{now.time}", ack, record):
+            yield from self._judge(known, job, number, now, topology)
+
+    def _late(self, checkpoint: Expired, key: str, ack: Ack, record: Evidence) -> bool:
+        """Take in one late sign; False when it is known already."""
+        if key in checkpoint.acks or len(checkpoint.acks) >= _MAX_LATE:
+            return False
+        checkpoint.acks[key] = ack
+        if len(checkpoint.records) < _MAX_RECORDS:
+            checkpoint.records.append(record)
+        return True
+
+    def _judge(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
+        checkpoint = known.expired[number]
+        if not checkpoint.said:
+            others = sum(1 for c in known.expired.values() if c.acks)
+            config = self.config_of(job)
+            if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
+                return
+            checkpoint.said = True
+            known.repeated += 1
+        if number > known.open or known.expired[known.open].time < known.reset:
+            known.open = number
+        yield self._finding(known, job, now, topology)
+
+    def _completed(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
+        if number <= known.last_completed or now.time < known.reset:
+            return
+        known.last_completed = number
+        known.healthy += 1
+        if known.open < 0 or known.healthy < self.config_of(job).healthy_checkpoints:
+            return
+        if number > known.open or known.expired[known.open].time < known.reset:
+            yield self._closing(
+                known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}"
+            )
+
+    def _closing(self, known: JobAcks, job: str, now: Now, topology: Topology, why: str) -> Finding:
+        finding = self._finding(known, job, now, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        known.open = -1
+        return finding
+
+    def _finding(self, known: JobAcks, job: str, now: Now, topology: Topology) -> Finding:
+        checkpoint = known.expired[known.open]
+        config = self.config_of(job)
+        tm, host, share = self._place(checkpoint, config)
+        first = min(c.time for c in known.expired.values() if c.said)
+        severity: Severity = "critical" if known.repeated >= config.repeats else "warning"
+        confidence: Confidence = "sure" if tm or host else "fair"
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={
+                "job_id": job,
+                "job_name": topology.job_name(job),
+                "checkpoint": str(known.open),
+                "tm_id": tm,
+                "host": host,
+                "task": ", ".join(sorted({a.task.rsplit(" (", 1)[0] for a in checkpoint.acks.values() if a.task})[:3]),
+            },
+            since=first,
+            at=now.clock,
+            severity=severity,
+            confidence=confidence,
+            summary=self._summary(known, checkpoint, tm, host, share, topology, job),
+            evidence=list(checkpoint.records),
+            advice=self._advice(checkpoint, job, (tm, host), topology),
+        )
+
+    def _place(self, checkpoint: Expired, config: Config) -> tuple[str, str, float]:
+        """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of
+        them.
+        """
+        places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
+        if not places:
+            return "", "", 0.0
+        (tm, host), share = max(
+            ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
+        )
+        return (tm, host, share) if share >= config.skew_share else ("", "", share)
+
+    def _burst(self, checkpoint: Expired, config: Config) -> bool:
+        times = [a.time for a in checkpoint.acks.values()]
+        return checkpoint.notices or max(times) - min(times) <= config.burst
+
+    def _summary(
+        self, known: JobAcks, checkpoint: Expired, tm: str, host: str, share: float, topology: Topology, job: str
+    ) -> str:
+        times = [a.time for a in checkpoint.acks.values()]
+        count, late = len(times), spoken(max(times) - checkpoint.time)
+        what = f"{count} subtask{'s' * (count > 1)} answered checkpoint {known.open} up to {late} after it had expired"
+        where = f"all on {tm or host}" if share == 1 else f"{share:.0%} of them on {tm or host}"
+        said = f"{what}, {where}" if tm or host else what
+        if tm and host and host not in tm:
+            said += f" (host {host})"
+        skewed = _skewed(topology, job, tm)
+        if skewed is not None:
+            said += f", which reads {skewed[0]:.0%} of the job's input (even would be {skewed[1]:.0%})"
+        config = self.config_of(job)
+        if known.repeated >= config.repeats:
+            said += f"; {known.repeated} checkpoints so far"
+        return said + (
+            ": barriers wait behind data" if self._burst(checkpoint, config) else ": state is uploaded slowly"
+        )
+
+    def _advice(self, checkpoint: Expired, job: str, where: tuple[str, str], topology: Topology) -> str:
+        """What to do about the one cause that was found: what helps against another may do harm."""
+        tm, host = where
+        place = tm or host or "the slow subtasks"
+        if not self._burst(checkpoint, self.config_of(job)):
+            return (
+                f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
+                "checkpoint storage (latency, throttling), at the host's network and disk, and at the state "
+                "size. For good: incremental checkpoints, faster storage."
+            )
+        if _skewed(topology, job, tm) is not None:
+            return (
+                f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
+                "data. Moving the job to other hosts does not help, the skew comes with the keys. Find the hot keys "
+                "(records received by subtask in Flink's UI). Checkpoints complete again when the input drops, or with "
+                "a higher execution.checkpointing.timeout, which takes effect at the next deployment. For good: spread "
+                "the hot keys, unaligned checkpoints."
+            )
+        return keep_state(job) + (
+            f"Barriers wait behind the data queued before {place}, and its share of the input does not explain it. "
+            "Look there for one slow operator (busyTimeMsPerSecond, inputQueueLength) and for other load on the host. "
+            f"If the host is the cause, move the job off it: the job restarts from its last completed checkpoint. For "
+            "good: fix the slow operator, unaligned checkpoints."
+        )
+
+
+def _skewed(topology: Topology, job: str, tm: str) -> tuple[float, float] | None:
+    """Share of the job's input that a TaskManager reads, and an even one, where the first is clearly more."""
+    share = topology.input_share(job, tm) if tm else None
+    return share if share is not None and share[0] > 1.2 * share[1] else None

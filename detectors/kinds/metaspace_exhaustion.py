@@ -1,0 +1,270 @@
+"""A process has no Metaspace left for classes, or the next deployment will take the last of it.
+
+Fires at `OutOfMemoryError: Metaspace` (or `Compressed class space`) in any stack of any log: often it stands in the
+.out file only, because the logger could not load a class either, and the process ends in what looks like a planned
+stop. Before that it warns when metrics show a staircase: `Metaspace.Used` above `near` of its limit, grown by `grown`
+since the first of at least `steps` deployments without ever coming down, and the next step goes over the limit. The JVM
+collects classes only when it must, so a rise alone is healthy; one that outlasts such a collection is not.
+
+Why an operator cares: each deployment leaves its classes behind (a thread that was never stopped, a driver registered
+for good), and one that works kills all TaskManagers at once, with every job on them.
+
+Reference: Flink, "Debugging Classloading"; FLINK-16408, FLINK-24401; a recording of five deployments.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Now
+from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.root_causes import only_job
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding, Series
+from detectors.patterns.keep_state import about, keep_state
+from detectors.patterns.per_process import (
+    MAX_TMS,
+    Exhausted,
+    OutOfMemory,
+    OutOfMemoryConfig,
+    OutOfMemoryState,
+    named,
+    writer,
+)
+from detectors.values.bounded import put, whole
+
+_TEXTS = ("Metaspace", "Compressed class space")
+_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
+_MAX_MARKS = 12
+_MAX_POINTS = 64
+_SAME_DEPLOYMENT_MS = 2_000
+_FELL = 0.95
+_STEP = 0.01
+_MB = 1_000_000
+
+
+class Stairs(msgspec.Struct, array_like=True):
+    """Metaspace of one process in bytes: used and limit now, used before each deployment since it last came down.
+
+    `points` (epoch ms, bytes) are the ends of each step, `record` is the newest sample's place in Kafka.
+    """
+
+    host: str
+    used: int = -1
+    limit: int = -1
+    time: int = 0
+    marks: list[int] = []
+    points: list[tuple[int, int]] = []
+    record: tuple[str, int, int] = ("", 0, 0)
+    warned: int = 0
+
+    def take(self, time: int, used: int) -> None:
+        """Take in a sample. Most are like the one before and leave no point."""
+        known = self.points[-1] if self.points else (0, 0)
+        if abs(used - known[1]) >= _STEP * known[1]:
+            flat = [(self.time, self.used)] if self.points and self.time > known[0] else []
+            self.points = [*self.points, *flat, (time, used)]
+        if len(self.points) >= _MAX_POINTS:
+            self.points = self.points[::2]
+        self.used, self.time = used, time
+
+    def series(self) -> Series:
+        """For a chart, up to now."""
+        points = [*(p for p in self.points if p[0] < self.time), (self.time, self.used)]
+        return Series("Metaspace used", "MB", [(t, round(v / _MB, 1)) for t, v in points], round(self.limit / _MB, 1))
+
+    def evidence(self) -> Evidence:
+        """The newest sample."""
+        return Evidence(
+            *self.record, self.time, f"Metaspace used: {self.used / _MB:.1f} MB of {self.limit / _MB:.1f} MB"
+        )
+
+
+class MetaspaceExhaustion(OutOfMemory):
+    """See the module."""
+
+    kind = "metaspace_exhaustion"
+    wants = frozenset(
+        [
+            FAILURE,
+            "checkpoint_completed",
+            "job_state",
+            "tm_registered",
+            "cluster_ending",
+            "metaspace_used",
+            "metaspace_max",
+        ]
+    )
+
+    class Config(OutOfMemoryConfig):
+        """Thresholds of metaspace_exhaustion."""
+
+        near: float = Field(
+            0.8,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="No warning below this share of the limit: there is room.",
+        )
+        grown: float = Field(
+            1.5,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=1,
+            description="No warning before it has grown by this factor: by then the JVM has tried to unload classes.",
+        )
+        steps: int = Field(
+            3,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            le=_MAX_MARKS,
+            description="Deployments each of which left more behind.",
+        )
+
+    class State(OutOfMemoryState):
+        """Processes out of Metaspace, and the staircases of the others by id as metrics write it."""
+
+        stairs: dict[str, Stairs] = msgspec.field(default_factory=dict)
+        deployed: dict[str, int] = msgspec.field(default_factory=dict)
+
+    config: Config
+    advice = keep_state() + (
+        "Restart the TaskManagers at a time you choose: nothing else gives the room back. Find what holds the old "
+        "class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump's path to "
+        "ChildFirstClassLoader) or put such jars into lib/. taskmanager.memory.jvm-metaspace.size only buys time."
+    )
+
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line of a stack, a deployment, a TaskManager, a completed checkpoint, or Metaspace used."""
+        if isinstance(event, MetricEvent):
+            for sample in event.samples:
+                if sample.name in self.wants and sample.labels.get("tm_id"):
+                    host = sample.labels.get("host", "") or event.host
+                    used = sample.name == "metaspace_used"
+                    yield from self._measured(
+                        state, filtered(sample.labels["tm_id"]), host, used, sample.value, event, now, topology
+                    )
+            return
+        match event.meaning:
+            case "failure":
+                name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
+                if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in _OF_JOB:
+                    at = writer(event, topology)
+                    text = message.partition(". ")[0]
+                    yield from self.say(state, at, text, event, now, topology)
+            case "checkpoint_completed":
+                yield from self.recovered(state, now, topology)
+            case "job_state" if event.fields.get("before") == "CREATED":
+                self._deployed(state, event, now)
+            case "tm_registered":
+                yield from self._replaced(state, event.fields["tm"], now, topology)
+            case "cluster_ending":
+                for key in list(state.stairs):
+                    yield from self._gone(state, key, now, topology, "the cluster ended")
+
+    def _deployed(self, state: State, event: LogEvent, now: Now) -> None:
+        """A job that is new: what is used now is what all before it have left."""
+        if now.time <= state.deployed.get(event.fields["job"], -(1 << 62)) + _SAME_DEPLOYMENT_MS:
+            return
+        put(state.deployed, event.fields["job"], now.time, MAX_TMS)
+        for stairs in state.stairs.values():
+            if stairs.used >= 0:
+                stairs.marks = [*stairs.marks, stairs.used][-_MAX_MARKS:]
+
+    def _measured(
+        self,
+        state: State,
+        key: str,
+        host: str,
+        used: bool,
+        value: float,
+        event: MetricEvent,
+        now: Now,
+        topology: Topology,
+    ) -> Iterator[Finding]:
+        stairs = state.stairs.get(key)
+        if stairs is None:
+            stairs = Stairs(host)
+            put(state.stairs, key, stairs, MAX_TMS)
+        if not used:
+            stairs.limit = whole(value)
+            return
+        if event.time <= stairs.time or value < 0:
+            return
+        fell = value < _FELL * stairs.used
+        stairs.take(event.time, whole(value))
+        stairs.record = (event.topic, event.partition, event.offset)
+        if fell:
+            stairs.marks = []
+        if stairs.warned and value < self.config.near * stairs.limit:
+            yield self._warning(key, stairs, now, topology, f"Metaspace used is down to {value / _MB:.0f} MB")
+            stairs.warned = 0
+        elif not stairs.warned and self._next_is_too_much(stairs):
+            stairs.warned = event.time
+            yield self._warning(key, stairs, now, topology)
+
+    def _next_is_too_much(self, stairs: Stairs) -> bool:
+        levels = [*stairs.marks, stairs.used]
+        steps = [b - a for a, b in pairwise(levels)][-self.config.steps :]
+        return (
+            len(steps) >= self.config.steps
+            and min(steps) > 0
+            and stairs.used >= self.config.near * stairs.limit > 0
+            and stairs.used >= self.config.grown * levels[0]
+            and stairs.used + min(steps) >= stairs.limit
+        )
+
+    def _replaced(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        """A new process on the host of one that was about to be full: that one is gone."""
+        host = topology.host_of(tm)
+        for key, stairs in list(state.stairs.items()):
+            same = host and filtered(host) == filtered(stairs.host)
+            if same and key != filtered(tm) and now.time > stairs.time:
+                yield from self._gone(state, key, now, topology, f"TaskManager {tm} took its place")
+
+    def _gone(self, state: State, key: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        stairs = state.stairs.pop(key)
+        if stairs.warned and _tm(key, topology) not in state.open:
+            yield self._warning(key, stairs, now, topology, why)
+
+    def _warning(self, key: str, stairs: Stairs, now: Now, topology: Topology, over: str = "") -> Finding:
+        tm = _tm(key, topology)
+        job, name = only_job(topology)
+        host = topology.host_of(tm) or stairs.host
+        left = len(stairs.marks)
+        finding = Finding(
+            kind=self.kind,
+            subject=tm,
+            entity={"tm_id": tm, "host": host, "job_id": job, "job_name": name},
+            since=stairs.warned,
+            at=now.clock,
+            severity="warning",
+            summary=f"TaskManager {tm} uses {stairs.used / _MB:.0f} of {stairs.limit / _MB:.0f} MB Metaspace after "
+            f"{left} deployments that each left classes behind: the next one exhausts it",
+            evidence=[stairs.evidence()],
+            series=stairs.series(),
+            advice=about(job, self.advice),
+        )
+        if over:
+            finding.closed_at, finding.closed_because = now.clock, over
+        return finding
+
+    def finding(self, state: OutOfMemoryState, known: Exhausted, now: int, topology: Topology) -> Finding:
+        """As the base's, with the staircase before it when metrics showed one."""
+        finding = super().finding(state, known, now, topology)
+        stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
+        if stairs is not None and stairs.points:
+            finding.series = stairs.series()
+        return finding
+
+    def summary(self, known: Exhausted) -> str:
+        """What ran out, where."""
+        return f"{named(known)} has no Metaspace left for classes"
+
+
+def _tm(key: str, topology: Topology) -> str:
+    """The TaskManager whose id metrics write like this, else as they write it."""
+    return next((t for t in topology.tms if filtered(t) == key), key)

@@ -1,0 +1,238 @@
+"""A job cannot be started from its checkpoint or savepoint, or starts empty although it had checkpoints.
+
+Fires on a failure whose chain of causes is about restoring: no such checkpoint or savepoint, state of an operator that
+is not in the program any more, an incompatible serializer, a broken state handle, state files that cannot be loaded.
+And on `No checkpoint found during restore.` of a job whose checkpoints had completed: it begins with empty state, and
+nothing else tells. Ends when the job completes a checkpoint again.
+
+Why an operator cares: each further attempt fails alike, and a job that starts empty loses what it knew without an
+error. A failed restore has no line of the job's state, only `reached terminal state FAILED` (Flink ≥ 1.13); what it
+leads to is `job_failed` or a `restart_loop`.
+
+A job that is submitted anew has never completed a checkpoint under its id, and one that was cancelled or has failed
+begins anew by right: neither is a loss. Without high availability all application clusters use the id 000…0.
+
+Reference: Flink, "Savepoints" (allowNonRestoredState), "State schema evolution"; a recording of a missing path.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.flink.root_causes import CONSEQUENCES, Fault, deepen, job_of
+from detectors.flink.stack_traces import FAILURE
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding
+from detectors.patterns.keep_state import keep_state
+from detectors.values.bounded import put
+from detectors.values.durations import Duration
+
+_MAX_JOBS = 200
+_MAX_SOURCES = 50
+_MAX_RECORDS = 4
+_NO_HA = "0" * 32
+
+
+class Restore(msgspec.Struct, array_like=True):
+    """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without.
+
+    `restored`: it began with a checkpoint or savepoint, or tried to. `proven`: event time of the last completed one.
+    """
+
+    completed: int = 0
+    since: int = 0
+    last: int = 0
+    text: str = ""
+    lost: int = 0
+    records: list[Evidence] = []
+    restored: bool = False
+    proven: int = 0
+
+
+class Entered(msgspec.Struct, array_like=True):
+    """The last line of a job's state in a source: the job and when, and when nothing was found to restore."""
+
+    job: str = ""
+    before: str = ""
+    time: int = -(1 << 62)
+    nothing: int = -(1 << 62)
+    record: Evidence | None = None
+
+
+class RestoreFailed(Detector):
+    """See the module."""
+
+    kind = "restore_failed"
+    per_job = True
+    wants = frozenset([FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"])
+
+    class Config(DetectorConfig):
+        """Thresholds of restore_failed."""
+
+        adjacent: Duration = Field(
+            5_000,
+            description="`No checkpoint found` names no job: it is about the one whose state changed this close to it.",
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Jobs by id, lines of states and failures by source."""
+
+        jobs: dict[str, Restore] = {}
+        entered: dict[str, Entered] = {}
+        stacks: dict[str, Fault] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a failure, a restore, a job's state or a checkpoint."""
+        match event.meaning:
+            case "failure":
+                yield from self._failed(state, event, now, topology)
+            case "nothing_restored":
+                yield from self._nothing(state, event, now, topology)
+            case "job_state":
+                yield from self._job_state(state, event, now, topology)
+            case "job_ended" if event.fields["state"] != "SUSPENDED":
+                yield from self._ended(state, event.fields["job"], event.fields["state"], now, topology)
+            case "job_restored":
+                # What was found to restore was not lost.
+                state.entered.pop(event.source, None)
+                if event.fields.get("job"):
+                    self._job(state, event.fields["job"]).restored = True
+            case "checkpoint_completed":
+                yield from self._completed(state, topology.job_of(event), now, topology)
+
+    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        job = job_of(event, topology)
+        if not job:
+            return
+        stack = state.stacks.get(event.source)
+        if stack is None or stack.id != event.fields["id"]:
+            stack = Fault(event.fields["id"], now.time, "", "", job=job)
+            put(state.stacks, event.source, stack, _MAX_SOURCES)
+        deepen(stack, event)
+        known = state.jobs.get(job)
+        if stack.role in CONSEQUENCES or stack.role != "restore" or (known is not None and now.time < known.last):
+            return
+        if self._began_empty(state, event.source, known):
+            return
+        known = self._job(state, job)
+        if known.text and known.since and stack.time != known.last:
+            known.last = stack.time  # the same again: the restarts are told by another
+            return
+        said = known.text
+        known.since, known.last, known.text = known.since or now.time, stack.time, stack.spoken()
+        if not said:
+            known.records = [*known.records, evidence(event, now.time)][-_MAX_RECORDS:]
+        if said != known.text:
+            yield self._finding(known, job, now.clock, topology)
+
+    def _began_empty(self, state: State, source: str, known: Restore | None) -> bool:
+        """Flink said that there was nothing to restore: a backend that cannot even be built is called the same."""
+        entered = state.entered.get(source)
+        had = known is not None and (known.restored or known.completed > 0 or known.lost > 0)
+        return entered is not None and entered.record is not None and not had
+
+    def _nothing(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        entered = self._source(state, event.source)
+        entered.nothing, entered.record = now.time, evidence(event, now.time)
+        # A restart in place: RESTARTING to RUNNING comes first, and the job is the same.
+        if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config_of(entered.job).adjacent:
+            yield from self._empty(state, entered.job, entered.record, now, topology)
+
+    def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        job, before, new = event.fields["job"], event.fields.get("before", ""), event.fields["state"]
+        entered = self._source(state, event.source)
+        if new == "RUNNING":
+            entered.job, entered.before, entered.time = job, before, now.time
+            # A new JobManager takes the job over: what was found is told before the job runs.
+            taken_over = before == "CREATED" and job != _NO_HA
+            if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config_of(job).adjacent:
+                yield from self._empty(state, job, entered.record, now, topology)
+        elif new in ("CANCELED", "FINISHED", "FAILED"):
+            yield from self._ended(state, job, new, now, topology)
+
+    def _empty(self, state: State, job: str, record: Evidence, now: Now, topology: Topology) -> Iterator[Finding]:
+        known = state.jobs.get(job)
+        if known is not None and known.completed and now.time > max(known.last, known.proven):
+            known.lost, known.completed = known.completed, 0
+            known.since, known.last = known.since or now.time, now.time
+            known.records = [*known.records, record][-_MAX_RECORDS:]
+            yield self._finding(known, job, now.clock, topology)
+
+    def _ended(self, state: State, job: str, ended: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        known = state.jobs.get(job)
+        if known is None or now.time < known.last:
+            return
+        if known.since and ended == "FAILED":
+            known.completed = 0
+            return
+        if known.since:
+            yield self._closing(known, job, now, topology, f"the job is {ended}")
+        state.jobs.pop(job, None)
+
+    def _completed(self, state: State, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        known = self._job(state, job)
+        if now.time <= known.last:
+            return
+        known.completed, known.proven = known.completed + 1, max(known.proven, now.time)
+        # The same job again under another id, submitted with what was amiss put right.
+        name = topology.job_name(job)
+        for other, failed in list(state.jobs.items()):
+            if not failed.since or (other != job and (not name or name != topology.job_name(other))):
+                continue
+            yield self._closing(failed, other, now, topology, "checkpoints of the job complete again")
+            if other != job:
+                del state.jobs[other]
+
+    def _job(self, state: State, job: str) -> Restore:
+        known = state.jobs.get(job)
+        if known is None:
+            known = Restore()
+            put(state.jobs, job, known, _MAX_JOBS)
+        return known
+
+    def _source(self, state: State, source: str) -> Entered:
+        entered = state.entered.get(source)
+        if entered is None:
+            entered = Entered()
+            put(state.entered, source, entered, _MAX_SOURCES)
+        return entered
+
+    def _closing(self, known: Restore, job: str, now: Now, topology: Topology, why: str) -> Finding:
+        finding = self._finding(known, job, now.clock, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        known.since, known.last, known.text, known.lost, known.records = 0, now.time, "", 0, []
+        return finding
+
+    def _finding(self, known: Restore, job: str, now: int, topology: Topology) -> Finding:
+        name = topology.job_name(job)
+        if known.lost:
+            said = f"job {name or job} started empty: no checkpoint was found, though {known.lost} had completed"
+            advice = keep_state(job) + (
+                "The checkpoint to save is the last one from before this start. Then stop the job before it overwrites "
+                "results, and resubmit it from that path. See why the high-availability store or the pointer to the "
+                "checkpoint is gone."
+            )
+        else:
+            said = f"job {name or job} cannot be restored: {known.text}"
+            advice = (
+                "Compare the program with the one that wrote the state: operator uids, types, parallelism, Flink "
+                "version; see that the path exists and can be read. Start from an older checkpoint or savepoint, or "
+                "with allowNonRestoredState when the operator was removed on purpose."
+            )
+        return Finding(
+            kind=self.kind,
+            subject=job,
+            entity={"job_id": job, "job_name": name},
+            since=known.since,
+            at=now,
+            severity="critical",
+            summary=said,
+            confidence="sure",
+            evidence=list(known.records),
+            advice=advice,
+        )

@@ -1,0 +1,266 @@
+"""A TaskManager is gone without having said goodbye.
+
+Fires `confirm` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer reachable, or
+its
+connection was closed or its worker terminated for such a reason. One finding per TaskManager, however many lines.
+Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout, the end of
+the
+job or of the cluster. Ends when a TaskManager registers in its place (or it comes back), or when checkpoints have
+completed for `recovered_without` and the job evidently runs without it.
+
+A lone "address is now gated" is only a hint: it dates the first symptom. `Connection unexpectedly closed by remote task
+manager` names the dead one in its text, although it is written by a healthy one.
+
+Reference: Flink, FLINK-23209 (no longer reachable after 2 failed RPCs since 1.14); post-mortem 004.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import Detector, DetectorConfig, Now, evidence
+from detectors.events.event import LogEvent
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding
+from detectors.values.bounded import put
+from detectors.values.durations import Duration, spoken
+
+_MAX_TMS = 400
+_MAX_RECORDS = 4
+_ALL = "*"
+_BACK = "it registered again under the same id (it was paused or cut off, unless ids are fixed)"
+_KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
+_HARD = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
+_ORDERLY = (
+    "shutting down",
+    "idle timeout",
+    "stopping jobmaster",
+    "leader changed",
+    "lost leadership",
+    "application status",
+    "killed by the applicationmaster",
+    "exitcode=0",
+    "exitcode=143",
+)
+_WORDS = {
+    "tm_timed_out": "its heartbeat timed out",
+    "tm_unreachable": "it is no longer reachable",
+    "tm_terminated": "its actor system ended",
+}
+
+
+class Loss(msgspec.Struct, array_like=True):
+    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the records.
+
+    `killed`: by YARN or Kubernetes, who send SIGTERM first: no goodbye takes that back.
+    """
+
+    since: int
+    at: int
+    why: str
+    records: list[Evidence]
+    said: bool = False
+    killed: bool = False
+
+
+class TaskManagerLost(Detector):
+    """See the module."""
+
+    kind = "taskmanager_lost"
+    wants = frozenset(
+        [
+            "tm_timed_out",
+            "tm_unreachable",
+            "tm_closed",
+            "tm_terminated",
+            "tm_registered",
+            "tm_connection_closed",
+            "rpc_gated",
+            "process_signalled",
+            "cluster_ending",
+            "checkpoint_completed",
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of taskmanager_lost."""
+
+        confirm: Duration = Field(
+            2_000, description="Wait this long for the TaskManager's own goodbye, which another source may bring later."
+        )
+        orderly_for: Duration = Field(60_000, description="A loss within this time after an orderly end is that end.")
+        hint_for: Duration = Field(
+            120_000, description="A gated address dates a loss that is confirmed within this time."
+        )
+        recovered_without: Duration = Field(
+            300_000, description="Checkpoints completing this long after the loss end it: the job runs without."
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """Losses by TaskManager id; `orderly` the clock of orderly ends ("*": all); `hints` the event time of gated
+        addresses.
+
+        `ended` is the event time at which a loss ended: what was written before, and comes again or late, is about
+        that one.
+        """
+
+        losses: dict[str, Loss] = {}
+        orderly: dict[str, int] = {}
+        hints: dict[str, int] = {}
+        replacements: list[str] = []
+        ended: dict[str, int] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line about a TaskManager."""
+        match event.meaning:
+            case "process_signalled":
+                for tm in self._signalled(event, topology):
+                    self._orderly(state, tm, now)
+            case "cluster_ending":
+                self._orderly(state, _ALL, now)
+            case "rpc_gated":
+                put(state.hints, event.fields["address"], now.time, _MAX_TMS)
+            case "tm_registered":
+                yield from self._registered(state, event.fields["tm"], now, topology)
+            case "checkpoint_completed":
+                yield from self._recovered(state, now, topology)
+            case "tm_connection_closed":
+                self._seen(state, event, now)
+            case "tm_closed":
+                self._closed(state, event, now)
+            case _:
+                self._lost(state, event, _WORDS[event.meaning], now)
+
+    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Losses that nothing has taken back in time."""
+        for tm, loss in state.losses.items():
+            if not loss.said and now >= loss.at + self.config.confirm:
+                loss.said = True
+                yield self._finding(tm, loss, now, topology)
+
+    def due(self, state: State) -> int | None:
+        """When the first unconfirmed loss is confirmed."""
+        return min((loss.at + self.config.confirm for loss in state.losses.values() if not loss.said), default=None)
+
+    def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
+        """A signal to a TaskManager ends that one, or those of its host; to any other process, the cluster."""
+        tm = topology.tm_of_source.get(event.source)
+        if tm is not None:
+            return [tm]
+        return [t for t, known in topology.tms.items() if known.host and known.host == event.host] or [_ALL]
+
+    def _orderly(self, state: State, tm: str, now: Now) -> None:
+        put(state.orderly, tm, now.clock, _MAX_TMS)
+        for lost in [t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.said and not loss.killed]:
+            del state.losses[lost]
+
+    def _closed(self, state: State, event: LogEvent, now: Now) -> None:
+        reason = event.fields["reason"].lower()
+        why = event.fields["reason"].rstrip(". ")
+        if any(word in reason for word in _KILLED):
+            self._lost(state, event, why, now, killed=True)
+        elif any(word in reason for word in _ORDERLY):
+            # The end of one job's JobMaster says nothing of the process.
+            if "jobmaster" not in reason:
+                self._orderly(state, event.fields["tm"], now)
+        elif any(word in reason for word in _HARD):
+            self._lost(state, event, why, now)
+
+    def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
+        tm = event.fields.get("tm") or event.fields["address"]
+        ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
+        orderly = now.clock - ended <= self.config.orderly_for and not killed
+        if orderly or now.time <= state.ended.get(tm, now.time - 1):
+            return
+        loss = state.losses.get(tm)
+        if loss is None:
+            loss = Loss(self._first_symptom(state, tm, now), now.clock, why, [])
+            put(state.losses, tm, loss, _MAX_TMS)
+        if killed:
+            loss.killed, loss.why = True, why
+        self._add(loss, evidence(event, now.time))
+        # A frozen process comes back under its id: it may be lost again.
+        state.replacements = [r for r in state.replacements if r != tm]
+
+    def _seen(self, state: State, event: LogEvent, now: Now) -> None:
+        """A peer saw the connection close: a hint in time, and evidence for a loss that is known."""
+        tm = event.fields.get("tm")
+        if tm is None:
+            return
+        if tm not in state.hints:
+            put(state.hints, tm, now.time, _MAX_TMS)
+        if tm in state.losses:
+            self._add(state.losses[tm], evidence(event, now.time))
+
+    def _first_symptom(self, state: State, tm: str, now: Now) -> int:
+        address = tm.rsplit("-", 1)[0]
+        hints = [state.hints[k] for k in (tm, address) if k in state.hints]
+        return min([h for h in hints if 0 <= now.time - h <= self.config.hint_for], default=now.time)
+
+    def _add(self, loss: Loss, record: Evidence) -> None:
+        if len(loss.records) < _MAX_RECORDS and record not in loss.records:
+            loss.records.append(record)
+
+    def _registered(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        """It came back, or another took its place: the same host first, else the oldest loss; each replaces one."""
+        state.hints.pop(tm, None)
+        if tm in state.losses:
+            if now.time > state.losses[tm].since:
+                # The same line told twice must not take the place of another one, too.
+                state.replacements = [*state.replacements, tm][-_MAX_TMS:]
+                yield from self._ended(state, tm, now, topology, _BACK)
+            return
+        missing = [t for t, loss in state.losses.items() if loss.since < now.time]
+        if missing and tm not in state.replacements and not self._registered_before(topology, tm, now):
+            host = topology.host_of(tm)
+            same = [t for t in missing if host and topology.host_of(t) == host]
+            lost = same[0] if same else min(missing, key=lambda t: state.losses[t].at)
+            state.replacements = [*state.replacements, tm][-_MAX_TMS:]
+            yield from self._ended(state, lost, now, topology, f"TaskManager {tm} registered in its place")
+            # The JobMaster and the ResourceManager time out apart: what one still says of it is no second loss.
+            state.ended[lost] = now.time + self.config.orderly_for
+
+    def _registered_before(self, topology: Topology, tm: str, now: Now) -> bool:
+        known = topology.tms.get(tm)
+        return known is not None and 0 < known.registered < now.time
+
+    def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
+        for tm, loss in list(state.losses.items()):
+            if now.clock - loss.at >= self.config.recovered_without:
+                why = f"checkpoints have completed without it for {spoken(now.clock - loss.at)}"
+                yield from self._ended(state, tm, now, topology, why)
+
+    def _ended(self, state: State, tm: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        loss = state.losses.pop(tm)
+        put(state.ended, tm, now.time, _MAX_TMS)
+        finding = self._finding(tm, loss, now.clock, topology)
+        if not loss.said:
+            # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
+            yield msgspec.structs.replace(finding)
+        finding.closed_at, finding.closed_because = now.clock, why
+        yield finding
+
+    def _finding(self, tm: str, loss: Loss, now: int, topology: Topology) -> Finding:
+        host = topology.host_of(tm)
+        running = [
+            (j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")
+        ]
+        job, name = running[0] if len(running) == 1 else ("", "")
+        where = f" on host {host}" if host and host not in tm else ""
+        return Finding(
+            kind=self.kind,
+            subject=tm,
+            entity={"tm_id": tm, "host": host, "job_id": job, "job_name": name},
+            since=loss.since,
+            at=now,
+            severity="critical",
+            summary=f"TaskManager {tm}{where} is lost: {loss.why}",
+            confidence="sure",
+            evidence=list(loss.records),
+            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
+            "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager "
+            "takes its place the job waits for slots; then Flink itself restarts it from the last checkpoint.",
+        )

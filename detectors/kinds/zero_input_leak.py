@@ -1,0 +1,392 @@
+"""A job without input keeps more and more memory: FLINK-33231 by its meaning, or any leak by the floor of the heap.
+
+Meaning. `KafkaSourceReader` keeps the offsets of each checkpoint until their commit is answered. Where nothing has been
+read since the start there is nothing to commit, and in connectors until 3.0.0 (Flink 1.13 to 1.17.1) nothing is ever
+let go. Fires when `min_checkpoints` completed while the commits of a reader that owns a split stayed where they were,
+succeeded and failed alike, and its offsets were -1, both the current and the committed. A fixed connector commits the
+start offset at each checkpoint. A reader without a split never commits, and one that has read a record since its start
+is cured: neither counts. Nor does a job that does not commit (`Offset commit on checkpoint is disabled`), nor
+Flink ≥ 1.18, whose connectors are all fixed. It ends when a reader commits or reads, or with the job.
+
+Memory. Fires when the floor of a TaskManager's heap (`heap_floor`) rises although next to nothing is read: each record
+would have to leave `bytes_per_record` behind. State that grows with its input is not meant, nor is the first
+`warm_up` of a process. Alone it wants a rise that has outlived a collection of the old generation. It ends when the
+floor comes down. Either alone is a warning; both, or less than `critical_within` to a full heap, is critical.
+
+Why an operator cares: the container is killed at a quiet hour, days later, and again after as long.
+`heap_exhaustion` is the better choice once the heap is full, `memory_limit_kill` for the kill itself.
+
+Reference: FLINK-33231; post-mortem 001. Measured: 112 bytes a checkpoint and reader.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pydantic import Field
+
+from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.events.event import LogEvent, MetricEvent, Sample
+from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.heap_floor import Floor, Rise, collects_old, task_manager, task_managers
+from detectors.flink.offset_commits import Commits, Job, affected
+from detectors.flink.topology import Topology
+from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
+from detectors.numerics.trend import thin
+from detectors.patterns.keep_state import keep_state
+from detectors.values.bounded import numbered, put, whole
+from detectors.values.durations import Duration, spoken
+
+_MAX_TMS = 400
+_MAX_OPEN = 100
+_MAX_COUNTERS = 40
+_MAX_COLLECTORS = 16
+_KEEP_MS = 3_600_000
+_MIB = 1024 * 1024
+_NO_JOB = Job(0)
+_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
+_COUNTERS = frozenset({"records_in", "records_out"})
+_OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
+
+
+class Heap(msgspec.Struct, array_like=True):
+    """The heap of a TaskManager (by its label) and the records it has read or written since its floor began: `read`.
+
+    `counters` are its tasks' counters; `overlooked`: there were more than are kept. `busy`: so much was read that it
+    explains any growth, and the counters are no longer needed.
+    """
+
+    floor: Floor
+    counters: dict[str, int] = {}
+    read: int = 0
+    overlooked: bool = False
+    busy: bool = False
+
+    def count(self, key: str, value: int, enough: int) -> None:
+        """Take in the counter of a task; `enough` records explain a full heap."""
+        before = self.counters.get(key)
+        if before is None and len(self.counters) >= _MAX_COUNTERS:
+            self.overlooked = True
+            return
+        self.counters[key] = value
+        self.read += max(value - before, 0) if before is not None else 0
+        if self.read > enough > 0:
+            self.busy, self.counters = True, {}
+            self.floor.forget()
+
+
+class Leak(msgspec.Struct, array_like=True):
+    """What has been said: `tm` where memory told, `full` when the heap will be (0: its process is gone), `base` the
+    floor it rose from and `top` the one it reached, `readers` how many leak, `flat` for how many checkpoints.
+    """
+
+    since: int
+    severity: Severity
+    records: list[Evidence]
+    tm: str = ""
+    full: int = 0
+    base: float = 0.0
+    top: float = 0.0
+    readers: int = 0
+    flat: int = 0
+
+
+class ZeroInputLeak(Detector):
+    """See the module."""
+
+    kind = "zero_input_leak"
+    per_job = True
+    wants = frozenset(
+        [
+            "heap_used",
+            "heap_max",
+            "gc_count",
+            "completed_checkpoints",
+            "restarts",
+            "checkpoint_completed",
+            "offset_commit_disabled",
+            "offset_commit_failed",
+            "process_version",
+            "job_state",
+            "job_ended",
+            *_COUNTERS,
+            *_OFFSETS,
+        ]
+    )
+
+    class Config(DetectorConfig):
+        """Thresholds of zero_input_leak."""
+
+        min_checkpoints: int = Field(
+            10,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            ge=2,
+            description="Completed checkpoints without a commit: one may be skipped while another is under way.",
+        )
+        min_flat: Duration = Field(
+            60_000, description="And at least this long: a commit may take the client's default.api.timeout.ms of 60 s."
+        )
+        warm_up: Duration = Field(
+            600_000,
+            description="The heap of a younger process is not judged: classes, caches and buffers fill it first.",
+        )
+        min_cycles: int = Field(6, ge=6, description="Points of the floor: fewer cannot be significant.")
+        significance: float = Field(0.01, gt=0, lt=0.1, description="Of the rank test for a rising floor.")
+        min_rise: float = Field(
+            0.05,
+            json_schema_extra=LESS_SENSITIVE_HIGHER,
+            gt=0,
+            lt=1,
+            description="Share of Heap.Max by which the floor must have risen: above its own noise.",
+        )
+        bytes_per_record: int = Field(
+            65_536, ge=1, description="Growth for each record read from which the input does not explain it."
+        )
+        critical_within: Duration = Field(
+            86_400_000, description="Critical when the heap is full within this time: before the next working day ends."
+        )
+        horizon: Duration = Field(
+            1_209_600_000,
+            description="A heap that is not full within this time, two weeks, is not told by memory alone.",
+        )
+
+    class State(msgspec.Struct, array_like=True):
+        """`heaps` by the TaskManager's label, their collectors by the place in `collectors`; `open` by job id, or by
+        TaskManager where no job is known.
+        """
+
+        heaps: dict[str, Heap] = {}
+        collectors: list[str] = []
+        commits: Commits = msgspec.field(default_factory=Commits)
+        open: dict[str, Leak] = {}
+
+    config: Config
+
+    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Fold one line, or the samples of a scrape."""
+        if isinstance(event, MetricEvent):
+            yield from self._measured(state, event, now, topology)
+            return
+        match event.meaning:
+            case "checkpoint_completed":
+                job, number = topology.job_of(event), int(event.fields["checkpoint"])
+                state.commits.completed_line(job, number, now.time)
+            case "offset_commit_disabled" | "offset_commit_failed":
+                tm, _ = topology.tm_of(event)
+                state.commits.refused(filtered(tm), event.meaning == "offset_commit_disabled", now.time)
+            case "process_version":
+                state.commits.begun(filtered(topology.tm_of(event)[0]))
+            case _ if event.fields["state"] in _OVER:
+                job = event.fields["job"]
+                state.commits.forget(job)
+                if job in state.open:
+                    yield self._closed(state, job, f"the job is {event.fields['state']}", now, topology)
+
+    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        ended: dict[str, Heap] = {}
+        for sample in event.samples:
+            if sample.name in _OFFSETS:
+                state.commits.sampled(sample, event.time)
+            elif sample.name == "completed_checkpoints":
+                state.commits.completed(sample.labels.get("job_id", ""), sample.value, event.time)
+            elif sample.name == "restarts":
+                state.commits.restarted(sample.labels.get("job_id", ""), sample.value, event.time)
+            else:
+                tm = sample.labels.get("tm_id") or filtered(event.host)
+                heap = self._heap(state, tm, sample, event.time)
+                if heap is not None:
+                    ended[tm] = heap
+        for job in state.commits.changed():
+            # A page may hold more jobs than are kept.
+            if job in state.commits.jobs:
+                yield from self._judge(state, job, event, now, topology)
+        for tm, heap in ended.items():
+            yield from self._weigh(state, tm, heap, event, now, topology)
+
+    def _heap(self, state: State, tm: str, sample: Sample, time: int) -> Heap | None:
+        """Take in a sample of one TaskManager; its heap when a cycle has ended."""
+        heap = state.heaps.get(tm)
+        if heap is None:
+            state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
+            heap = Heap(Floor(time))
+            put(state.heaps, tm, heap, _MAX_TMS)
+        floor = heap.floor
+        if sample.name == "heap_used":
+            return heap if floor.take(time, sample.value) else None
+        if sample.name == "heap_max":
+            floor.limit = whole(sample.value)
+        elif sample.name == "gc_count":
+            collector = sample.labels.get("collector", "")
+            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
+            if number >= 0 and floor.counted(number, collects_old(collector), time, whole(sample.value)):
+                state.heaps[tm] = Heap(Floor(time, limit=floor.limit))
+        elif not heap.busy:
+            labels = sample.labels
+            key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
+            # Jobs share a TaskManager: which of them has read the records is not known here.
+            heap.count(key, whole(sample.value), floor.limit // self.config_of("").bytes_per_record)
+        return None
+
+    def _judge(self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+        """By meaning."""
+        said, known = state.open.get(job), state.commits.jobs[job]
+        config = self.config_of(job)
+        leaking = state.commits.leaking(job, config.min_checkpoints, config.min_flat)
+        if said is not None:
+            cure = state.commits.cured(job)
+            if cure and not leaking:
+                yield self._closed(state, job, cure, now, topology)
+                return
+            over = said.full > 0 and said.tm not in known.on(known.readers.values())
+            if len(leaking) > said.readers or over:
+                said.readers = max(said.readers, len(leaking))
+                said.full = 0 if over else said.full
+                yield self._finding(state, job, said, now, topology)
+        elif leaking and affected(topology.version):
+            text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
+            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+            leak = Leak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
+            for tm in known.on(leaking) & state.heaps.keys():
+                rise = self._rise(state.heaps[tm], job)
+                if rise is not None:
+                    self._grow(leak, config, tm, rise, event.time)
+            put(state.open, job, leak, _MAX_OPEN)
+            yield self._finding(state, job, leak, now, topology)
+
+    def _rise(self, heap: Heap, job: str) -> Rise | None:
+        """The rise of a floor that nothing read explains; where the meaning does not tell, one that is proven."""
+        config = self.config_of(job)
+        if not heap.counters:
+            return None
+        rise = heap.floor.rise(config.warm_up, config.min_cycles, config.significance, config.min_rise)
+        if rise is None or heap.read * config.bytes_per_record > rise.last - rise.first:
+            return None
+        soon = rise.full.at - heap.floor.now() <= config.horizon
+        return rise if job or (rise.proven and soon and not heap.overlooked) else None
+
+    def _weigh(
+        self, state: State, tm: str, heap: Heap, event: MetricEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        """By memory, when a cycle of this TaskManager has ended."""
+        jobs = state.commits.jobs
+        job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
+        subject = job or task_manager(topology, tm)
+        said = state.open.get(subject)
+        rise = self._rise(heap, job)
+        floor = heap.floor.floor()
+        if rise is None:
+            if said is not None and not job and floor is not None and floor < said.base + 0.1 * heap.floor.limit:
+                yield self._closed(state, subject, f"the floor of its heap is back at {_mib(floor)}", now, topology)
+            return
+        if said is None:
+            text = f"Heap.Used {_mib(heap.floor.used)}, floor {_mib(rise.last)} after {_mib(rise.first)}"
+            said = Leak(rise.since, "warning", [Evidence(event.topic, event.partition, event.offset, event.time, text)])
+            put(state.open, subject, said, _MAX_OPEN)
+        before, moved = said.severity, abs(rise.full.at - said.full) > (said.full - event.time) / 3
+        told = said.tm == tm and not moved
+        self._grow(said, self.config_of(job), tm, rise, event.time, both=bool(job))
+        if said.severity != before or not told:
+            yield self._finding(state, subject, said, now, topology)
+
+    def _grow(self, leak: Leak, config: Config, tm: str, rise: Rise, time: int, both: bool = True) -> None:
+        """Severity never falls while it is open: what it has explained stays explained."""
+        leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
+        if both or rise.full.at - time <= config.critical_within:
+            leak.severity = "critical"
+
+    def _closed(self, state: State, subject: str, why: str, now: Now, topology: Topology) -> Finding:
+        finding = self._finding(state, subject, state.open.pop(subject), now, topology)
+        finding.closed_at, finding.closed_because = now.clock, why
+        return finding
+
+    def _finding(self, state: State, subject: str, leak: Leak, now: Now, topology: Topology) -> Finding:
+        known = state.commits.jobs.get(subject, _NO_JOB)
+        readers = known.leaking()
+        heap = state.heaps.get(leak.tm)
+        rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
+        tms = known.on(readers) | ({leak.tm} if leak.tm else set())
+        tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
+        job = subject if readers or subject in topology.jobs else ""
+        name = topology.job_name(job) or (known.name if job else "")
+        leak.flat = max([leak.flat, *(r.flat for r in readers)])
+        said = self._meaning(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
+        memory = self._memory(tm, rise) if rise is not None else ""
+        if leak.top and not memory:
+            memory = f"the floor of the heap of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
+        operator = known.operators[readers[0].operator].partition(" ")[2] if readers else ""
+        return Finding(
+            kind=self.kind,
+            subject=subject,
+            entity={
+                "job_id": job,
+                "job_name": name,
+                "tm_id": tm,
+                "host": topology.host_of(tm),
+                "operator": operator,
+                "topic": known.read_by(readers),
+            },
+            since=leak.since,
+            at=now.clock,
+            severity=leak.severity,
+            summary="; ".join(s for s in (said, memory) if s) or f"the heap of {tm or 'a TaskManager'} leaked",
+            confidence="sure" if said and memory else "fair",
+            evidence=list(leak.records),
+            forecast=Forecast(f"the heap of {tm} is full", *rise.full) if rise is not None else None,
+            series=self._series(heap, rise) if heap is not None and rise is not None else None,
+            advice=keep_state(job) + (_ADVICE_MEANING if job else _ADVICE_MEMORY),
+        )
+
+    def _meaning(self, count: int, topics: str, flat: int, job: str) -> str:
+        if not count:
+            return f"readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
+        return (
+            f"{count} reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} committed nothing at the last "
+            f"{flat} completed checkpoints and read nothing since the start: the offsets of "
+            "every checkpoint are kept for ever (FLINK-33231)"
+        )
+
+    def _memory(self, tm: str, rise: Rise) -> str:
+        left, soonest = spoken(rise.full.at - rise.at), spoken(rise.full.earliest - rise.at)
+        return (
+            f"the floor of the heap of {tm} rose from {_mib(rise.first)} to {_mib(rise.last)} over {rise.cycles} "
+            f"cycles although nothing is read: full in {left}, at the earliest in {soonest}"
+        )
+
+    def _series(self, heap: Heap, rise: Rise) -> Series:
+        points = heap.floor.series()
+        ends = (rise.since, points[-1][0])
+        fit = [(t, rise.slope.at(t)) for t in ends]
+        return Series("floor of the heap", "bytes", thin(points), float(heap.floor.limit), fit)
+
+    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
+        """The floor of each heap, when it will be full, and checkpoints without a commit, per job."""
+        names = task_managers(topology)
+        for tm, heap in state.heaps.items():
+            floor = heap.floor.floor()
+            if floor is not None:
+                labels = {"tm": names.get(filtered(tm), tm)}
+                seen = min(heap.floor.started + heap.floor.seen, now)
+                yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=seen)
+        for leak in state.open.values():
+            if leak.full:
+                labels = {"tm": task_manager(topology, leak.tm)}
+                yield Reading(name="heap_full_timestamp_seconds", labels=labels, value=leak.full / 1000, at=now)
+        for job, known in state.commits.jobs.items():
+            flat = known.flat()
+            if flat is not None:
+                labels = {"job": topology.job_name(job) or job}
+                yield Reading(name="checkpoints_since_commit", labels=labels, value=flat, at=now)
+
+
+_ADVICE_MEANING = (
+    "Take a connector that is fixed: flink-connector-kafka ≥ 3.0.1, Flink ≥ 1.17.2 or ≥ 1.18. Until then: one record "
+    "into one partition of each reader empties what it has kept, and so does a restart of the job; or set "
+    "commit.offsets.on.checkpoint to false; or checkpoint less often."
+)
+_ADVICE_MEMORY = (
+    "Take two class histograms an hour apart (jcmd PID GC.class_histogram) and see what grows; a heap dump shows who "
+    "keeps it. Restart the TaskManager before the heap is full: a failure then comes at a time of your choice."
+)
+
+
+def _mib(size: float) -> str:
+    return f"{size / _MIB:,.0f} MiB"

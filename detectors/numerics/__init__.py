@@ -1,0 +1,4 @@
+"""Trends, rank tests and bounded series.
+
+Numbers only: nothing here knows Flink.
+"""

@@ -1,0 +1,206 @@
+"""Whether a series rises for good: tested on every scale, told apart from noise, jumps, cycles and plateaus.
+
+A `History` has scales from fine to coarse: checkpoints every second or every ten minutes, a rise within minutes or over
+days. A rise is a stretch at its end, on any of these scales:
+
+- significant by Mann and Kendall's rank test, shared out over the stretches looked at;
+- grown by a share of what was usual before, and above what was usual or a regular peak (day and night) before;
+- a line or an exponential curve explains it better than one jump does;
+- its later half still grows.
+
+Slopes are Theil and Sen's: a spike, a savepoint or a full checkpoint among incremental ones does not turn them.
+"""
+
+import math
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from detectors.numerics.multiscale import History, Point
+from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, mann_kendall_of_ends, quantile, theil_sen
+
+_STRETCHES = (12, 20, 32, 64)
+_BEFORE = 8
+_FLAT_BEFORE = 20
+_ABOVE = 10
+_LATEST = 6
+_FLAT_P = 0.05
+_PEAK_MARGIN = 1.2
+_OVERSHOT = 0.85
+_CLEARLY = 0.75
+_GROWN = 0.25
+_LEAST = 1e-3
+
+
+class Fit(NamedTuple):
+    """A line through the values and one through their logarithms, each with its misfit (sum of logarithmic errors)."""
+
+    line: Slope
+    curve: Slope
+    of_line: float
+    of_curve: float
+
+    @property
+    def exponential(self) -> bool:
+        """Only where it is clearly nearer: it reaches any level soon."""
+        return self.of_curve < _CLEARLY * self.of_line
+
+    def at(self, time: int) -> float:
+        """Value of the nearer one."""
+        return math.exp(self.curve.at(time)) if self.exponential else max(self.line.at(time), _LEAST)
+
+
+class Rise(NamedTuple):
+    """A stretch that rises from `usual`. `fit` is of the part in which it has grown. `established`: it was flat before,
+    so that this is no job filling up after its start.
+    """
+
+    scale: int
+    points: list[Point]
+    usual: float
+    fit: Fit
+    established: bool
+
+    @property
+    def now(self) -> int:
+        """Time of the newest point."""
+        return self.points[-1].time
+
+    @property
+    def level(self) -> float:
+        """Value of the fit at its end."""
+        return self.fit.at(self.now)
+
+    def since(self, growth: float) -> int:
+        """When the fit had grown by `growth` (0.25: by a quarter) over what was usual."""
+        early = (p.time for p in self.points if self.fit.at(p.time) >= self.usual * (1 + growth))
+        return next(early, self.now)
+
+    def reaches(self, level: float) -> Crossing | None:
+        """When the fit reaches a level; the range covers the line, too, where the fit is exponential."""
+        line = crossing(self.fit.line, level, self.now)
+        curve = crossing(self.fit.curve, math.log(level), self.now) if self.fit.exponential else None
+        if curve is None or line is None:
+            return line
+        return Crossing(curve.at, min(curve.earliest, line.earliest), max(curve.latest, line.at))
+
+
+def rise(history: History, growth: float, p: float, only_new: bool = False) -> Rise | None:
+    """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None.
+
+    `only_new` looks only at the scales that have just got another point.
+    """
+    for scale, own in enumerate(history.scales):
+        if only_new and scale and history.scales[scale - 1].waiting:
+            return None
+        if len(own) < _STRETCHES[0] or _cannot(values := own.values(), growth):
+            continue
+        stretches = [n for n in _STRETCHES if n <= len(own) and _stands_out(history, scale, n, values)]
+        p_of = mann_kendall_of_ends(values, stretches)
+        for stretch in reversed(stretches):
+            if p_of[stretch] < p / len(_STRETCHES):
+                found = _tested(history, scale, stretch, growth, p / len(_STRETCHES))
+                if found is not None:
+                    return found
+    return None
+
+
+def _cannot(values: list[float], growth: float) -> bool:
+    """Cheap: the newest are not even half as much above the lowest stretch as they would have to be."""
+    return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
+
+
+def _stands_out(history: History, scale: int, stretch: int, values: list[float]) -> bool:
+    """Cheap: the newest of the stretch are above what was usual, and seldom reached, before it, if that is known. Most
+    stretches end here: the rank test costs ten times as much.
+    """
+    older = _older(history, scale, history.time(scale, -stretch))
+    return len(older) < _BEFORE or _above(values, median(older), older)
+
+
+def _above(values: list[float], usual: float, older: list[float]) -> bool:
+    high = max(quantile(older, 0.9) if older else 0, usual * (1 + _GROWN))
+    return sum(v > high for v in values[-_STRETCHES[0] :]) >= _ABOVE
+
+
+def _tested(history: History, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
+    """The rise over a stretch that has passed the rank test, or None."""
+    window = history.points(scale)
+    before, points = window[:-stretch], window[-stretch:]
+    values = [q.value for q in points]
+    fit = _fitted(points)
+    start = points[0].time
+    if fit.line.low <= 0 or mann_kendall(values, _resemblance(points, fit)) >= p:
+        return None
+    older = _older(history, scale, start)
+    known = len(older) >= _BEFORE
+    usual = median(older) if known else max(fit.line.at(start), min(values))
+    half = len(points) // 2
+    if (
+        fit.at(points[-1].time) < (1 + growth) * usual
+        or not _above(values, usual, older if known else [])
+        or median(values[-_LATEST:]) < _peak(history, scale, start)
+        or _fitted(points[half:]).line.slope < fit.line.slope / 2
+        or _flattened(history, fit)
+        or _jumped(window, len(before), usual, fit)
+    ):
+        return None
+    grown = [q for q in points if fit.at(q.time) >= (1 + _GROWN) * usual]
+    return Rise(scale, points, usual, _fitted(grown) if len(grown) >= _ABOVE else fit, _flat(older))
+
+
+def _fitted(points: list[Point]) -> Fit:
+    times, values = [q.time for q in points], [q.value for q in points]
+    logs = [math.log(v) for v in values]
+    line, curve = theil_sen(times, values), theil_sen(times, logs)
+    of_line = sum(abs(v - math.log(max(line.at(t), _LEAST))) for t, v in zip(times, logs, strict=True))
+    return Fit(line, curve, of_line, sum(abs(v - curve.at(t)) for t, v in zip(times, logs, strict=True)))
+
+
+def _flattened(history: History, fit: Fit) -> bool:
+    """The newest values have fallen behind the fit."""
+    return median(q.value / fit.at(q.time) for q in history.points(0, _LATEST)) < _OVERSHOT
+
+
+def _older(history: History, scale: int, start: int) -> list[float]:
+    """Values before the stretch, from the finest scale that has enough of them."""
+    older: list[float] = []
+    for coarser in range(scale, len(history.scales)):
+        older = history.before(coarser, start)
+        if len(older) >= _BEFORE:
+            break
+    return older
+
+
+def _flat(older: list[float]) -> bool:
+    return len(older) >= _FLAT_BEFORE and mann_kendall(older) >= _FLAT_P
+
+
+def _peak(history: History, scale: int, start: int) -> float:
+    """What the values before reached regularly; on coarser scales, which reach back over days, with a margin."""
+    high = 0.0
+    for coarser in range(scale, len(history.scales)):
+        older = history.before(coarser, start)
+        if len(older) >= _BEFORE:
+            high = max(high, quantile(older, 0.95) * (_PEAK_MARGIN if coarser > scale else 1))
+    return high
+
+
+def _resemblance(points: list[Point], fit: Fit) -> float:
+    """How much neighbours resemble each other once the trend is taken out: such values are worth fewer."""
+    rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
+    mean = sum(rest) / len(rest)
+    own = sum((r - mean) ** 2 for r in rest)
+    shared = sum((a - mean) * (b - mean) for a, b in pairwise(rest))
+    return max(shared / own, 0.0) if own > 0 else 0.0
+
+
+def _jumped(window: list[Point], flat: int, usual: float, fit: Fit) -> bool:
+    """One jump fits the window no worse than `flat` usual values and the rise after them."""
+    logs = [math.log(q.value) for q in window]
+    rising = sum(abs(v - math.log(usual)) for v in logs[:flat]) + min(fit.of_line, fit.of_curve)
+    for i in range(1, len(logs)):
+        low, high = median(logs[:i]), median(logs[i:])
+        if sum(abs(v - low) for v in logs[:i]) + sum(abs(v - high) for v in logs[i:]) <= rising:
+            return True
+    return False

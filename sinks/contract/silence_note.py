@@ -1,0 +1,17 @@
+"""What is said of the silence of an incident."""
+
+from detectors.incident import Transition
+from sinks.contract.wording import moment
+
+
+def silence_words(transition: Transition) -> str:
+    """Until when it is silenced, by whom and why, or that it no longer is; empty without a silence. Not escaped."""
+    now, before = transition.silence, transition.silenced_before
+    if transition.transition == "resolved":
+        return ""
+    if now is not None:
+        return f"Silenced until {moment(now.until)} by {now.author}: {now.comment}"
+    if before is not None:
+        opened = moment(transition.opened_at or transition.at)
+        return f"The silence of {before.author} is over, and the incident is open since {opened}: {before.comment}"
+    return ""

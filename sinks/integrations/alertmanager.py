@@ -1,0 +1,197 @@
+"""Alertmanager as a sink, so that a team's routing stays where it is: POST /api/v2/alerts.
+
+Alertmanager keeps nothing over a restart and takes an alert for resolved that is not sent again. Therefore everything
+open is sent again every `resend`, each time valid for `valid_for`; no ledger is kept, and each start sends all anew.
+An alert that stands when its incident is silenced stays with an annotation and with its labels: other labels would be
+another alert, and an end would be a lie.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from detectors.incident import Severity, Transition
+from detectors.values.durations import Duration
+from sinks.contract.outcome import Delivered, Outcome, Refused
+from sinks.contract.runbook import runbook_url
+from sinks.contract.silence_note import silence_words
+from sinks.contract.sink import Notice, Sink, Standing, Traits
+from sinks.integrations.http_post import post_json
+from sinks.integrations.webhook import bearer
+from sinks.secret import SecretError
+
+_AT_ONCE = 500
+_TEXT_LIMIT = 2_000
+
+
+class AlertmanagerConfig(BaseModel):
+    """Alerts for a Prometheus Alertmanager."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    enabled: bool = Field(default=False, description="Send incidents to Alertmanager; needs urls.")
+    urls: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses of all instances of a cluster, such as http://alertmanager-0:9093, without "
+        "/api/v2/alerts.",
+    )
+    token_env: str | None = Field(
+        default=None, description="Environment variable that holds a token, sent as Authorization: Bearer."
+    )
+    token_file: Path | None = Field(
+        default=None, description="File that holds that token, read at each call; wins over the variable."
+    )
+    min_severity: Severity = Field(default="info", description="Incidents below this are not sent until they grow.")
+    resend: Duration = Field(
+        default=60_000, ge=1_000, le=3_600_000, description="What is open is sent again this often, as Prometheus does."
+    )
+    valid_for: Duration = Field(
+        default=900_000,
+        ge=2_000,
+        le=86_400_000,
+        description="Alertmanager takes an alert for resolved that was not sent again for so long: a restart of "
+        "flinkwatch must fit in.",
+    )
+    runbook_base_url: str = Field(
+        default="",
+        description="Address of the runbooks; {kind} in it is replaced by the kind of the cause, which is otherwise "
+        "added as the last part. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
+    )
+    timeout: Duration = Field(default=10_000, ge=100, le=120_000, description="How long to wait for an answer.")
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> Self:
+        if self.enabled and not self.urls:
+            raise ValueError("urls is needed when enabled")
+        for number, url in enumerate(self.urls):
+            # Not repeated: there may be a password in it.
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"urls[{number}] is not an http(s) address")
+        if self.valid_for < 2 * self.resend:
+            raise ValueError("valid_for must be at least twice resend")
+        return self
+
+
+class AlertmanagerSink(Sink):
+    """See the module."""
+
+    def __init__(self, config: AlertmanagerConfig, wall: Callable[[], float] = time.time) -> None:
+        self._config = config
+        self._wall = wall
+        self._open: dict[str, bytes] = {}
+
+    @property
+    def traits(self) -> Traits:
+        """Equal alerts are one; nothing outlives a restart."""
+        return Traits(keeps_ledger=False, min_severity=self._config.min_severity, resend_s=self._config.resend / 1000)
+
+    def check(self) -> None:
+        """Raises SecretError when a token is named but cannot be read."""
+        bearer(self._config.token_env, self._config.token_file)
+
+    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
+        """One alert; one whose labels have changed ends the alert it was."""
+        transition = notice.transition
+        made = alert(transition, self._config.runbook_base_url)
+        before = self._open.get(transition.incident)
+        if before is not None and transition.silence is not None:
+            made["labels"] = _labels(before)
+        alerts = [_ending(before, self._now())] if before is not None and _labels(before) != made["labels"] else []
+        if transition.transition == "resolved":
+            ended = min((transition.ended_at or transition.at) / 1000, self._now())
+            alerts.append(made | {"endsAt": _rfc3339(ended)})
+        else:
+            alerts.append(made | {"endsAt": self._valid_until()})
+        outcome = self._post(alerts)
+        if isinstance(outcome, Delivered):
+            # Encoded: ten thousand of them take a few MB.
+            if transition.transition == "resolved":
+                self._open.pop(transition.incident, None)
+            else:
+                self._open[transition.incident] = msgspec.json.encode(made)
+        return outcome
+
+    def resend(self) -> Outcome | None:
+        """All alerts that are open, some hundred at once."""
+        outcome: Outcome | None = None
+        encoded = list(self._open.values())
+        for first in range(0, len(encoded), _AT_ONCE):
+            until = self._valid_until()
+            alerts = [msgspec.json.decode(one) | {"endsAt": until} for one in encoded[first : first + _AT_ONCE]]
+            outcome = self._post(alerts)
+            if not isinstance(outcome, Delivered):
+                return outcome
+        return outcome
+
+    def release(self, incident: str) -> None:
+        """Another process says whether it is open."""
+        self._open.pop(incident, None)
+
+    def _post(self, alerts: list[dict[str, Any]]) -> Outcome:
+        """Sends to every instance. Arrived at one is arrived: the others get it with the next resend."""
+        try:
+            headers = bearer(self._config.token_env, self._config.token_file)
+        except SecretError as error:
+            return Refused("no_secret", str(error), "setup", "authError")
+        body = msgspec.json.encode(alerts)
+        outcomes = [
+            post_json(f"{url.rstrip('/')}/api/v2/alerts", body, headers, self._config.timeout / 1000)
+            for url in self._config.urls
+        ]
+        return next((one for one in outcomes if isinstance(one, Delivered)), outcomes[0])
+
+    def _now(self) -> float:
+        return self._wall()
+
+    def _valid_until(self) -> str:
+        return _rfc3339(self._now() + self._config.valid_for / 1000)
+
+
+def _runbook(base: str, kind: str) -> str:
+    return runbook_url(base, kind) if base and kind != "test" else ""
+
+
+def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
+    """An incident as Alertmanager's API takes it, without endsAt. The labels are what it is known by: what may become
+    known later, as the cause, is an annotation.
+    """
+    labels = {
+        "alertname": "FlinkIncident",
+        "severity": transition.severity,
+        "cluster": transition.cluster,
+        "job": transition.job_name,
+        "incident": transition.incident,
+    }
+    forecast = transition.forecast
+    annotations = {
+        "cause": transition.cause,
+        "summary": transition.summary,
+        "description": transition.advice,
+        "reason": transition.reason,
+        "forecast": f"{forecast.what} at {_rfc3339(forecast.at / 1000)}" if forecast is not None else "",
+        "silence": silence_words(transition),
+        "runbook_url": _runbook(runbook_base_url, transition.cause),
+    }
+    return {
+        "labels": {name: value for name, value in labels.items() if value},
+        "annotations": {name: value[:_TEXT_LIMIT] for name, value in annotations.items() if value},
+        "startsAt": _rfc3339((transition.opened_at or transition.at) / 1000),
+    }
+
+
+def _labels(encoded: bytes) -> Any:
+    return msgspec.json.decode(encoded)["labels"]
+
+
+def _ending(encoded: bytes, now: float) -> dict[str, Any]:
+    ended: dict[str, Any] = msgspec.json.decode(encoded)
+    return ended | {"endsAt": _rfc3339(now)}
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,104 @@
+"""PagerDuty as a sink: Events API v2. The incident's id is the dedup_key, so that a repeat changes nothing."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+
+from detectors.events.identity import EXERCISE
+from detectors.incident import Severity, Transition
+from detectors.values.durations import Duration
+from sinks.contract.outcome import Outcome, Refused
+from sinks.contract.silence_note import silence_words
+from sinks.contract.sink import Notice, Rate, Sink, Standing, Traits
+from sinks.integrations.http_post import post_json
+from sinks.secret import Secret, SecretError, read_secret
+
+_SUMMARY_LIMIT = 1024
+# PagerDuty: 120 events a minute for an integration key.
+_RATE = Rate(1.8, 20)
+
+
+class PagerDutyConfig(BaseModel):
+    """Events for a PagerDuty service."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    enabled: bool = Field(default=False, description="Send incidents to PagerDuty; needs a routing key.")
+    routing_key_env: str = Field(
+        default="PAGERDUTY_ROUTING_KEY",
+        description="Environment variable that holds the integration key of an Events API v2 integration.",
+    )
+    routing_key_file: Path | None = Field(
+        default=None, description="File that holds that key, read at each call; wins over the variable."
+    )
+    min_severity: Severity = Field(
+        default="critical", description="Incidents below this are not sent until they grow: it wakes people."
+    )
+    timeout: Duration = Field(default=10_000, ge=100, le=120_000, description="How long to wait for an answer.")
+    url: str = Field(
+        default="https://events.pagerduty.com/v2/enqueue",
+        pattern=r"^https?://[^\s/]+\S*$",
+        description="Address of the Events API; that of the EU region is https://events.eu.pagerduty.com/v2/enqueue.",
+    )
+
+
+class PagerDutySink(Sink):
+    """See the module."""
+
+    def __init__(self, config: PagerDutyConfig) -> None:
+        self._config = config
+
+    @property
+    def traits(self) -> Traits:
+        """What is over before it could be told wakes nobody."""
+        return Traits(tells_past=False, min_severity=self._config.min_severity, posts=_RATE)
+
+    def check(self) -> None:
+        """Raises SecretError without a routing key."""
+        self._key()
+
+    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
+        """Triggers, which also changes an open alert, or resolves."""
+        try:
+            # A plain str: msgspec encodes no subclass.
+            body = msgspec.json.encode(event(notice.transition, str(self._key())))
+        except SecretError as error:
+            return Refused("no_secret", str(error), "setup", "authError")
+        return post_json(self._config.url, body, {}, self._config.timeout / 1000)
+
+    def _key(self) -> Secret:
+        return read_secret("routing_key", self._config.routing_key_env, self._config.routing_key_file)
+
+
+def _summary(transition: Transition) -> str:
+    exercise = "EXERCISE: " if transition.cluster.startswith(EXERCISE) else ""
+    return f"{exercise}{transition.cause} on {transition.job_name or transition.cluster}: {transition.summary}"
+
+
+def event(transition: Transition, routing_key: str) -> dict[str, Any]:
+    """An incident as the Events API takes it."""
+    head = {"routing_key": routing_key, "dedup_key": transition.incident, "client": "flinkwatch"}
+    if transition.transition == "resolved":
+        return head | {"event_action": "resolve"}
+    opened = datetime.fromtimestamp((transition.opened_at or transition.at) / 1000, tz=UTC)
+    details = {
+        "summary": transition.summary,
+        "change": transition.reason,
+        "silence": silence_words(transition),
+        "advice": transition.advice,
+        "evidence": [one.text for one in transition.evidence[:5]],
+        "config": transition.config,
+    }
+    payload = {
+        "summary": _summary(transition)[:_SUMMARY_LIMIT],
+        "source": transition.cluster or "flinkwatch",
+        "severity": transition.severity,
+        "timestamp": opened.isoformat(),
+        "component": transition.job_name,
+        "class": transition.cause,
+        "custom_details": details,
+    }
+    return head | {"event_action": "trigger", "payload": payload}

@@ -1,0 +1,177 @@
+"""Has charts drawn and puts them into threads, beside delivery: nothing waits for a picture, and what becomes of one
+touches no message.
+
+Drawing happens in a short-lived process (0.8 s, 90 MB, one at a time), so that delivery itself stays small.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter
+from sinks.integrations.slack.charts.draw import Order
+
+log = structlog.get_logger()
+
+_DRAW_TIMEOUT_S = 30.0
+# In a storm the newest charts are drawn; the messages say everything.
+_WAITING_MOST = 20
+_TRIES = 3
+_WAIT_S, _WAIT_MOST_S = 5.0, 60.0
+_NOT_ALLOWED = frozenset({"missing_scope", "no_permission", "not_allowed_token_type", "file_uploads_disabled"})
+_WHAT_TO_DO = {
+    "what_to_do": "add the scope files:write to the app and install it again, or set sinks.slack.charts: false"
+}
+_ROOT = Path(__file__).parents[4]
+# No token among them.
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+# Also where several channels want one.
+_one_at_a_time = threading.Lock()
+
+
+class DrawingError(Exception):
+    """No picture came of an order; the text says why."""
+
+
+class Picture(NamedTuple):
+    """A PNG, what stands beside it, and what a screen reader says."""
+
+    content: bytes
+    title: str
+    alt: str
+
+
+class Uploader(Protocol):
+    """Puts a picture into a thread; `sinks.integrations.slack.client.SlackClient` does."""
+
+    def upload(self, channel: str, ts: str, picture: Picture) -> Outcome:
+        """Into the thread of message `ts` of channel ID `channel`."""
+
+
+class Charts:
+    """One worker, which lives while there is something to draw. Used from any thread."""
+
+    def __init__(
+        self, uploader: Uploader, *, draw: Callable[[Order], bytes] | None = None, wait: float = _WAIT_S
+    ) -> None:
+        """`wait`: seconds before a try that Slack put off without a time of its own."""
+        self._uploader = uploader
+        self._draw = draw_apart if draw is None else draw
+        self._wait = wait
+        self._waiting: dict[str, tuple[Order, str]] = {}
+        self._worker: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._at_hand = 0
+        self._closed = threading.Event()
+        self._off = False
+
+    def order(self, order: Order, channel: str, ts: str) -> None:
+        """Orders a chart for the thread of `ts`; it takes the place of one that waits for the same thread."""
+        with self._lock:
+            if self._off or self._closed.is_set():
+                return
+            self._waiting.pop(ts, None)
+            self._waiting[ts] = order, channel
+            if len(self._waiting) > _WAITING_MOST:
+                self._waiting.pop(next(iter(self._waiting)))
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="charts", daemon=True)
+                self._worker.start()
+
+    def close(self, seconds: float = 0.0) -> None:
+        """Waits at most so long for the charts that were ordered; what is not there by then is lost."""
+        worker = self._worker
+        if worker is not None:
+            worker.join(timeout=seconds)
+        self._closed.set()
+        with self._lock:
+            lost = len(self._waiting) + self._at_hand
+            self._waiting.clear()
+        if lost:
+            log.warning("charts not drawn before the end", count=lost)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._at_hand = 0
+                if not self._waiting or self._off:
+                    self._waiting.clear()
+                    self._worker = None
+                    return
+                ts = next(iter(self._waiting))
+                order, channel = self._waiting.pop(ts)
+                self._at_hand = 1
+            try:
+                self._deliver(order, channel, ts)
+            except DrawingError as error:
+                log.warning("chart not drawn", title=order.title, reason=str(error))
+            except Exception:
+                # The outer edge of a picture: the next one is another.
+                log.exception("chart not drawn", title=order.title)
+
+    def _deliver(self, order: Order, channel: str, ts: str) -> None:
+        alt = f"Chart of {order.series.name} over time (UTC): {order.title}"[:1000]
+        picture = Picture(self._draw(order), order.title, alt)
+        for tries_left in reversed(range(_TRIES)):
+            outcome = self._uploader.upload(channel, ts, picture)
+            if isinstance(outcome, Delivered):
+                return
+            if isinstance(outcome, Refused) and outcome.code in _NOT_ALLOWED:
+                self._off = True
+                log.warning("slack takes no charts, none are drawn until a restart", **_WHAT_TO_DO, error=outcome.code)
+                return
+            wait = self._wait_for(outcome)
+            if wait is None or not tries_left or self._closed.wait(wait):
+                log.warning("chart not delivered", title=order.title, reason=outcome.reason)
+                return
+
+    def _wait_for(self, outcome: Outcome) -> float | None:
+        """Seconds before another try, None when there is to be none: after an unclear answer it may stand already."""
+        if not isinstance(outcome, RetryAfter):
+            return None
+        wait = self._wait if outcome.seconds is None else outcome.seconds
+        return wait if wait <= _WAIT_MOST_S else None
+
+
+def draw_apart(order: Order) -> bytes:
+    """The picture of an order, drawn in a process of its own. Raises DrawingError."""
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    # One thread: a picture is small, and the machine has other work.
+    environment |= {"MPLBACKEND": "Agg", "MPLCONFIGDIR": _matplotlibs_folder().name, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "sinks.integrations.slack.charts.draw"]
+    try:
+        with _one_at_a_time:
+            drawn = subprocess.run(
+                command,
+                input=msgspec.json.encode(order),
+                capture_output=True,
+                timeout=_DRAW_TIMEOUT_S,
+                cwd=_ROOT,
+                env=environment,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        raise DrawingError(f"it takes longer than {_DRAW_TIMEOUT_S:.0f} s") from None
+    except OSError as error:
+        raise DrawingError(f"cannot start {sys.executable}: {error.strerror}") from None
+    if drawn.returncode != 0:
+        last = drawn.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1]
+        raise DrawingError(last[:300] or f"exit status {drawn.returncode}")
+    return drawn.stdout
+
+
+@functools.cache
+def _matplotlibs_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where matplotlib keeps its list of fonts, so that it is made once: a container's home may not be writable."""
+    return tempfile.TemporaryDirectory(prefix="flinkwatch-charts-")

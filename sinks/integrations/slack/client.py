@@ -1,0 +1,200 @@
+"""Talks to Slack and says what became of it. It neither formats, nor retries, nor waits between tries.
+
+Every call ends as one of the outcomes of `sinks.contract.outcome`, never as an exception.
+"""
+
+import http.client
+import logging
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackRequestError
+
+from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
+from sinks.integrations.deadline import within
+from sinks.integrations.slack.charts.worker import Picture
+from sinks.integrations.slack.errors import classify_answer, classify_transport
+from sinks.integrations.slack.message.blocks import Message
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.secret import SecretError
+
+_T = TypeVar("_T")
+
+_EVENT_TYPE = "flinkwatch_incident"
+_HISTORY_LIMIT = 200
+# Beyond so many messages a look takes too long.
+_HISTORY_PAGES = 20
+
+
+# What the SDK raises over an answer that is not a JSON object, or not text.
+_NOT_SLACK = (AttributeError, TypeError, ValueError, LookupError)
+
+
+class SlackClient:
+    """Posts, edits and looks up messages of one channel."""
+
+    def __init__(self, config: SlackConfig) -> None:
+        self._config = config
+        # The SDK writes an error line for each failed try and, below this level, whole bodies.
+        self._silent = logging.getLogger("flinkwatch.slack_sdk")
+        self._silent.setLevel(logging.CRITICAL)
+
+    def post(self, message: Message, incident: str, seq: int) -> Outcome:
+        """A new message in the channel."""
+        return self._call("chat.postMessage", {"channel": self._config.channel, **_body(message, incident, seq)})
+
+    def edit(self, channel: str, ts: str, message: Message, incident: str, seq: int) -> Outcome:
+        """The message `ts` of channel ID `channel` with new content. Doing it twice changes nothing."""
+        return self._call("chat.update", {"channel": channel, "ts": ts, **_body(message, incident, seq)})
+
+    def reply(self, channel: str, ts: str, message: Message, *, broadcast: bool = False) -> Outcome:
+        """A line in the thread of `ts`; it shows in the channel only with `broadcast`."""
+        body = {"channel": channel, "thread_ts": ts, "text": message.text, "reply_broadcast": broadcast, **_QUIET}
+        return self._call("chat.postMessage", body)
+
+    def upload(self, channel: str, ts: str, picture: Picture) -> Outcome:
+        """A picture into the thread of `ts` of channel ID `channel`: announced, sent, then shared there."""
+
+        def put(web: WebClient) -> Delivered:
+            web.files_upload_v2(
+                channel=channel,
+                thread_ts=ts,
+                content=picture.content,
+                filename="chart.png",
+                title=picture.title,
+                alt_txt=picture.alt,
+            )
+            return Delivered(channel, ts)
+
+        return self._outcome(put, calls=3)
+
+    def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
+        """Our newest message of `incident` in channel ID `channel` not older than `since` (epoch ms).
+
+        None: it is not there, or Slack refuses to tell (no right to read the channel).
+        """
+        for page in self._pages(channel, since):
+            if isinstance(page, RetryAfter) or incident in page.found:
+                return page if isinstance(page, RetryAfter) else page.found[incident]
+        return None
+
+    def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
+        """Our newest message of each incident in channel ID `channel` not older than `since` (epoch ms).
+
+        What Slack refuses to tell is not there.
+        """
+        found: dict[str, Found] = {}
+        for page in self._pages(channel, since):
+            if isinstance(page, RetryAfter):
+                return page
+            # Newest first: an older message of the same incident is no longer ours to edit.
+            found = page.found | found
+        return found
+
+    def _pages(self, channel: str, since: int) -> Iterator["_Page | RetryAfter"]:
+        cursor = ""
+        for _ in range(_HISTORY_PAGES):
+            page = self._history(channel, since, cursor)
+            yield page
+            if isinstance(page, RetryAfter) or not page.next:
+                return
+            cursor = page.next
+
+    def _history(self, channel: str, since: int, cursor: str) -> "_Page | RetryAfter":
+        query = {
+            "channel": channel,
+            "oldest": f"{since / 1000:.6f}",
+            "limit": _HISTORY_LIMIT,
+            "include_all_metadata": True,
+            **({"cursor": cursor} if cursor else {}),
+        }
+        try:
+            history = self._within(lambda web: web.api_call("conversations.history", params=query))
+            following = (history.get("response_metadata") or {}).get("next_cursor") or ""
+            return _Page(_ours(history.get("messages") or [], channel), str(following))
+        except SlackApiError as error:
+            outcome = classify_answer(error)
+        except (OSError, http.client.HTTPException) as error:
+            outcome = classify_transport(error)
+        except (SecretError, SlackRequestError):
+            return _Page({}, "")
+        except _NOT_SLACK as error:
+            outcome = Unknown(type(error).__name__, "other")
+        if isinstance(outcome, RetryAfter):
+            return outcome
+        return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else _Page({}, "")
+
+    def _web(self) -> WebClient:
+        # Made for each call, so that a rotated token takes effect; it holds no connection.
+        web = WebClient(
+            token=self._config.token(),
+            base_url=self._config.base_url,
+            timeout=max(1, self._config.timeout // 1000),
+            retry_handlers=[],
+            logger=self._silent,
+        )
+        if urllib.request.proxy_bypass(urlsplit(self._config.base_url).hostname or ""):
+            # The SDK takes HTTPS_PROXY from the environment but does not look at NO_PROXY.
+            web.proxy = None
+        return web
+
+    def _call(self, method: str, body: dict[str, Any]) -> Outcome:
+        def call(web: WebClient) -> Outcome:
+            answer = web.api_call(method, json=body)
+            channel, ts = answer.get("channel"), answer.get("ts")
+            return Delivered(channel, ts) if channel and ts else Unknown("ok without a ts", "other")
+
+        return self._outcome(call)
+
+    def _within(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T:
+        """One call, or so many. Its time covers the connection and the answer, each of which has the timeout."""
+        web = self._web()
+        return within(f"{self._config.base_url} {self._config.channel}", 2 * web.timeout * calls, lambda: call(web))
+
+    def _outcome(self, call: Callable[[WebClient], Outcome], calls: int = 1) -> Outcome:
+        try:
+            return self._within(call, calls)
+        except SecretError as error:
+            return Refused("no_token", str(error), "setup", "authError")
+        except SlackRequestError:
+            return Refused("invalid_url", "base_url is not an http(s) address", "setup", "clientError")
+        except SlackApiError as error:
+            return classify_answer(error)
+        except (OSError, http.client.HTTPException) as error:
+            return classify_transport(error)
+        except _NOT_SLACK as error:
+            return Unknown(f"not an answer of Slack's API: {type(error).__name__}", "other")
+
+
+_QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
+
+
+class _Page(NamedTuple):
+    found: dict[str, Found]
+    next: str
+
+
+def _ours(messages: list[dict[str, Any]], channel: str) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    for message in messages:
+        metadata = message.get("metadata") or {}
+        payload = metadata.get("event_payload") or {}
+        incident, seq = payload.get("incident"), payload.get("seq")
+        if metadata.get("event_type") == _EVENT_TYPE and isinstance(incident, str) and isinstance(seq, int):
+            # The newest come first.
+            found.setdefault(incident, Found(channel, str(message["ts"]), seq))
+    return found
+
+
+def _body(message: Message, incident: str, seq: int) -> dict[str, Any]:
+    payload = {"incident": incident, "seq": seq}
+    return {
+        "text": message.text,
+        # Always sent: an edit without blocks keeps the old ones.
+        "blocks": message.blocks,
+        "metadata": {"event_type": _EVENT_TYPE, "event_payload": payload},
+        **_QUIET,
+    }

@@ -1,0 +1,50 @@
+"""A storm of incidents as one message; see `sinks.contract.digest`."""
+
+from detectors.incident import SEVERITIES
+from sinks.contract.digest import Folded, Summary
+from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, moment
+from sinks.integrations.slack.message.blocks import Message, mrkdwn, plain_object, section
+from sinks.integrations.slack.message.escape import code, prose
+from sinks.integrations.slack.message.phrases import kind
+
+_WHY = "More incidents than a channel can take, told in one message; each gets its own when the storm is over."
+_NAME = 50
+
+
+def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
+    """Counts of all incidents of a storm, and the worst by name. `plain_text`: without blocks."""
+    over = summary.open + summary.silenced == 0
+    mark = "✅" if over else "🌊"
+    head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.over:,} over"
+    if summary.silenced:
+        head += f", {summary.silenced:,} silenced"
+    if summary.alone:
+        head += f", {summary.alone:,} with a message of their own"
+    lines = [_severities(summary), _groups("Causes", [(kind(name), count) for name, count in summary.kinds])]
+    lines.append(_groups("Clusters", [(f"`{code(name, _NAME)}`", count) for name, count in summary.clusters]))
+    worst = "\n".join(_worst(name, one) for name, one in summary.worst)
+    body = "\n".join(line for line in lines if line)
+    text = "\n".join(part for part in (head, body, worst) if part)
+    if plain_text:
+        return Message(text, [])
+    blocks = [{"type": "header", "text": plain_object(head)}, section(_WHY)]
+    blocks += [section(part) for part in (body, f"*The worst*\n{worst}" if worst else "") if part]
+    blocks.append({"type": "context", "elements": [mrkdwn(f"storm since {moment(summary.storm)}")]})
+    return Message(head, blocks)
+
+
+def _severities(summary: Summary) -> str:
+    counts = [(name, summary.severities.get(name, 0)) for name in reversed(SEVERITIES)]
+    said = [f"{SEVERITY_MARKS[name]} {count:,} {SEVERITY_WORDS[name].lower()}" for name, count in counts if count]
+    return f"*Open:* {', '.join(said)}" if said else ""
+
+
+def _groups(label: str, counts: list[tuple[str, int]]) -> str:
+    return f"*{label}:* {', '.join(f'{name} {count:,}' for name, count in counts)}" if counts else ""
+
+
+def _worst(name: str, one: Folded) -> str:
+    job = f" · {prose(one.job, _NAME)}" if one.job else ""
+    where = f"`{code(one.cluster, _NAME)}`{job}"
+    named = f"{SEVERITY_MARKS[one.severity]} {kind(one.kind)} on {where}"
+    return f"{named}, since {moment(one.since)} (`{code(name, _NAME)}`)"

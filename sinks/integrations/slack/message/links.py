@@ -1,0 +1,71 @@
+"""Addresses that a message leads to: the runbook of its cause, the dashboard at its time, what explains it."""
+
+import re
+from string import Formatter
+from urllib.parse import quote
+
+import msgspec
+
+from detectors.incident import Transition
+from sinks.contract.runbook import runbook_url
+
+PLACES = ("cluster", "job", "incident", "from", "to")
+"""What an address may hold in braces."""
+
+# Also no `<`, `>`, `|`: they end a link of Slack's.
+_ADDRESS = re.compile(r"https?://[^\s<>|]{1,2000}")
+_KIND = re.compile(r"[a-z0-9_]{1,80}")
+# The incident of `flinkwatch sinks test` has no runbook.
+_NO_RUNBOOK = "test"
+_NAME_LIMIT, _LINK_LIMIT = 200, 700
+# What led to it, and what came of it.
+_BEFORE_MS, _AFTER_MS = 1_800_000, 600_000
+
+
+def check_template(template: str) -> None:
+    """Raises ValueError that says what is wrong with an address that has places."""
+    if not _ADDRESS.fullmatch(template):
+        raise ValueError("must be an http(s) address without blanks, <, > and |")
+    try:
+        places = [place[1:] for place in Formatter().parse(template) if place[1] is not None]
+    except ValueError:
+        raise ValueError("has a { or } that is no part of a place such as {job}") from None
+    unknown = [name for name, spec, conversion in places if name not in PLACES or spec or conversion]
+    if unknown:
+        raise ValueError(f"cannot fill {{{unknown[0]}}}: there are {', '.join(f'{{{name}}}' for name in PLACES)}")
+
+
+class Links(msgspec.Struct, frozen=True):
+    """What the settings say of addresses; empty: there is none."""
+
+    runbook_base_url: str = ""
+    dashboard_url: str = ""
+    explain_url: str = ""
+
+    def of(self, transition: Transition, since: int, until: int) -> list[str]:
+        """The links of an incident from `since` to `until` (epoch ms), in Slack's form."""
+        found: list[str] = []
+        if self.runbook_base_url and _KIND.fullmatch(transition.cause) and transition.cause != _NO_RUNBOOK:
+            found.append(_link(runbook_url(self.runbook_base_url, transition.cause), "Runbook"))
+        values = {
+            "cluster": _quoted(transition.cluster),
+            "job": _quoted(transition.job_name or transition.job_id),
+            "incident": _quoted(transition.incident),
+            "from": str(max(0, since - _BEFORE_MS)),
+            "to": str(max(0, until + _AFTER_MS)),
+        }
+        for template, label in ((self.dashboard_url, "Dashboard"), (self.explain_url, "Explain")):
+            if template:
+                found.append(_link(template.format_map(values), label))
+        return [link for link in found if len(link) <= _LINK_LIMIT]
+
+
+NO_LINKS = Links()
+
+
+def _quoted(name: str) -> str:
+    return quote(name[:_NAME_LIMIT], safe="", errors="replace")
+
+
+def _link(address: str, label: str) -> str:
+    return f"<{address.replace('&', '&amp;')}|{label}>"

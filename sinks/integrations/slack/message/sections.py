@@ -1,0 +1,171 @@
+"""The parts of an incident's message, each as blocks; `scale` is how much of its share of characters it may use."""
+
+import re
+
+from detectors.incident import Evidence, Finding, Transition
+from detectors.values.durations import spoken
+from sinks.contract.silence_note import silence_words
+from sinks.contract.wording import clock_time, moment
+from sinks.integrations.slack.message.blocks import Block, mrkdwn, section
+from sinks.integrations.slack.message.escape import code, prose
+from sinks.integrations.slack.message.links import Links
+from sinks.integrations.slack.message.phrases import (
+    codes,
+    ended_at,
+    forecast_words,
+    identity,
+    issue_sentences,
+    kind,
+    reason,
+    recurrence,
+    since,
+)
+
+_ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
+_EVIDENCE_LINES = 5
+_TIMELINE_LINES = 8
+_SILENCE = (
+    "*No more data:* whether this goes on is not known, and it has not been seen to recover. "
+    "First check that the cluster runs and that its logs and metrics still reach Kafka."
+)
+_CONFIDENCE = {"learning": "confidence: learning, little history yet", "sure": "confidence: sure"}
+
+
+def note_part(note: str) -> list[Block]:
+    """A sentence of our own."""
+    return [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
+
+
+def silence_part(transition: Transition, scale: float) -> list[Block]:
+    """Under which silence it is, or was."""
+    words = silence_words(transition)
+    mark = "🔕" if transition.silence is not None else "🔔"
+    return [section(f"{mark} {prose(words, int(600 * scale))}")] if words else []
+
+
+def summary_part(transition: Transition, scale: float) -> list[Block]:
+    """What is wrong, and what has changed or how it ended."""
+    summary = prose(transition.summary, int(1200 * scale))
+    change = prose(reason(transition), int(400 * scale))
+    lines = [summary]
+    if transition.part_of:
+        other = f"`{code(transition.part_of, int(100 * scale))}`"
+        lines = [f"*Not over:* it has turned out to be part of incident {other} and goes on there.", summary]
+    elif transition.transition == "resolved":
+        lines = [f"~{summary}~" if summary else "", f"*How it ended:* {change}" if change else ""]
+    elif transition.transition == "stale":
+        lines = [_SILENCE, change, summary]
+    elif transition.transition == "updated" and change and not transition.reason.endswith(transition.summary):
+        lines = [summary, f"*What changed:* {change}"]
+    text = "\n".join(line for line in lines if line)
+    return [section(text)] if text else []
+
+
+def fields_part(transition: Transition, scale: float) -> list[Block]:
+    """Where and since when."""
+
+    def names(word: str) -> list[str]:
+        found = (finding.entity.get(word, "") for finding in transition.findings)
+        return list(dict.fromkeys(name for name in found if name))
+
+    limit = int(200 * scale)
+    job = [transition.job_name or transition.job_id] if transition.job_name or transition.job_id else names("job_name")
+    fields = [
+        ("Cluster", codes([transition.cluster], limit)),
+        ("Job", codes(job, limit)),
+        ("TaskManager", codes(names("tm_id"), limit)),
+        ("Host", codes(names("host"), limit)),
+        ("Task", codes(names("task"), limit)),
+        ("Checkpoint", codes(names("checkpoint"), limit)),
+        ("Since", moment(since(transition))),
+        ("Comes again", prose(recurrence(transition), 200)),
+    ]
+    if transition.transition == "resolved":
+        fields += [("Ended", moment(ended_at(transition))), ("Cause", kind(transition.cause))]
+    elif transition.transition == "stale":
+        fields.append(("Last look", moment(transition.at)))
+    elif transition.at > since(transition):
+        fields += [("Lasts", f"{spoken(transition.at - since(transition))} at {moment(transition.at)}")]
+    shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
+    return [{"type": "section", "fields": shown}]
+
+
+def forecast_part(transition: Transition, scale: float) -> list[Block]:
+    """What happens next."""
+    words = forecast_words(transition)
+    if not words:
+        return []
+    return [section(f"*What happens next*\n{prose(words, int(400 * scale))}")]
+
+
+def advice_part(transition: Transition, scale: float) -> list[Block]:
+    """What to do."""
+    if not transition.advice or transition.transition == "resolved":
+        return []
+    return [section(f"*What to do*\n{prose(transition.advice, int(1200 * scale))}")]
+
+
+def known_issue_part(transition: Transition, scale: float) -> list[Block]:
+    """The known issue it looks like, with a link."""
+    issue = transition.known_issue
+    if issue is None or transition.transition == "resolved":
+        return []
+    name = f"<{issue.link}|{prose(issue.id, 60)}>" if _ADDRESS.fullmatch(issue.link) else prose(issue.id, 60)
+    return [section(f"*Looks like a known issue:* {name}\n{prose(issue_sentences(issue), int(1200 * scale))}")]
+
+
+def evidence_part(transition: Transition, scale: float) -> list[Block]:
+    """The records that prove it, each with its address."""
+    shown = sorted(transition.evidence[:_EVIDENCE_LINES], key=lambda evidence: evidence.time)
+    if not shown:
+        return []
+    limit = int(2400 * scale) // len(shown)
+    lines = [code(_evidence_line(evidence, transition.at), limit) for evidence in shown]
+    text = _lines(lines, len(transition.evidence))
+    return [section(f"*Evidence* (time UTC, topic/partition@offset, text)\n```\n{text}\n```")]
+
+
+def _evidence_line(evidence: Evidence, now: int) -> str:
+    # The address stands before the text: it must survive the cut.
+    return f"{clock_time(evidence.time, now)} {evidence.topic}/{evidence.partition}@{evidence.offset} {evidence.text}"
+
+
+def timeline_part(transition: Transition, scale: float) -> list[Block]:
+    """The findings in the order in which what is said of them became known: a sentence is as new as its time."""
+    findings = sorted(transition.findings, key=_known_at)
+    if not findings or (transition.transition == "opened" and len(findings) == 1):
+        return []
+    shown = findings[:_TIMELINE_LINES]
+    limit = int(1600 * scale) // len(shown)
+    lines = [_timeline_line(finding, transition.at, limit) for finding in shown]
+    return [section(f"*Timeline* (UTC)\n{_lines(lines, len(findings) + max(transition.more, 0))}")]
+
+
+def _timeline_line(finding: Finding, now: int, limit: int) -> str:
+    where = finding.entity.get("tm_id") or finding.entity.get("host") or finding.entity.get("task") or ""
+    place = f" on `{code(where, limit // 4)}`" if where else ""
+    ended = ", resolved" if finding.closed_at is not None else ""
+    known = _known_at(finding)
+    began = f" (began {clock_time(finding.since, now)})" if finding.since < known else ""
+    what = f"{kind(finding.kind)}{place}{ended}{began}"
+    return f"• {clock_time(known, now)} {what}: {prose(finding.summary, limit // 2)}"
+
+
+def _known_at(finding: Finding) -> int:
+    return max(finding.at, finding.closed_at or 0)
+
+
+def _lines(lines: list[str], total: int) -> str:
+    more = [f"and {total - len(lines)} more"] if total > len(lines) else []
+    return "\n".join(lines + more)
+
+
+def context_part(transition: Transition, links: Links, scale: float) -> list[Block]:
+    """What it is called, how sure it is, where to read on."""
+    words = [identity(transition, scale)]
+    if transition.confidence in _CONFIDENCE:
+        words.append(_CONFIDENCE[transition.confidence])
+    if transition.merged:
+        words.append(f"with incident {codes(transition.merged, int(200 * scale))}")
+    words += links.of(transition, since(transition), ended_at(transition))
+    return [{"type": "context", "elements": [mrkdwn(" · ".join(words))]}]

@@ -1,0 +1,41 @@
+"""How large a record may be: each topic has its own limit, and the broker a default for all."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import structlog
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.secret import SecretError
+
+log = structlog.get_logger()
+
+_SETTING = "max.message.bytes"
+_BROKERS_DEFAULT = 1_048_588
+# What Kafka adds to key and value at most: headers of the batch and of the record.
+_OVERHEAD = 512
+# An incident with its evidence.
+_USUAL = 64 * 1024
+
+
+def largest_record(access: KafkaAccess, topics: Sequence[str]) -> int:
+    """The bytes of key and value that every one of the topics takes; Kafka's default where it is not known."""
+    try:
+        with closing(KafkaAdminClient(**client_options(access))) as admin:
+            asked = [ConfigResource(ConfigResourceType.TOPIC, topic, [_SETTING]) for topic in topics]
+            found = admin.describe_configs(asked, config_filter="all")["topic"]
+    except (KafkaError, SecretError) as error:
+        log.warning("size limits of topics are not known, taking Kafka's default", error=str(error))
+        return _BROKERS_DEFAULT - _OVERHEAD
+    limits = {topic: _limit(found.get(topic, {}).get(_SETTING, {}).get("value")) for topic in topics}
+    for topic, limit in limits.items():
+        if limit < _USUAL:
+            log.warning("topic takes small records only", topic=topic, max_message_bytes=limit)
+    return max(0, min(limits.values()) - _OVERHEAD)
+
+
+def _limit(value: str | None) -> int:
+    return int(value) if value is not None and value.isdecimal() else _BROKERS_DEFAULT

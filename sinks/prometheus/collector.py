@@ -1,0 +1,160 @@
+"""Incidents and readings for Prometheus: a board that holds the latest of each.
+
+It is a collector: every scrape builds everything afresh, so a series vanishes with what it was about.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
+
+from detectors.incident import Reading, Transition
+from sinks.contract.outcome import Failure
+from sinks.prometheus.canary import READING, Canary
+from sinks.prometheus.catalogue import TABLE
+from sinks.prometheus.delivery_metrics import DeliveryMetrics
+from sinks.prometheus.families import build_info
+from sinks.prometheus.incident_metrics import Active, active_metrics, open_metrics
+from sinks.prometheus.reading_metrics import compact, reading_metrics
+
+_METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_SUFFIX = re.compile(r"_(total|info|bucket|sum|count|created)$")
+_RESERVED = frozenset(
+    _SUFFIX.sub("", one.name) for origin, group in TABLE.items() if origin != "readings" for one in group
+)
+
+
+class PageConfig(BaseModel):
+    """The HTTP page with /metrics, /-/healthy and /-/ready."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = Field(default=True, description="Serve the page.")
+    address: str = Field(
+        default="0.0.0.0",  # noqa: S104  # nosec B104 - Prometheus scrapes from another host
+        description="Address to listen on; 127.0.0.1 when only this host may read it.",
+    )
+    port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
+
+
+class Board(Collector):
+    """The latest incidents and readings, and the counters of delivery. Safe to use from several threads."""
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._lock = threading.Lock()
+        self._incidents: dict[str, Active] = {}
+        self._readings: dict[str, Reading] = {}
+        self._delivery = DeliveryMetrics()
+        self._undelivered: dict[str, int] = {}
+        self._canary = Canary(wall)
+
+    def show_incident(self, incident: str, transition: Transition | None) -> None:
+        """The incident as it stands; None: it is forgotten."""
+        with self._lock:
+            # A stale incident stays: silence is no recovery.
+            if transition is None or transition.transition == "resolved":
+                self._incidents.pop(incident, None)
+            else:
+                self._incidents[incident] = Active.of(transition)
+
+    def show_reading(self, key: str, reading: Reading | None) -> None:
+        """A reading's newest value; None: its series ends.
+
+        Raises ValueError for a name or label that would make the whole page unreadable.
+        """
+        if reading is not None and reading.name == READING:
+            self._canary.back(reading.value)
+            return
+        if reading is not None and (problem := _naming_problem(reading)):
+            raise ValueError(problem)
+        with self._lock:
+            if reading is None:
+                self._readings.pop(key, None)
+            else:
+                self._readings[key] = compact(reading)
+
+    def canary_problem(self, every_ms: int) -> str | None:
+        """Why the pipeline cannot be believed to work, when a canary is sent every so often; else None."""
+        return self._canary.problem(every_ms)
+
+    def integrate(self, integration: str) -> None:
+        """Makes the counters of a sink start at 0, so that the first failure is an increase."""
+        self._delivery.integrate(integration)
+
+    def count_opened(self, transition: Transition) -> None:
+        """An incident has opened."""
+        self._delivery.opened.labels(transition.cause, transition.severity).inc()
+
+    def count_attempt(self, integration: str, failure: Failure | None) -> None:
+        """A notification was tried; `failure` says why it did not succeed."""
+        self._delivery.attempts.labels(integration).inc()
+        if failure is not None:
+            self._delivery.failures.labels(integration, failure).inc()
+
+    def count_suppressed(self, integration: str, reason: str) -> None:
+        """A notification was not sent on purpose; `reason` is one of a few words, such as silence."""
+        self._delivery.suppressed.labels(integration, reason).inc()
+
+    def count_skipped(self, topic: str, reason: str) -> None:
+        """A record of our own topics could not be read."""
+        self._delivery.skipped.labels(topic, reason).inc()
+
+    def observe_latency(self, integration: str, seconds: float) -> None:
+        """How long one call took."""
+        self._delivery.latency.labels(integration).observe(seconds)
+
+    def observe_delay(self, integration: str, seconds: float) -> None:
+        """A transition was delivered so long after its record came to Kafka."""
+        self._delivery.delay.labels(integration).observe(seconds)
+
+    def set_waiting(self, integration: str, length: int) -> None:
+        """How many notifications wait."""
+        self._delivery.waiting.labels(integration).set(length)
+
+    def set_oldest_waiting(self, integration: str, since: float | None) -> None:
+        """Since when (epoch s) the oldest of them waits; None: none does."""
+        self._delivery.since(self._delivery.oldest_waiting, integration, since)
+
+    def set_undelivered(self, integration: str, count: int) -> None:
+        """How many incidents could not be delivered for a day, or are refused for good; they are kept."""
+        self._delivery.undelivered.labels(integration).set(count)
+        self._undelivered = self._undelivered | {integration: count}
+
+    def undelivered(self) -> str | None:
+        """What could not be delivered, in words; None when everything could."""
+        counts = [f"{count} on {name}" for name, count in sorted(self._undelivered.items()) if count]
+        return f"incidents that could not be delivered and are kept: {', '.join(counts)}" if counts else None
+
+    def set_ledger(self, integration: str, entries: int, unsettled_since: float | None) -> None:
+        """How many incidents the ledger knows, and since when (epoch s) the oldest without known outcome is there."""
+        self._delivery.ledger_entries.labels(integration).set(entries)
+        self._delivery.since(self._delivery.unsettled, integration, unsettled_since)
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything as metrics, called at each scrape."""
+        with self._lock:
+            incidents, readings = dict(self._incidents), list(self._readings.values())
+        yield from open_metrics(incidents)
+        yield from active_metrics(incidents.values())
+        yield from reading_metrics(readings)
+        yield from self._delivery.collect()
+        yield from self._canary.collect()
+        yield build_info()
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: names come and go, and registration need not collect."""
+        return iter(())
+
+
+def _naming_problem(reading: Reading) -> str:
+    if not _METRIC_NAME.fullmatch(reading.name):
+        return "not a metric name"
+    if _SUFFIX.sub("", reading.name) in _RESERVED:
+        return "a name of delivery itself"
+    if any(not _METRIC_NAME.fullmatch(label) or label.startswith("__") for label in reading.labels):
+        return "not a label name"
+    return ""

@@ -1,0 +1,57 @@
+"""The counters of delivery, named as Alertmanager names its own."""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import Metric
+
+from detectors import DETECTORS
+from sinks.contract.outcome import Failure
+from sinks.prometheus.families import lasting
+
+_LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+# The goal is 0.3 s; what waits for a rate limit or an outage takes minutes and hours.
+_DELAY_S = (0.1, 0.3, 1.0, 3.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0)
+
+
+class DeliveryMetrics:
+    """One attribute for each metric; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self.opened = lasting(Counter, "incidents_total")
+        for kind in (detector.kind for detector in DETECTORS):
+            for severity in ("warning", "critical"):
+                # Of a series that begins with 1 Prometheus sees no increase.
+                self.opened.labels(kind, severity)
+        self.attempts = lasting(Counter, "notifications_total")
+        self.failures = lasting(Counter, "notifications_failed_total")
+        self.suppressed = lasting(Counter, "notifications_suppressed_total")
+        self.latency = lasting(Histogram, "notification_latency_seconds", buckets=_LATENCY_S)
+        self.delay = lasting(Histogram, "notification_delay_seconds", buckets=_DELAY_S)
+        self.waiting = lasting(Gauge, "notifications_queue_length")
+        self.oldest_waiting = lasting(Gauge, "notifications_oldest_waiting_timestamp_seconds")
+        self.undelivered = lasting(Gauge, "notifications_undelivered")
+        self.ledger_entries = lasting(Gauge, "ledger_entries")
+        self.unsettled = lasting(Gauge, "ledger_oldest_unsettled_timestamp_seconds")
+        self.skipped = lasting(Counter, "delivery_records_skipped_total")
+
+    def integrate(self, integration: str) -> None:
+        """Makes the series of a sink start at 0."""
+        for metric in (self.attempts, self.latency, self.delay, self.waiting, self.undelivered, self.ledger_entries):
+            metric.labels(integration)
+        for failure in get_args(Failure):
+            self.failures.labels(integration, failure)
+
+    @staticmethod
+    def since(gauge: Gauge, integration: str, at: float | None) -> None:
+        """Sets the series of a sink, or removes it: an age of nothing would be alerted on."""
+        if at is None:
+            gauge.remove_by_labels({"integration": integration})
+        else:
+            gauge.labels(integration).set(at)
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them."""
+        for metric in vars(self).values():
+            yield from metric.collect()

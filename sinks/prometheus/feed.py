@@ -1,0 +1,132 @@
+"""Keeps the board up to date: all partitions of incidents and readings, from the beginning, in no consumer group."""
+
+import time
+from threading import Event
+from typing import Any
+
+import structlog
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.incident import Transition, decode_reading, decode_transition
+from detectors.values.decoding import UndecodableError
+from sinks.kafka.clients import Clients
+from sinks.kafka.topics import TopicNames
+from sinks.prometheus.collector import Board
+
+log = structlog.get_logger()
+
+_POLL_MS = 500
+_CLOSE_MS = 2_000
+# An answer waits behind that of the fetch before it: a broker that takes 5 s for one is slow, not away.
+_ASK_MS = 15_000
+# A ready board may lag behind a burst this far.
+_MUCH = 10_000
+_CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
+
+
+class BoardReader:
+    """Reads until stopped; `problem` says whether what the board shows can be believed."""
+
+    def __init__(self, clients: Clients, topics: TopicNames, board: Board) -> None:
+        self._clients = clients
+        self._topics = topics
+        self._board = board
+        self._problem: str | None = "Kafka has not been read yet"
+        self._next_check = 0.0
+        self._news_from: dict[int, int] | None = None
+        self._ends_at_start: dict[TopicPartition, int] = {}
+        self._complete = False
+
+    def problem(self) -> str | None:
+        """Why the board is not up to date, None when it is."""
+        return self._problem
+
+    def incomplete(self) -> str | None:
+        """Why open incidents may be missing on the board; None once it has shown all that was there at the start.
+
+        Later problems do not change that: what it shows may be old then, but nothing has vanished.
+        """
+        return None if self._complete else "incidents and readings are not completely read yet; see /-/ready"
+
+    def run(self, stop: Event) -> None:
+        """Reads until `stop`. Raises kafka.errors.KafkaError when Kafka cannot be used."""
+        consumer: Any = None
+        try:
+            consumer = self._clients.board_consumer()
+            while not stop.is_set():
+                arrived = consumer.poll(timeout_ms=_POLL_MS)
+                self._note_where_news_begin(consumer)
+                for partition, records in arrived.items():
+                    self._show(partition.topic, records)
+                self._check(consumer)
+        except KafkaError as error:
+            self._problem = f"Kafka cannot be read: {type(error).__name__}"
+            raise
+        finally:
+            if consumer is not None:
+                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+    def _note_where_news_begin(self, consumer: Any) -> None:
+        """What stands in the topic before this process began was not opened since."""
+        parts = [part for part in consumer.assignment() if part.topic == self._topics.incidents]
+        if self._news_from is None and parts:
+            ends = consumer.end_offsets(parts, timeout_ms=_ASK_MS)
+            self._news_from = {part.partition: end for part, end in ends.items()}
+
+    def _show(self, topic: str, records: list[Any]) -> None:
+        skipped = 0
+        for record in records:
+            key = (record.key or b"").decode("utf-8", "replace")
+            try:
+                if topic == self._topics.incidents:
+                    transition = None if record.value is None else decode_transition(record.value)
+                    self._board.show_incident(key, transition)
+                    if transition is not None and transition.transition == "opened":
+                        self._count_opened(record, transition)
+                else:
+                    self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
+            except ValueError as error:
+                skipped += 1
+                self._board.count_skipped(topic, _reason(error))
+        if skipped:
+            log.warning("records skipped", topic=topic, count=skipped)
+
+    def _count_opened(self, record: Any, transition: Transition) -> None:
+        if self._news_from is None or record.offset < self._news_from.get(record.partition, 0):
+            return
+        self._board.count_opened(transition)
+        # Once: after an error everything is read from its beginning again.
+        self._news_from[record.partition] = record.offset + 1
+
+    def _check(self, consumer: Any) -> None:
+        """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""
+        if time.monotonic() < self._next_check:
+            return
+        assigned = consumer.assignment()
+        if not assigned:
+            self._problem = f"no topics {self._topics.incidents}, {self._topics.readings}"
+        else:
+            ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
+            positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
+            self._judge_completeness(ends, positions)
+            behind = sum(max(0, end - positions[part]) for part, end in ends.items())
+            # Once it has caught up, a few new records are no reason to say otherwise.
+            if behind == 0 or (self._problem is None and behind < _MUCH):
+                self._problem = None
+            else:
+                self._problem = f"{behind} records of incidents and readings are not read yet"
+        ready = self._problem is None
+        self._next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
+
+    def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
+        """Up to the ends as they were at the start: what comes meanwhile must not put it off."""
+        for part, end in ends.items():
+            # A topic that was made again is shorter than it was.
+            self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
+        if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
+            self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)
+
+
+def _reason(error: Exception) -> str:
+    return "undecodable" if isinstance(error, UndecodableError) else "bad name"

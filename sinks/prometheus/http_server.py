@@ -1,0 +1,176 @@
+"""The HTTP page: /metrics for Prometheus, /-/healthy and /-/ready for whoever restarts or routes."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import urlsplit
+
+import structlog
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from sinks.prometheus.bounded_server import PageServer
+from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.families import Family
+
+log = structlog.get_logger()
+
+ReadinessCheck = Callable[[], str | None]
+"""Why something is not ready, or None when it is. It must return at once and not raise."""
+
+
+class Readiness(Collector):
+    """The checks of /-/ready, and the same as metrics: an orchestrator's probe alerts nobody."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, ReadinessCheck] = {}
+
+    def add(self, name: str, check: ReadinessCheck) -> None:
+        """One more check, by its name."""
+        self._checks[name] = check
+
+    def answers(self) -> list[tuple[str, str | None]]:
+        """Name and answer of every check."""
+        return [(name, check()) for name, check in list(self._checks.items())]
+
+    def collect(self) -> Iterator[Metric]:
+        """A series for each check."""
+        ready = Family("ready")
+        for name, problem in self.answers():
+            ready.add((name,), float(problem is None))
+        yield ready.metric
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registration need not ask."""
+        return iter(())
+
+
+class Page:
+    """Serves `registry`, to which the job and delivery add their collectors."""
+
+    def __init__(self, config: PageConfig) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+            self.registry.register(collector)
+        self._readiness = Readiness()
+        self.registry.register(self._readiness)
+        self._config = config
+        self._remarks: dict[str, ReadinessCheck] = {}
+        self._incomplete: ReadinessCheck = lambda: None
+        self._server: PageServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
+        """/-/ready answers 200 only while every check gives None."""
+        self._readiness.add(name, check)
+
+    def add_remark(self, name: str, check: ReadinessCheck) -> None:
+        """/-/ready says what `check` gives and is ready all the same: no restart and no other route mends it."""
+        self._remarks[name] = check
+
+    def hold_metrics_while(self, incomplete: ReadinessCheck) -> None:
+        """/metrics answers 503 while `incomplete` gives a reason: without its incidents a page would end alerts."""
+        self._incomplete = incomplete
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 while it does not."""
+        return int(self._server.server_address[1]) if self._server is not None else 0
+
+    def start(self) -> None:
+        """Listens, unless it does. Raises OSError, naming address and port, when it cannot."""
+        if self._server is not None:
+            return
+        address = (self._config.address, self._config.port)
+        handler = type("Handler", (_Handler,), {"page": self})
+        try:
+            server = PageServer(address, handler)
+        except OSError as error:
+            reason = f"sinks.prometheus.collector: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
+            raise OSError(error.errno, reason) from error
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)
+        self._thread.start()
+        log.info("metrics page is up", address=address[0], port=self.port)
+
+    def stop(self) -> None:
+        """Stops listening; nothing to do when it never did."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(timeout=2)
+            self._server = self._thread = None
+
+    def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body for a path."""
+        match path:
+            case "/metrics":
+                if reason := self._incomplete():
+                    return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, f"{reason}\n".encode()
+                encode, content_type = choose_encoder(accept)
+                return HTTPStatus.OK, content_type, encode(self.registry)
+            case "/-/healthy":
+                return HTTPStatus.OK, _TEXT, b"flinkwatch is healthy\n"
+            case "/-/ready":
+                return self._ready()
+            case "/":
+                return HTTPStatus.OK, "text/html; charset=utf-8", _INDEX
+            case _:
+                return HTTPStatus.NOT_FOUND, _TEXT, b"not found\n"
+
+    def _ready(self) -> tuple[HTTPStatus, str, bytes]:
+        problems = [f"{name}: {problem}\n" for name, problem in self._readiness.answers() if problem is not None]
+        remarks = [
+            f"{name}: {text}\n" for name, remark in list(self._remarks.items()) if (text := remark()) is not None
+        ]
+        if problems:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(problems + remarks).encode()
+        return HTTPStatus.OK, _TEXT, "".join(["flinkwatch is ready\n", *remarks]).encode()
+
+
+_TEXT = "text/plain; charset=utf-8"
+_INDEX = b"""<!doctype html><title>flinkwatch</title><h1>flinkwatch</h1>
+<p><a href="/metrics">Metrics</a> &middot; <a href="/-/healthy">healthy</a> &middot; <a href="/-/ready">ready</a></p>
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    page: Page
+    server_version = "flinkwatch"
+    sys_version = ""
+    server: PageServer
+
+    def do_GET(self) -> None:
+        self.server.asked(self.connection)
+        try:
+            path = urlsplit(self.path).path
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "Malformed URI")
+            return
+        status, content_type, body = self.page.answer(path, self.headers.get("Accept", ""))
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        """Refused, as every method that could change something: the page only tells."""
+        self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
+        self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Length", "0")
+        # What the client sends beside it is not read, and must not be taken for its next request.
+        self.send_header("Connection", "close")
+        self.end_headers()
+
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_POST  # noqa: N815 - the base class names them so
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Nothing: a scrape every few seconds is no news."""

@@ -1,0 +1,55 @@
+"""Makes the lanes that the settings ask for."""
+
+import re
+from datetime import datetime
+from functools import partial
+
+from detectors.incident import Transition
+from sinks.contract.receiver import Lane
+from sinks.contract.sink import Sink
+from sinks.integrations.alertmanager import AlertmanagerSink
+from sinks.integrations.pagerduty import PagerDutySink
+from sinks.integrations.slack.client import SlackClient
+from sinks.integrations.slack.sink import SlackSink
+from sinks.integrations.webhook import WebhookSink
+from sinks.settings import Sinks
+
+_CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
+
+
+def make_lanes(sinks: Sinks) -> tuple[Lane, ...]:
+    """One for each enabled sink and each Slack channel that a route names."""
+    return tuple(_lane(name, sinks) for name in sinks.routing.lanes(sinks.enabled()))
+
+
+def _lane(name: str, sinks: Sinks) -> Lane:
+    sink, channel = _sink(name, sinks)
+    return Lane(
+        name=name,
+        sink=sink,
+        channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
+        digest_above=sinks.slack.digest_above,
+        is_target=partial(_is_target, sinks, name),
+        quiet_until=partial(_quiet_until, sinks, name),
+    )
+
+
+def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
+    match name:
+        case "webhook":
+            return WebhookSink(sinks.webhook), ""
+        case "alertmanager":
+            return AlertmanagerSink(sinks.alertmanager), ""
+        case "pagerduty":
+            return PagerDutySink(sinks.pagerduty), ""
+    channel = name.partition(":")[2] or sinks.slack.channel
+    config = sinks.slack.model_copy(update={"channel": channel})
+    return SlackSink(config, SlackClient(config)), channel
+
+
+def _is_target(sinks: Sinks, lane: str, transition: Transition) -> bool:
+    return lane in sinks.routing.targets(transition, sinks.enabled())
+
+
+def _quiet_until(sinks: Sinks, lane: str, transition: Transition, now: datetime) -> datetime | None:
+    return sinks.routing.quiet_until(lane, transition, now)

@@ -1,0 +1,98 @@
+"""What commands share."""
+
+import getpass
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streaming.terminal import echo
+
+if TYPE_CHECKING:
+    from streaming.configuration.settings import Settings
+
+DEFAULT_CONFIG = Path("conf/flinkwatch.yaml")
+
+_QUIET_S = 2.0
+
+
+class Duration(click.ParamType[int]):
+    """A duration in ms, such as 30s or 7d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Milliseconds; a number without a unit is refused with what to write."""
+        from detectors.values.durations import parse_duration
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(f"{value} {error}", param, ctx)
+
+
+config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FLINKWATCH_CONFIG",
+    show_envvar=True,
+    help="Configuration file. Default: conf/flinkwatch.yaml if it exists, else the built-in defaults.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+timeout_option = click.option(
+    "--timeout",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="How long to wait for Kafka, such as 5s or 2m.",
+)
+
+
+def config_path(path: Path | None) -> Path | None:
+    """The file of `--config`; None: the defaults."""
+    return path or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None)
+
+
+def settings_of(path: Path | None) -> "Settings":
+    """The settings of `--config`. Raises ConfigError."""
+    from streaming.configuration.settings import load
+
+    return load(config_path(path))
+
+
+def say_where(settings: "Settings", file: Path | None) -> None:
+    """Say on standard error where a command writes to: another file of the same name may lie in this folder."""
+    name = "the built-in defaults" if file is None else str(file)
+    access, topics = settings.kafka.access, settings.kafka.topics
+    echo(f"Using {name}: Kafka at {access.bootstrap_servers}, topics {topics.prefix}.*", error=True)
+
+
+@contextmanager
+def asking(settings: "Settings", timeout: int) -> Iterator[None]:
+    """Say on standard error what a command waits for, once it takes more than two seconds."""
+    servers = settings.kafka.access.bootstrap_servers
+    words = f"asking Kafka at {servers}, for at most {timeout / 1000:g} s (--timeout) …"
+    timer = threading.Timer(_QUIET_S, lambda: echo(words, error=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def user() -> str:
+    """Who publishes, such as ann@bastion."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user need not have a name.
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"

@@ -1,0 +1,56 @@
+"""`flinkwatch rebuild`: a new checkpoint from Kafka."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detectors.values.durations import parse_duration
+from streaming.cli.options import config_option, settings_of
+from streaming.terminal import echo
+
+
+class _Since(click.ParamType[int]):
+    """Epoch ms of "2h" (before now) or of a time such as 2026-11-21T22:00:00Z; without a zone it is UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        try:
+            return round(time.time() * 1000) - parse_duration(value)
+        except ValueError:
+            pass
+        try:
+            read = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value} is neither a duration such as 2h nor a time such as 2026-11-21T22:00:00Z", param, ctx)
+        return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@click.command()
+@click.option(
+    "--from",
+    "since",
+    type=_Since(),
+    help="Read records from this time: 2h, or 2026-11-21T22:00:00Z (UTC without a zone). Default: the oldest records.",
+)
+@config_option
+def rebuild(since: int | None, config_file: Path | None) -> None:
+    """Replace the checkpoint by a new one that the next `flinkwatch run` fills from Kafka, without notifying again.
+
+    The job must be stopped. The old checkpoint is moved aside, not deleted.
+    """
+    from streaming.job.checkpoint.rebuild import rebuild as make
+
+    settings = settings_of(config_file)
+    echo(f"brokers {settings.kafka.access.bootstrap_servers}, checkpoint {settings.streaming.checkpoint}")
+    done = make(settings, since, round(time.time() * 1000))
+    if done.kept is not None:
+        echo(f"The old checkpoint is in {done.kept}. Delete it when the new one has caught up.")
+    until = datetime.fromtimestamp(done.until / 1000, UTC)
+    echo(f"Changes of incidents before {until:%Y-%m-%d %H:%M:%S} UTC are not notified again.")
+    if done.stale:
+        echo(f"Open incidents that began before the records that are read, now stale: {', '.join(done.stale)}")
+    echo("Start `flinkwatch run` with the same configuration now.")

@@ -1,0 +1,57 @@
+"""What differs between two configurations, key by key, for logs and people."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from detectors.settings.live import Live
+
+ABSENT = "—"
+"""How a value is shown that is not there."""
+
+
+class Change(NamedTuple):
+    """A key and its value before and after, as written in a file."""
+
+    key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.before} → {self.after}"
+
+
+def changes(before: Live, after: Live) -> list[Change]:
+    """Keys of `detectors` by name, overrides by number, silences by id."""
+    old, new = _by_key(before), _by_key(after)
+    return [
+        Change(key, old.get(key, ABSENT), new.get(key, ABSENT))
+        for key in [*old, *(key for key in new if key not in old)]
+        if old.get(key) != new.get(key)
+    ]
+
+
+def leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of a mapping of mappings."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(f"{prefix}.{key}", inner)
+    else:
+        yield prefix, value
+
+
+def written(value: Any) -> str:
+    """A value as a person writes it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _by_key(live: Live) -> dict[str, str]:
+    body = live.model_dump(mode="json")
+    found = dict(leaves("detectors", body["detectors"]))
+    found |= {f"overrides[{i}]": _without_defaults(o) for i, o in enumerate(body["overrides"])}
+    found |= {f"silences.{s['id']}": _without_defaults(s) for s in body["silences"]}
+    return {key: written(value) for key, value in found.items()}
+
+
+def _without_defaults(element: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in element.items() if v not in ("*", None) and v != ["*"] and k != "id"}

@@ -1,0 +1,35 @@
+"""What counts for one job or cluster, and where each value comes from."""
+
+from typing import NamedTuple
+
+from detectors.settings.live import Live
+from detectors.settings.overrides import Override, resolve
+from streaming.configuration.diff import written
+
+
+class Setting(NamedTuple):
+    """A setting that is not at its default, or that an override names; `override` is its number, None: `detectors`."""
+
+    key: str
+    value: str
+    default: str
+    override: int | None
+
+
+def settings_for(live: Live, cluster: str, job: str) -> list[Setting]:
+    """Settings for a job of a cluster; the empty name is for what is of no job."""
+    chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
+    usual = Live().detectors.model_dump(mode="json")
+    found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)
+    return [
+        Setting(f"{kind}.{key}", written(one.value), written(usual[kind][key]), one.override)
+        for kind, block in found.items()
+        for key, one in block.items()
+        if one.override is not None or one.value != usual[kind][key]
+    ]
+
+
+def about(override: Override) -> str:
+    """The patterns of an override, such as `cluster=prod-*, job=orders`."""
+    patterns = {"cluster": override.cluster, "namespace": override.namespace, "job": override.job}
+    return ", ".join(f"{key}={pattern}" for key, pattern in patterns.items() if pattern != "*") or "everything"

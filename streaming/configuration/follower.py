@@ -1,0 +1,85 @@
+"""What is in force, as the topic of the configuration tells it: also when somebody else published it."""
+
+from collections.abc import Callable
+from contextlib import closing
+
+import structlog
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.settings.live import Published, PublishedSilence
+from sinks.secret import SecretError
+from streaming.configuration.diff import changes
+from streaming.configuration.override_matches import Unmatched
+from streaming.configuration.topic import ConfigTopic, History, warn_unreadable
+from streaming.threads import Background
+
+log = structlog.get_logger()
+
+_POLL_MS = 500
+_RETRY_S = 2.0
+
+
+class InForce(Background):
+    """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
+
+    def __init__(
+        self, topic: ConfigTopic, published: Published, told: Callable[[str], None], unmatched: Unmatched
+    ) -> None:
+        super().__init__("configuration in force")
+        self._topic = topic
+        self._published = published
+        self._told = told
+        self._unmatched = unmatched
+        self._silences: tuple[PublishedSilence, ...] = ()
+        unmatched.expect(published)
+
+    def publish_lost(self) -> None:
+        """Write what is in force, and the silences, to a topic that has lost them. Raises PublishedError."""
+        if self._topic.history().in_force is None:
+            self._topic.restore(self._published, self._silences)
+            log.warning(
+                "the topic of the configuration was empty, what is in force is published again",
+                hash=self._published.hash,
+                silences=len(self._silences),
+            )
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except (KafkaError, SecretError) as error:
+                log.warning("configuration in force not known for the moment", error=str(error))
+                self._stop.wait(_RETRY_S)
+
+    def _follow(self) -> None:
+        history, partition = History(), TopicPartition(self._topic.name, 0)
+        with closing(self._topic.consumer()) as consumer:
+            consumer.assign([partition])
+            consumer.seek_to_beginning(partition)
+            end = consumer.end_offsets([partition])[partition]
+            while not self._stop.is_set():
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+                    history.add(record.key, record.value, record.offset)
+                if history.unreadable:
+                    warn_unreadable(self._topic.name, history.unreadable)
+                    history.unreadable = []
+                # Until then it is what was in force once.
+                if consumer.position(partition) >= end and history.in_force is not None:
+                    self._now(history.in_force)
+                    self._silences = tuple(history.silences.values())
+                self._unmatched.look()
+
+    def _now(self, published: Published) -> None:
+        before, self._published = self._published, published
+        if (before.hash, before.at) == (published.hash, published.at):
+            return
+        log.info(
+            "another configuration is in force",
+            hash=published.hash,
+            published_by=published.by,
+            origin=published.origin,
+            changes=[str(change) for change in changes(before.live(), published.live())],
+        )
+        self._told(published.hash)
+        self._unmatched.expect(published)

@@ -1,0 +1,164 @@
+"""The topic of the configuration: everything that was ever published, and how something is added.
+
+Changes are few and small, so whoever wants to know what is in force, or was, reads the topic from its beginning.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import msgspec
+import structlog
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.incidents.silences import Silence
+from detectors.settings.live import (
+    CONFIG_KEY,
+    SILENCE_KEY,
+    Published,
+    PublishedSilence,
+    encode_published,
+    publish_silence,
+    read_change,
+)
+from detectors.values.decoding import UndecodableError
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka.diagnosis import explain
+from sinks.secret import SecretError
+from streaming.errors import PublishedError
+
+# Enough for a machine that is busy starting.
+_WITHIN_MS = 30_000
+_NAMED = 3
+
+encode_silence = msgspec.json.Encoder().encode
+
+
+log = structlog.get_logger()
+
+
+class History(msgspec.Struct):
+    """What the topic holds: configurations in order, the newest of each silence by id, and why records are left out.
+
+    `unreadable` has a sentence for each record that is no configuration and no silence.
+    """
+
+    configurations: list[Published] = []
+    silences: dict[str, PublishedSilence] = {}
+    unreadable: list[str] = []
+
+    @property
+    def in_force(self) -> Published | None:
+        """The newest configuration."""
+        return self.configurations[-1] if self.configurations else None
+
+    @property
+    def from_file(self) -> Published | None:
+        """The newest that the file of a job was the origin of."""
+        return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
+
+    def add(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
+        """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
+        try:
+            change = read_change(key, value)
+        except UndecodableError as error:
+            self.unreadable.append(f"offset {offset}: {error.reason}: {error}")
+            return
+        if isinstance(change, Published):
+            self.configurations.append(change)
+        elif change is not None:
+            self.silences[change.read().id] = change
+
+
+def warn_unreadable(topic: str, unreadable: list[str]) -> None:
+    """Say that records of the topic are left out, and why; all of them are counted, the newest are named."""
+    log.warning(
+        "configuration records cannot be read and are left out",
+        topic=topic,
+        count=len(unreadable),
+        newest=unreadable[-_NAMED:],
+    )
+
+
+class ConfigTopic:
+    """Reads and writes the topic. Every call raises PublishedError when the brokers do not answer in time."""
+
+    def __init__(self, access: KafkaAccess, topic: str, within_ms: int = _WITHIN_MS) -> None:
+        self._access = access
+        self._within_ms = within_ms
+        self.name = topic
+
+    def history(self) -> History:
+        """Everything up to now. A warning in the log names the records that cannot be read."""
+        history, partition = History(), TopicPartition(self.name, 0)
+        deadline = time.monotonic() + self._within_ms / 1000
+        with self._clear_errors("read"), closing(self.consumer()) as consumer:
+            if self.name not in consumer.topics():
+                raise PublishedError(f"Kafka has no topic {self.name}: has `flinkwatch run` been started there?")
+            consumer.assign([partition])
+            end = consumer.end_offsets([partition])[partition]
+            consumer.seek_to_beginning(partition)
+            while consumer.position(partition) < end:
+                if time.monotonic() > deadline:
+                    raise PublishedError(
+                        f"{self.name} could not be read to its end within {self._within_ms / 1000:g} s"
+                    )
+                for record in consumer.poll(timeout_ms=500).get(partition, ()):
+                    history.add(record.key, record.value, record.offset)
+        if history.unreadable:
+            warn_unreadable(self.name, history.unreadable)
+        return history
+
+    def publish(self, published: Published) -> None:
+        """Make it the configuration in force."""
+        self._send({CONFIG_KEY: encode_published(published)})
+
+    def restore(self, published: Published, silences: Iterable[PublishedSilence]) -> None:
+        """Write what was published before once more, as it was."""
+        kept = {SILENCE_KEY + s.read().id.encode(): encode_silence(s) for s in silences}
+        self._send({CONFIG_KEY: encode_published(published), **kept})
+
+    def publish_silence(self, silence: Silence, by: str) -> None:
+        """Add a silence, or put it in the place of that with its id."""
+        record = publish_silence(silence, int(time.time() * 1000), by)
+        self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
+
+    def consumer(self) -> KafkaConsumer:
+        """A consumer that is not assigned yet. Raises kafka.errors.KafkaError, SecretError."""
+        return KafkaConsumer(
+            **client_options(self._access),
+            enable_auto_commit=False,
+            # A topic made by reading it would forget.
+            allow_auto_create_topics=False,
+            reconnect_backoff_max_ms=2_000,
+            bootstrap_timeout_ms=self._within_ms,
+        )
+
+    def _send(self, records: Mapping[bytes, bytes]) -> None:
+        with (
+            self._clear_errors("written"),
+            closing(
+                KafkaProducer(
+                    **client_options(self._access),
+                    acks="all",
+                    allow_auto_create_topics=False,
+                    bootstrap_timeout_ms=self._within_ms,
+                    max_block_ms=self._within_ms,
+                    # What was given up must not land later.
+                    delivery_timeout_ms=self._within_ms,
+                    request_timeout_ms=self._within_ms,
+                )
+            ) as producer,
+        ):
+            for key, value in records.items():
+                producer.send(self.name, key=key, value=value).get(timeout=2 * self._within_ms / 1000)
+
+    @contextmanager
+    def _clear_errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaError, SecretError) as error:
+            raise PublishedError(
+                f"{self.name} could not be {done}: kafka.access: {explain(self._access, error)}"
+            ) from error

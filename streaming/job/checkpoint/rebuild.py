@@ -1,0 +1,227 @@
+"""`flinkwatch rebuild`: a new checkpoint that the job fills from Kafka, without notifying again.
+
+The job reads from the given time and finds the same incidents under the same ids. What it found before the point to
+which the old job had come stands in Kafka already and is not written again (`rebuilt.py`). Open incidents that began
+before the records that are read can no longer be followed: they end as stale, so that no message stays open.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.incident import Transition, decode_transition
+from detectors.values.decoding import UndecodableError
+from sinks.kafka.access import client_options
+from sinks.kafka.diagnosis import explain
+from streaming.configuration.settings import Kafka, Settings
+from streaming.errors import UserError
+from streaming.job.checkpoint import rebuilt
+from streaming.job.checkpoint.files import local_path
+from streaming.job.checkpoint.lock import CheckpointLock
+from streaming.job.checkpoint.offsets import by_topic
+from streaming.job.checkpoint.rebuilt import Rebuilt
+
+_EARLIEST = -2
+_POLL_MS = 500
+_SILENT_S = 30.0
+_RECENT_MS = 3_600_000
+_LOST = "flinkwatch was rebuilt and no longer has the records with which this began: whether it is over is not known"
+
+Offsets = dict[TopicPartition, int]
+
+
+class RebuildError(UserError):
+    """The checkpoint cannot be rebuilt: why, and what to do."""
+
+
+class Done(NamedTuple):
+    """What was done: where the old checkpoint is now, and what the next start will do."""
+
+    kept: Path | None
+    until: int
+    stale: list[str]
+
+
+class _Known(NamedTuple):
+    partition: int
+    transition: Transition
+
+
+def rebuild(settings: Settings, since: int | None, now: int) -> Done:
+    """Make the new checkpoint; records are read from `since` (epoch ms), by default from the oldest.
+
+    Raises RebuildError, or PreflightError while a job uses the checkpoint.
+    """
+    folder = local_path(settings.streaming.checkpoint)
+    if folder is None:
+        raise RebuildError(
+            f"streaming.checkpoint: {settings.streaming.checkpoint} is not on this host. Move it away with the tools "
+            "of its storage, and start with streaming.starting_offsets: earliest"
+        )
+    with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
+        known = _known(consumer, settings.kafka.topics.incidents)
+        read = _read_before(folder)
+        # What the old job has not read is read in any case.
+        begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
+        until = _until(consumer, read, settings.kafka, known)
+        stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
+        offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
+        new = Rebuilt(until, by_topic(read), _may_change(known, stale, until), offsets)
+        kept = _replace(folder, new, now)
+    return Done(kept, until, sorted(stale))
+
+
+@contextmanager
+def _clients(kafka: Kafka) -> Iterator[tuple[Any, Any]]:
+    options = client_options(kafka.access)
+    try:
+        with (
+            closing(KafkaConsumer(**options, enable_auto_commit=False, allow_auto_create_topics=False)) as consumer,
+            closing(KafkaProducer(**options, acks="all")) as producer,
+        ):
+            yield consumer, producer
+    except KafkaError as error:
+        raise RebuildError(f"kafka.access: {explain(kafka.access, error)}") from error
+
+
+def _partitions(consumer: Any, topics: tuple[str, ...]) -> list[TopicPartition]:
+    there = consumer.topics()
+    if missing := [topic for topic in topics if topic not in there]:
+        raise RebuildError(f"Kafka has no topic {', '.join(missing)}")
+    return [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+
+
+def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
+    """Where the new job begins in each partition of logs, metrics and the heartbeat."""
+    partitions = _partitions(consumer, (*kafka.logs, *kafka.metrics, kafka.topics.pulse))
+    if since is None:
+        return consumer.beginning_offsets(partitions)  # type: ignore[no-any-return]
+    found, ends = consumer.offsets_for_times(dict.fromkeys(partitions, since)), consumer.end_offsets(partitions)
+    return {p: found[p].offset if found.get(p) is not None else ends[p] for p in partitions}
+
+
+def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known]) -> int:
+    """How far the old job had come: behind its newest record, and not past the first one that it has not read."""
+    if not read:
+        return max((each.transition.at for each in known.values()), default=-1) + 1
+    inputs = {*kafka.logs, *kafka.metrics}
+    ends = consumer.end_offsets(list(read))
+    done = [
+        _time_at(consumer, p, offset - 1) for p, offset in read.items() if p.topic != kafka.topics.config and offset
+    ]
+    left = [_time_at(consumer, p, offset) for p, offset in read.items() if p.topic in inputs and offset < ends[p]]
+    return min([max((time for time in done if time is not None), default=0) + 1, *(t for t in left if t is not None)])
+
+
+def _read_before(folder: Path) -> Offsets:
+    """The end of the newest batch whose offsets can be read and that was committed."""
+    commits = {f.name for f in (folder / "commits").glob("[0-9]*")}
+    files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda file: -int(file.name))
+    for file in files:
+        if file.name not in commits:
+            continue
+        try:
+            topics = msgspec.json.decode(file.read_bytes().splitlines()[-1], type=dict[str, dict[str, int]])
+        except (msgspec.DecodeError, IndexError, OSError):
+            continue
+        return {TopicPartition(t, int(p)): offset for t, offsets in topics.items() for p, offset in offsets.items()}
+    return {}
+
+
+def _time_at(consumer: Any, partition: TopicPartition, offset: int) -> int | None:
+    """The Kafka timestamp of the first record from `offset` on."""
+    consumer.assign([partition])
+    begin = consumer.beginning_offsets([partition])[partition]
+    consumer.seek(partition, max(offset, begin))
+    for record in _until_silent(consumer, partition):
+        return int(record.timestamp)
+    return None
+
+
+def _until_silent(consumer: Any, partition: TopicPartition) -> Iterator[Any]:
+    """What the assigned partition has from its position to its present end."""
+    end, deadline = consumer.end_offsets([partition])[partition], time.monotonic() + _SILENT_S
+    while consumer.position(partition) < end:
+        for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+            deadline = time.monotonic() + _SILENT_S
+            yield record
+        if time.monotonic() > deadline:
+            raise RebuildError(
+                f"{partition.topic}/{partition.partition}: the broker sent nothing for {_SILENT_S:.0f} s"
+            )
+
+
+def _known(consumer: Any, topic: str) -> dict[str, _Known]:
+    """The newest transition of each incident."""
+    known: dict[str, _Known] = {}
+    for partition in _partitions(consumer, (topic,)):
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        for record in _until_silent(consumer, partition):
+            try:
+                transition = decode_transition(record.value) if record.value else None
+            except UndecodableError:
+                continue
+            if transition is None:
+                known.pop((record.key or b"").decode(errors="replace"), None)
+            elif transition.incident not in known or known[transition.incident].transition.seq <= transition.seq:
+                known[transition.incident] = _Known(partition.partition, transition)
+    return known
+
+
+def _first_time(consumer: Any, kafka: Kafka, begins: Offsets, since: int | None) -> int:
+    """From when on every record that once was is read: 0 if Kafka has deleted none."""
+    times = [since or 0]
+    for partition, offset in begins.items():
+        if since is None and offset > 0 and partition.topic in {*kafka.logs, *kafka.metrics}:
+            times.append(_time_at(consumer, partition, offset) or 0)
+    return max(times)
+
+
+def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int, now: int) -> set[str]:
+    """Say of open incidents that began before `first` that they cannot be followed any longer."""
+    lost = set()
+    for partition, last in known.values():
+        began = min((finding.since for finding in last.findings), default=last.opened_at)
+        if last.transition in {"resolved", "stale"} or began >= first:
+            continue
+        said = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
+        key, value = last.incident.encode(), msgspec.json.encode(said)
+        producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_SILENT_S)
+        known[last.incident] = _Known(partition, said)
+        lost.add(last.incident)
+    return lost
+
+
+def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[str, int]:
+    """Incidents that are open, or ended so late that they may be continued."""
+    return {
+        incident: last.seq
+        for incident, (_, last) in known.items()
+        if last.transition != "resolved" or incident in stale or last.at >= until - _RECENT_MS
+    }
+
+
+def _replace(folder: Path, new: Rebuilt, now: int) -> Path | None:
+    """Move the old checkpoint aside and put the new one in its place; returns where the old one is."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1000))
+    stay = (CheckpointLock.NAME, "before-rebuild-")
+    old = [each for each in folder.iterdir() if not each.name.startswith(stay)]
+    kept = folder / f"before-rebuild-{stamp}"
+    try:
+        if old:
+            kept.mkdir()
+            for each in old:
+                each.rename(kept / each.name)
+        rebuilt.write(folder, new)
+    except OSError as error:
+        raise RebuildError(
+            f"{error.filename or folder}: {error.strerror or error}. What was moved is in {kept}"
+        ) from error
+    return kept if old else None

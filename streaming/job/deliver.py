@@ -1,0 +1,29 @@
+"""`flinkwatch deliver`: delivery alone, beside a job that runs elsewhere with --no-deliver."""
+
+from sinks.delivery.service import Delivery
+from sinks.kafka.diagnosis import lasting_obstacle
+from streaming.configuration.settings import Settings
+from streaming.errors import PreflightError
+from streaming.shutdown import Stop
+
+
+def new_delivery(settings: Settings) -> Delivery:
+    """Delivery, not started, whose page is ready only while canaries come back."""
+    delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks)
+    every = settings.streaming.canary if settings.streaming.pulse else 0
+    if every:
+        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary_problem(every))
+    return delivery
+
+
+def run_delivery(settings: Settings, stop: Stop) -> None:
+    """Deliver until `stop`."""
+    delivery = new_delivery(settings)
+    if lasting := lasting_obstacle(settings.kafka.access):
+        raise PreflightError(f"kafka.access: {lasting}")
+    delivery.start()
+    try:
+        while not stop.wait(1.0):
+            pass
+    finally:
+        delivery.stop()

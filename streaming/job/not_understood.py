@@ -1,0 +1,90 @@
+"""A warning in the job's log while most of what a source sends is not understood.
+
+The stages that find it run on executors, whose logs nobody reads: the driver hears of it in the topic of readings.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from detectors.engine.not_understood import READING
+from detectors.incident import Reading, decode_reading
+from detectors.values.decoding import UndecodableError
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.secret import SecretError
+from streaming.threads import Background
+
+log = structlog.get_logger()
+
+_POLL_MS = 2_000
+_RETRY_S = 5.0
+_AGAIN_S = 3_600.0
+_MAX_NAMED = 1_000
+_NAME = READING.encode()
+
+
+class NotUnderstood(Background):
+    """Follows the readings from now on, in a thread of its own."""
+
+    def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("not understood", ends_within_s=5.0)
+        self._access = access
+        self._topic = topic
+        self._clock = clock
+        self._named: dict[bytes, float] = {}
+
+    def hear(self, key: bytes | None, value: bytes | None) -> None:
+        """A record of the topic: a source is named when it is first told, and once an hour."""
+        if key is None or not key.startswith(_NAME):
+            return
+        if value is None:
+            if self._named.pop(key, None) is not None:
+                log.info("records of a source are understood again", source=key.decode(errors="replace"))
+            return
+        try:
+            reading = decode_reading(value)
+        except UndecodableError:
+            return
+        now = self._clock()
+        if now - self._named.get(key, -_AGAIN_S) >= _AGAIN_S:
+            if len(self._named) >= _MAX_NAMED:
+                self._named.clear()
+            self._named[key] = now
+            _warn(reading)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except (KafkaError, SecretError) as error:
+                log.debug("what is not understood is not known for the moment", error=str(error))
+                self._stop.wait(_RETRY_S)
+
+    def _follow(self) -> None:
+        options = client_options(self._access)
+        with closing(KafkaConsumer(**options, enable_auto_commit=False, allow_auto_create_topics=False)) as consumer:
+            partitions = [TopicPartition(self._topic, p) for p in consumer.partitions_for_topic(self._topic) or ()]
+            if not partitions:
+                self._stop.wait(_RETRY_S)
+                return
+            consumer.assign(partitions)
+            consumer.seek_to_end(*partitions)
+            while not self._stop.is_set():
+                polled: dict[Any, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
+                for records in polled.values():
+                    for record in records:
+                        self.hear(record.key, record.value)
+
+
+def _warn(reading: Reading) -> None:
+    log.warning(
+        "most records of a source are not understood: no log layout or metric name in them is known, so nothing can be "
+        "detected there; see 'Read and not understood' in docs/inputs.md",
+        **{name: reading.labels.get(name, "") for name in ("topic", "cluster", "source")},
+        share=round(reading.value, 3),
+    )

@@ -1,0 +1,109 @@
+"""The last guard before Kafka: no row of the job is larger than its topic takes.
+
+A row that is too large would end the query, and end it again after every restart. So each row is measured as it will be
+sent: what is too large is cut, what cannot be cut is replaced by a dead letter, and both are counted.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detectors.incident import Reading, Transition
+from streaming.job.rows import DeadLetter, cut_letter
+
+MAX_ROW_BYTES = 1024 * 1024 - 1024
+"""Of key and value together: Kafka's own default is 1 MiB, and its headers of a record need some of it."""
+
+REASON = "output_too_large"
+
+# Characters of each text and entries of each list that are left, step by step. No name that matters is longer than 300.
+_STEPS = ((500, 20), (300, 8), (300, 3), (100, 3))
+_MAX_SHOWN = 200
+_encode = msgspec.json.Encoder().encode
+
+
+class Sent(NamedTuple):
+    """Key and value as Kafka gets them."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Outlet:
+    """Of one bucket and batch."""
+
+    def __init__(self, limit: int = MAX_ROW_BYTES) -> None:
+        self._limit = limit
+        self._cut: dict[str, int] = {}
+        self._letters: list[DeadLetter] = []
+
+    def taken(self) -> tuple[list[DeadLetter], dict[str, int]]:
+        """Letters of what was left out, and how many rows were cut or left out by kind, since it was last asked."""
+        taken = self._letters, self._cut
+        self._letters, self._cut = [], {}
+        return taken
+
+    def transition(self, transition: Transition) -> Sent | None:
+        """The transition, with less evidence where all of it is too much."""
+        key = transition.incident.encode()
+        value = _encode(transition)
+        if self._fits(key, value):
+            return Sent(key, value)
+        self._count("incidents")
+        whole = msgspec.to_builtins(transition)
+        for texts, items in _STEPS:
+            value = _encode(_shortened(whole, texts, items))
+            if self._fits(key, value):
+                return Sent(key, value)
+        self._leave_out("incidents", f"{transition.incident}/{transition.seq}", len(value))
+        return None
+
+    def reading(self, reading: Reading) -> Sent | None:
+        """The reading; one whose labels are too large is left out."""
+        key, value = reading.key().encode(), _encode(reading)
+        if self._fits(key, value):
+            return Sent(key, value)
+        self._count("readings")
+        self._leave_out("readings", key.decode(errors="replace"), len(key) + len(value))
+        return None
+
+    def gone(self, key: str) -> Sent | None:
+        """The tombstone of a reading; none for a key under which nothing can have been written."""
+        sent = Sent(key.encode(), None)
+        return sent if self._fits(*sent) else None
+
+    def letter(self, letter: DeadLetter) -> Sent | None:
+        """The dead letter, with less of its record where that is too much."""
+        if self._fits(letter.key, letter.value):
+            return Sent(letter.key, letter.value)
+        self._count("rejected")
+        shorter = cut_letter(letter, self._limit)
+        return Sent(shorter.key, shorter.value) if self._fits(shorter.key, shorter.value) else None
+
+    def _fits(self, key: bytes, value: bytes | None) -> bool:
+        return len(key) + len(value or b"") <= self._limit
+
+    def _count(self, kind: str) -> None:
+        self._cut[kind] = self._cut.get(kind, 0) + 1
+
+    def _leave_out(self, kind: str, name: str, size: int) -> None:
+        shown = f"{kind}/{name[:_MAX_SHOWN]}"
+        detail = f"a row of {size} bytes for the topic of {kind}; at most {self._limit} can be written"
+        value = _encode({"reason": REASON, "detail": detail, "row": shown, "size": size, "truncated": True})
+        self._letters.append(DeadLetter(REASON, shown.encode(), value))
+
+
+def _shortened(transition: dict[str, Any], texts: int, items: int) -> dict[str, Any]:
+    cut: dict[str, Any] = _cut(transition, texts, items)
+    cut["more"] += len(transition["findings"]) - len(cut["findings"])
+    return cut
+
+
+def _cut(value: Any, texts: int, items: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= texts else value[: texts - 1] + "…"
+    if isinstance(value, dict):
+        return {key: _cut(inner, texts, items) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut(inner, texts, items) for inner in value[:items]]
+    return value

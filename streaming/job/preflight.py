@@ -1,0 +1,79 @@
+"""Before the query starts: are the brokers there, are the topics right.
+
+Everything that would fail an hour later with a stack trace fails here, with a sentence.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import structlog
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka.codecs import missing_codecs
+from sinks.kafka.diagnosis import explain
+from sinks.kafka.topics import TopicsError, ensure_topics
+from sinks.secret import SecretError
+from streaming.configuration.settings import Settings
+from streaming.errors import PreflightError, TopicMissingError
+
+log = structlog.get_logger()
+
+_LATEST, _EARLIEST = -1, -2
+
+
+def check_topics(settings: Settings) -> dict[str, int]:
+    """Partition counts of the input topics; flinkwatch's own are made when missing and allowed.
+
+    Raises PreflightError.
+    """
+    kafka = settings.kafka
+    if unreadable := missing_codecs():
+        log.warning("compressed records cannot be read", codecs=list(unreadable), install=list(unreadable.values()))
+    with _brokers(kafka.access) as admin:
+        try:
+            ensure_topics(admin, kafka.topics, kafka.topics.create)
+        except TopicsError as error:
+            raise PreflightError(str(error)) from error
+        known = set(admin.list_topics())
+        missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
+        if missing:
+            raise TopicMissingError(
+                f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are "
+                f"written by your log shipper "
+                f"and metrics agent. Topics there: "
+                f"{', '.join(sorted(t for t in known if not t.startswith('__'))) or 'none'}"
+            )
+        wanted = [*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse]
+        return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(wanted)}
+
+
+def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str, dict[str, int]]:
+    """Where a query without a checkpoint begins: the configuration from its first record, the pulse from now."""
+    kafka = settings.kafka
+    begin = dict.fromkeys(
+        (*kafka.logs, *kafka.metrics), _EARLIEST if settings.streaming.starting_offsets == "earliest" else _LATEST
+    )
+    begin |= {kafka.topics.config: _EARLIEST, kafka.topics.pulse: _LATEST}
+    return {topic: {str(p): where for p in range(partitions[topic])} for topic, where in begin.items()}
+
+
+@contextmanager
+def _brokers(access: KafkaAccess) -> Iterator[Any]:
+    try:
+        admin = KafkaAdminClient(**client_options(access))
+    except SecretError as error:
+        raise PreflightError(f"kafka.access: {error}") from error
+    except KafkaError as error:
+        raise PreflightError(f"kafka.access: {explain(access, error)}") from error
+    with closing(admin):
+        try:
+            yield admin
+        except KafkaError as error:
+            # Often the address that the broker advertises, which is not the one it was asked at.
+            raise PreflightError(
+                f"Kafka at {access.bootstrap_servers} took a connection and then failed (are the addresses that its "
+                f"brokers advertise reachable from here?): {error}"
+            ) from error

@@ -1,0 +1,351 @@
+"""First stage, on executors: Kafka records → packed events, in Arrow batches.
+
+What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only
+records that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from detectors.engine.host_clock import Beat
+from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader, gate
+from detectors.events.vocabulary import flinkwatch_itself
+from detectors.settings.live import Published, PublishedSilence, read_change
+from detectors.values.decoding import UndecodableError
+from streaming.job import canary
+from streaming.job.heartbeat import beat_of
+from streaming.job.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
+from streaming.job.sampling import Samples, spread
+from streaming.job.spark.gc_pause import collector_resting
+from streaming.job.spark.spark_errors import extent, naming
+
+# Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
+# ten times what the rest of the record does.
+SELECTION = {
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+    "timestamp": "unix_millis(timestamp)",
+    "key": "key",
+    "value": "value",
+    "headers": "CASE WHEN size(headers) > 0 THEN to_json(headers) END",
+}
+"""Column → its expression over Spark's Kafka source."""
+
+_FLUSH_EVENTS = 10_000
+# The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
+_MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
+# Metric records that hold a literal and no known name.
+_LOOKED_AT = 8
+_OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
+# A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
+_LOG_SHAPE = (
+    r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log|short_message)"\s*:\s*".*\}\s*$'
+    r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
+)
+
+
+class Stage:
+    """The read stage; `mapInArrow` is given its `run`. Plain data, so that it can be sent to executors."""
+
+    def __init__(
+        self, identity: Identity, metric_topics: tuple[str, ...], config_topic: str, pulse_topic: str, buckets: int
+    ) -> None:
+        self._identity = identity
+        self._metric_topics = frozenset(metric_topics)
+        self._config_topic = config_topic
+        self._pulse_topic = pulse_topic
+        self._buckets = buckets
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of READ_SCHEMA: events as they come, and the clocks of the task to every bucket at its end."""
+        with collector_resting():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(Reader(self._identity, self._metric_topics), self._buckets)
+        for batch in batches:
+            with naming("read", partial(_extent, batch)):
+                self._fold(task, batch)
+                rows = task.flush(every_bucket=False) if task.events >= _FLUSH_EVENTS else None
+            if rows is not None:
+                yield rows
+        with naming("read", lambda: "the end of its task"):
+            rows = task.flush(every_bucket=True)
+        yield rows
+
+    def _fold(self, task: "_Task", batch: pa.RecordBatch) -> None:
+        for topic, part in _by_topic(batch):
+            if topic == self._config_topic:
+                task.configure(part)
+                continue
+            task.tick(topic, part)
+            if topic == self._pulse_topic:
+                task.hear(part)
+            else:
+                task.read(part, topic in self._metric_topics)
+
+
+class _Task:
+    """One read task of one batch."""
+
+    def __init__(self, reader: Reader, buckets: int) -> None:
+        self._reader = reader
+        self._buckets = buckets
+        self._wall = int(time.time() * 1000)
+        self._clocks: dict[str, int] = {}
+        self._offsets = 0
+        self._published: Published | None = None
+        self._silences: list[PublishedSilence] = []
+        self._samples = Samples(reader)
+        self._kept = 0
+        self._beat: Beat | None = None
+        self._beat_offset = 0
+        self._pulse = ""
+        self._new()
+
+    def _new(self) -> None:
+        self._packed: dict[int, Packed] = {}
+        self._events: dict[str, list[Event]] = {}
+        self.events = 0
+
+    def _bucket(self, number: int) -> Packed:
+        return self._packed.setdefault(number, Packed())
+
+    def tick(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Note how far each partition has come."""
+        columns = [batch.column(name) for name in ("partition", "timestamp", "offset")]
+        partitions, timestamps, offsets = columns
+        first = partitions[0].as_py()
+        if pc.all(pc.equal(partitions, first)).as_py():
+            self._advance(f"{topic}/{first}", pc.max(timestamps).as_py(), offsets[0].as_py(), offsets[-1].as_py())
+            return
+        wanted = [("t", "max"), ("o", "min"), ("o", "max")]
+        groups = pa.table(columns, names=["p", "t", "o"]).group_by("p").aggregate(wanted)
+        for row in groups.to_pylist():
+            self._advance(f"{topic}/{row['p']}", row["t_max"], row["o_min"], row["o_max"])
+
+    def _advance(self, partition: str, timestamp: int, first: int, last: int) -> None:
+        self._clocks[partition] = max(self._clocks.get(partition, 0), timestamp)
+        self._offsets += last - first + 1
+
+    def configure(self, batch: pa.RecordBatch) -> None:
+        """The newest configuration and silences go to every bucket, once: rows of a bucket have no order.
+
+        What is none is rejected, the last good stays.
+        """
+        for record in _records(batch):
+            try:
+                change = read_change(record.key, record.value)
+            except UndecodableError as error:
+                self._take(record, Rejected("bad_config", str(error), record))
+                continue
+            if isinstance(change, Published):
+                self._published = change
+            elif isinstance(change, PublishedSilence):
+                self._silences.append(change)
+
+    def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
+        """Decode the records that may matter, and pack their events by bucket."""
+        self._bucket(0).records += batch.num_rows
+        mask = _may_matter(batch.column("value"), metrics)
+        empty: list[Record] = []
+        for record in _records(batch.filter(mask)):
+            found = self._found(record)
+            self._take(record, found)
+            if metrics and found == []:
+                empty.append(record)
+            elif metrics and isinstance(found, list):
+                self._samples.understood(record.topic, found[0])
+        # A metric record that became an event has been looked at already; of the others a few are.
+        rest = pc.indices_nonzero(pc.invert(mask)) if metrics else None
+        self._samples.look(empty[:_LOOKED_AT], 1)
+        self._look_at_some(batch, rest)
+
+    def _look_at_some(self, batch: pa.RecordBatch, rest: pa.Array | None) -> None:
+        """Look at a few records of the batch, or of the `rest` of it."""
+        count = batch.num_rows if rest is None else len(rest)
+        if count == 0:
+            return
+        chosen = spread(count, batch.column("offset")[0].as_py())
+        places = pa.array(chosen) if rest is None else rest.take(pa.array(chosen))
+        self._samples.look(_records(batch.take(places)), count // len(chosen))
+
+    def hear(self, batch: pa.RecordBatch) -> None:
+        """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
+        cluster.
+        """
+        self._beats(batch)
+        told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
+        for record in _records(told):
+            if sent := canary.sent_at(record.value):
+                packed = self._bucket(bucket_of(flinkwatch_itself.CLUSTER, self._buckets))
+                packed.canary = max(packed.canary, sent)
+                continue
+            found = self._found(record)
+            if not isinstance(found, Rejected):
+                found = [msgspec.structs.replace(event, cluster=flinkwatch_itself.CLUSTER) for event in found]
+            self._take(record, found)
+
+    def _found(self, record: Record) -> list[Event] | Rejected:
+        try:
+            return self._reader.read(record)
+        except Exception as error:  # noqa: BLE001
+            # The outer edge: what a record holds must not stop the stream, whatever reading it has overlooked.
+            return Rejected("defect", f"{type(error).__name__}: {error}", record)
+
+    def _beats(self, batch: pa.RecordBatch) -> None:
+        """Keep the newest beat that tells its monotonic time."""
+        told = batch.filter(pc.is_valid(batch.column("headers")))
+        for record in _records(told):
+            beat = beat_of(record.headers)
+            if beat is not None and record.offset >= self._beat_offset:
+                self._beat, self._beat_offset = beat, record.offset
+                self._pulse = f"{record.topic}/{record.partition}"
+
+    def _take(self, record: Record, found: list[Event] | Rejected) -> None:
+        if isinstance(found, Rejected):
+            number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
+            letter = dead_letter(found, MAX_KEPT_BYTES if self._kept < _MAX_KEPT else _KEPT_BEYOND)
+            self._kept += len(letter.value)
+            self._bucket(number).rejected.append(letter)
+            self.events += 1
+            return
+        for event in found:
+            events = self._events.get(event.cluster)
+            if events is None:
+                events = self._bucket(bucket_of(event.cluster, self._buckets)).events
+                self._events[event.cluster] = events
+            events.append(event)
+        self.events += len(found)
+
+    def flush(self, every_bucket: bool) -> pa.RecordBatch:
+        """The rows so far; at the end of the task, with its clocks and what was configured, one for every bucket."""
+        if every_bucket:
+            for number in range(self._buckets):
+                packed = self._bucket(number)
+                packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
+                packed.published, packed.silences = self._published, self._silences
+                packed.beat, packed.pulse = self._beat, self._pulse
+            for looked in self._samples.taken():
+                self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
+        rows = sorted(self._packed.items())
+        columns = [
+            pa.array([n for n, _ in rows], pa.int32()),
+            pa.array([_encoded(p) for _, p in rows], pa.binary()),
+        ]
+        self._new()
+        return pa.RecordBatch.from_arrays(columns, schema=_OUT)
+
+
+def _encoded(packed: Packed) -> bytes:
+    """The packed as bytes; an event that cannot be carried goes to the dead letters alone."""
+    try:
+        return encode_packed(packed)
+    except Exception:  # noqa: BLE001 - each event is tried by itself, and what is at fault beside them is raised there
+        whole, packed.events = packed.events, []
+    for event in whole:
+        try:
+            encode_event(event)
+        except Exception as error:  # noqa: BLE001
+            packed.rejected.append(event_letter(event, f"{type(error).__name__}: {error}"))
+        else:
+            packed.events.append(event)
+    return encode_packed(packed)
+
+
+def _extent(batch: pa.RecordBatch) -> str:
+    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    return extent(zip(*columns, strict=True))
+
+
+class _Header(msgspec.Struct):
+    key: str
+    value: bytes = b""
+
+
+_decode_headers = msgspec.json.Decoder(list[_Header]).decode
+
+
+def _record(
+    topic: str, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: str | None
+) -> Record:
+    pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
+    return Record(topic, partition, offset, timestamp, key, value, pairs)
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
+        yield _record(*row)
+
+
+def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if batch.num_rows == 0:
+        return
+    topics = batch.column("topic")
+    first = topics[0].as_py()
+    if pc.all(pc.equal(topics, first)).as_py():
+        yield first, batch
+        return
+    for topic in pc.unique(topics).to_pylist():
+        yield topic, batch.filter(pc.equal(topics, topic))
+
+
+def _may_matter(values: pa.Array, metrics: bool) -> pa.Array:
+    """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
+    limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
+    odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
+    mask = pc.or_(_match(values, _GATES[metrics]), odd)
+    mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE) if metrics else _log_shaped(values)))
+    bad = _not_utf8(values)
+    return mask if bad is None else pc.or_(mask, bad)
+
+
+def _log_shaped(values: pa.Array) -> pa.Array:
+    """Whether each looks like a log record; the usual way to look like one costs a quarter of the whole pattern."""
+    usual = pc.and_(pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}"))
+    usual = pc.fill_null(pc.and_(usual, _match(values, '"message":"')), False)
+    if pc.all(usual).as_py():
+        return usual
+    return pc.or_(usual, _match(pc.if_else(usual, None, values), _LOG_SHAPE))
+
+
+def _match(values: pa.Array, pattern: str) -> pa.Array:
+    return pc.fill_null(pc.match_substring_regex(values, pattern=pattern), False)
+
+
+def _not_utf8(values: pa.Array) -> pa.Array | None:
+    """Arrow checks a whole batch at memory speed; only a batch with a bad byte is looked at record by record."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([not _is_utf8(v) for v in values.to_pylist()], pa.bool_())
+    return None
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# NUL stands among the literals: such a record is decoded, and rejected.
+_GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
+# Flink's OpenTelemetry reporter writes dots where its others write underscores.
+_GATES[True] = _GATES[True].replace("_", "[._]")
+# A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.
+_METRIC_SHAPE = (
+    r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]|[a-zA-Z_][^\s{]*,[^\n]* [^\n]*=[-0-9.tTfF\"]"
+    r'|\{.*"(?:(?:metrics|resourceMetrics)"\s*:\s*\[|(?:fields|gauge|counter)"\s*:\s*\{|value"\s*:\s*").*\}\s*$)'
+)

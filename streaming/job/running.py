@@ -1,0 +1,227 @@
+"""The query while it runs: its progress, its failures, which start it again where that is safe, and its end."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from streaming.configuration.settings import Settings
+from streaming.errors import ClockSetBackError, JobError, PreflightError, TopicMadeAgainError, TopicMissingError
+from streaming.job.checkpoint.files import damage_in, room_left
+from streaming.job.checkpoint.offsets import Offsets
+from streaming.job.checkpoint.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
+from streaming.job.clock_set_back import SetBack
+from streaming.job.data_loss import Gaps
+from streaming.job.health import Health
+from streaming.job.query import start_query
+from streaming.job.restarts import Restarts
+from streaming.job.spark.jvm import Jvm
+from streaming.job.spark.session import start_session_while
+from streaming.job.spark.spark_errors import cause_of
+from streaming.job.spark.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, Trouble, trouble_of
+from streaming.job.telemetry import Telemetry
+from streaming.shutdown import Stop
+
+log = structlog.get_logger()
+
+DRAIN_S = 30.0
+_POLL_S = 0.5
+_GONE_WITHIN_S = 5.0
+_SAY_SLOW_EVERY_S = 30.0
+
+
+class _QueryEndedError(Exception):
+    """The message is all that Spark says of it."""
+
+
+# py4j raises plain OSError where the JVM has gone.
+_FAILURES = (
+    PySparkException,
+    Py4JError,
+    OSError,
+    _QueryEndedError,
+    PreflightError,
+    TopicMadeAgainError,
+    ClockSetBackError,
+)
+
+
+@dataclass
+class Running:
+    """Everything that one life of the process needs to run the query again and again."""
+
+    settings: Settings
+    jvm: Jvm
+    stop: Stop
+    health: Health
+    gaps: Gaps
+    telemetry: Telemetry
+    ask_kafka: Callable[[], Offsets]
+    """Waits for the brokers, checks the topics, and returns where a query without a checkpoint begins."""
+
+    def __post_init__(self) -> None:
+        self._restarts = Restarts()
+        self._kept_gaps: Places = []
+
+    def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
+        """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
+        first = True
+        while True:
+            try:
+                if first:
+                    self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
+                    self.gaps.resume(self._kept_gaps)
+                else:
+                    self.gaps.corrected(read_recreated_from_their_beginning(spark, self.settings))
+                query = start_query(spark, self.settings, offsets)
+                if first:
+                    begun()
+                    first = False
+                self._follow(spark, query)
+            except _FAILURES as error:
+                offsets = self._after(error) or {}
+                if not offsets:
+                    return
+                spark = self.jvm.session or spark
+            else:
+                return
+
+    def _after(self, error: BaseException) -> Offsets | None:
+        """Ready to start the query again, in a new JVM if the last one has gone; None when flinkwatch is to end."""
+        while not self._is_to_end():
+            if not self._recovers(error):
+                return None
+            try:
+                if self.jvm.gone() is None:
+                    return self.ask_kafka()
+                log.info("starting Spark again")
+                return start_session_while(self.ask_kafka, self.settings.streaming, self.jvm, self.stop)[1]
+            except _FAILURES as next_error:
+                error = next_error
+        return None
+
+    def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
+        slow, clock = _Slow(), SetBack()
+        while not self.stop.wait(_POLL_S):
+            _look_at_the_clock(clock, query)
+            if not query.isActive:
+                raise _QueryEndedError(str(query.exception() or "the query ended"))
+            progress = query.lastProgress
+            if progress is None:
+                slow.look()
+                continue
+            slow.done()
+            self.health.finished(progress["batchId"])
+            self._look_for_gaps(spark, query, progress)
+            self.telemetry.progressed(progress, lambda: query.recentProgress)
+        log.info("stopping, the batch at hand may finish")
+        self._drain(query)
+
+    def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
+        try:
+            self.gaps.progressed(progress)
+        except TopicMadeAgainError:
+            # What it reads of the new topic now, it reads again.
+            query.stop()
+            raise
+        gaps = self.gaps.open()
+        if gaps != self._kept_gaps:
+            keep_gaps(spark, self.settings.streaming.checkpoint, gaps)
+            self._kept_gaps = gaps
+
+    def _drain(self, query: StreamingQuery) -> None:
+        deadline = time.monotonic() + DRAIN_S
+        last = _batch(query)
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            if _batch(query) != last:
+                break
+            time.sleep(0.02)
+        self.jvm.quiet()
+        query.stop()
+
+    def _is_to_end(self) -> bool:
+        """A signal to the whole process group ends Python workers as well: what fails then is no failure."""
+        if not self.stop.wait(1 if self.jvm.gone() is not None else 0):
+            return False
+        self.jvm.quiet()
+        return True
+
+    def _recovers(self, error: BaseException) -> bool:
+        """Whether to start again, after the pause; False when flinkwatch is to end meanwhile. Raises JobError."""
+        trouble = self._trouble(error)
+        pause = self._restarts.pause(trouble.limit)
+        if pause is None:
+            times = self._restarts.count if trouble.limit != NEVER else 0
+            tried = f". Started again {times} times within the last hour, without success" if times else ""
+            raise JobError(f"{trouble.line}{tried}") from error
+        self.health.failed(trouble.line)
+        self.telemetry.restarted()
+        log.warning("the query failed and is started again", reason=trouble.line, in_s=pause)
+        return not self.stop.wait(pause)
+
+    def _trouble(self, error: BaseException) -> Trouble:
+        if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
+            return Trouble(gone, PASSES)
+        return explained(error, self.settings.streaming.checkpoint)
+
+
+def _look_at_the_clock(clock: SetBack, query: StreamingQuery) -> None:
+    try:
+        clock.look()
+    except ClockSetBackError:
+        query.stop()
+        raise
+
+
+def explained(error: BaseException, checkpoint: str) -> Trouble:
+    """What failed, with the file of the checkpoint when one is to blame."""
+    if isinstance(error, PreflightError):
+        return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+    if isinstance(error, TopicMadeAgainError | ClockSetBackError):
+        return Trouble(str(error), PASSES)
+    log.debug("spark", error=cause_of(error))
+    trouble = trouble_of(error, checkpoint)
+    # What passes by itself has another cause than a file that is damaged and perhaps not needed.
+    if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
+        return Trouble(damage, NEVER)
+    if trouble.line.startswith(NO_SPACE) and (room := room_left(checkpoint, tempfile.gettempdir())):
+        return trouble._replace(line=f"{trouble.line}; {room}")
+    return trouble
+
+
+class _Slow:
+    """Says from time to time why the first batch is not there yet, and that it is there."""
+
+    def __init__(self) -> None:
+        self._begun = self._said = time.monotonic()
+        self._done = False
+
+    def done(self) -> None:
+        if not self._done:
+            self._done = True
+            log.info("the first batch is done", after_s=round(time.monotonic() - self._begun))
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now - self._said >= _SAY_SLOW_EVERY_S:
+            self._said = now
+            load, cores = os.getloadavg()[0], os.cpu_count()
+            log.warning(
+                "the first batch is not done yet: Spark is starting its Python workers",
+                after_s=round(now - self._begun),
+                load=round(load, 1),
+                cores=cores,
+            )
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return progress["batchId"] if progress is not None else -1

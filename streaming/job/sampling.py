@@ -1,0 +1,61 @@
+"""Which records of an Arrow batch are looked at to see whether they are understood, and what was seen by source.
+
+Every record would cost as much again as all the rest of reading; a few of each batch show the same, soon enough.
+"""
+
+from collections.abc import Iterable
+
+from detectors.engine.not_understood import Looked
+from detectors.events.event import Event, Record
+from detectors.events.reader import Reader
+
+_SAMPLE = 8
+_MAX_SOURCES = 500
+
+
+def spread(count: int, first: int) -> list[int]:
+    """At most eight places among `count`, evenly spread; `first` moves them, so that each batch shows others.
+
+    >>> spread(3, 7), spread(40, 7)
+    ([0, 1, 2], [2, 7, 12, 17, 22, 27, 32, 37])
+    """
+    if count <= _SAMPLE:
+        return list(range(count))
+    step = count // _SAMPLE
+    return [number * step + first % step for number in range(_SAMPLE)]
+
+
+class Samples:
+    """Of one task."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._seen: dict[tuple[str, str, str], Looked] = {}
+
+    def understood(self, topic: str, event: Event) -> None:
+        """A record that became an event."""
+        self._add(topic, event.cluster, event.host, 1, missed=False, flink=False)
+
+    def look(self, records: Iterable[Record], weight: int) -> None:
+        """Look at some records, each of which stands for `weight` of them."""
+        for record in records:
+            try:
+                found = self._reader.recognise(record)
+            except Exception:  # noqa: BLE001, S112  # nosec B112 - it is rejected where it is read
+                continue
+            if found is not None:
+                missed = not found.understood
+                self._add(record.topic, found.cluster, found.host, weight, missed=missed, flink=found.flink)
+
+    def taken(self) -> list[Looked]:
+        """What was seen since it was last asked."""
+        taken, self._seen = list(self._seen.values()), {}
+        return taken
+
+    def _add(self, topic: str, cluster: str, host: str, weight: int, *, missed: bool, flink: bool) -> None:
+        if len(self._seen) >= _MAX_SOURCES and (topic, cluster, host) not in self._seen:
+            cluster = host = ""
+        looked = self._seen.setdefault((topic, cluster, host), Looked(topic, cluster, host, 0, 0, 0))
+        looked.seen += weight
+        looked.missed += weight * missed
+        looked.flink += weight * flink

@@ -1,0 +1,121 @@
+"""What Spark says of the query's progress, as metrics."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from sinks.prometheus.families import build_info, info, lasting
+
+_DURATION_S = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+# Spark tells of its idle waiting as well: only a batch has something added.
+_BATCH = "addBatch"
+
+Progress = Mapping[str, Any]
+_decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+
+
+class Telemetry(Collector):
+    """Collects from the progress of one query. Safe to use from several threads."""
+
+    def __init__(self, config_hash: str, trigger_ms: int, wall: Callable[[], float] = time.time) -> None:
+        self._hash = config_hash
+        self._trigger = lasting(Gauge, "trigger_seconds")
+        self._trigger.set(trigger_ms / 1000)
+        self._wall = wall
+        self._reloaded = lasting(Gauge, "config_last_reload_successful")
+        self._reloaded_at = lasting(Gauge, "config_last_reload_success_timestamp_seconds")
+        self.reloaded(successful=True)
+        self._batch = -1
+        self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
+        self._last = lasting(Gauge, "batch_last_timestamp_seconds")
+        self._records = lasting(Counter, "input_records_total")
+        self._restarts = lasting(Counter, "query_restarts_total")
+        self._came = lasting(Gauge, "input_records_per_second")
+        self._done = lasting(Gauge, "processed_records_per_second")
+        self._behind = lasting(Gauge, "offsets_behind")
+        self._memory = lasting(Gauge, "state_memory_bytes")
+        self._disk = lasting(Gauge, "state_disk_bytes")
+        self._commit = lasting(Gauge, "state_commit_seconds")
+        # Without a batch there is nothing to say of the last one.
+        self._always = (
+            *(self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts),
+        )
+        self._known: tuple[Collector, ...] = self._always
+
+    def configured(self, config_hash: str) -> None:
+        """Another configuration is in force."""
+        self._hash = config_hash
+
+    def reloaded(self, successful: bool) -> None:
+        """The configuration file was read, or refused; the job began with one that could be read."""
+        self._reloaded.set(successful)
+        if successful:
+            self._reloaded_at.set(self._wall())
+
+    def restarted(self) -> None:
+        """The query is started again after a failure."""
+        self._restarts.inc()
+
+    def progressed(self, latest: Progress, recent: Callable[[], Sequence[Progress]] = list) -> None:
+        """Takes in the newest progress; `recent` is asked when batches between this one and the last were missed."""
+        number = latest["batchId"]
+        missed = recent() if self._batch >= 0 and number > self._batch + 1 else []
+        for progress in [*missed, latest]:
+            if progress["batchId"] > self._batch and _BATCH in progress["durationMs"]:
+                self._batch = progress["batchId"]
+                self._finished(progress)
+        self._behind_now(latest)
+
+    def collect(self) -> Iterator[Metric]:
+        """What is known so far."""
+        for metric in self._known:
+            yield from metric.collect()
+        yield info("config_info", self._hash)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registration need not collect."""
+        return iter(())
+
+    def _finished(self, progress: Progress) -> None:
+        whole = progress["durationMs"].get("triggerExecution", 0) / 1000
+        self._duration.observe(whole)
+        self._records.inc(progress["numInputRows"])
+        self._came.set(progress["inputRowsPerSecond"])
+        self._done.set(progress["processedRowsPerSecond"])
+        self._last.set(datetime.fromisoformat(progress["timestamp"]).timestamp() + whole)
+        for state in progress["stateOperators"]:
+            self._memory.set(state["memoryUsedBytes"])
+            self._disk.set(state["customMetrics"].get("rocksdbSstFileSize", 0))
+            self._commit.set(state["commitTimeMs"] / 1000)
+        self._known = (
+            *self._always,
+            *(self._last, self._came, self._done, self._behind, self._memory, self._disk, self._commit),
+        )
+
+    def _behind_now(self, progress: Progress) -> None:
+        for source in progress["sources"]:
+            read, there = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+            for topic, partitions in there.items():
+                done = read.get(topic, {})
+                self._behind.labels(topic).set(sum(max(0, end - done.get(p, end)) for p, end in partitions.items()))
+
+
+def _offsets(text: str | None) -> dict[str, dict[str, int]]:
+    try:
+        return _decode(text or "{}")
+    except msgspec.MsgspecError:
+        return {}
+
+
+class Build(Collector):
+    """The version, where no board tells it."""
+
+    def collect(self) -> Iterator[Metric]:
+        """The one series."""
+        yield build_info()

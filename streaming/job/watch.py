@@ -1,0 +1,235 @@
+"""Second stage, on executors: packed events → what the engine says, with the state of each cluster in RocksDB.
+
+The key is a bucket of clusters. Each bucket has an index (one value) and the states of its clusters (a map), both as
+msgpack bytes whose version the engine checks: Spark's own schema evolution costs half as much again and says less.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import structlog
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from detectors.engine import bucket, host_clock
+from detectors.engine.engine import Dropped
+from detectors.events.event import Event
+from detectors.incident import Reading
+from streaming.configuration.known_issues import shipped
+from streaming.job import canary
+from streaming.job.checkpoint.rebuilt import NOT_REBUILT, Rebuilt
+from streaming.job.outlet import MAX_ROW_BYTES, Outlet, Sent
+from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
+from streaming.job.spark.gc_pause import collector_resting
+from streaming.job.spark.spark_errors import extent, naming
+
+_COUNTERS_EVERY_MS = 15_000
+_BATCH_MS = 10_000
+_MAX_REFUSED = 10
+_NO_ROOM = "too_many_clusters"
+
+log = structlog.get_logger()
+
+
+class OutputTopics(msgspec.Struct, frozen=True):
+    """Where what is said goes, and how many bytes of key and value a row may have."""
+
+    incidents: str
+    readings: str
+    rejected: str
+    limit: int = MAX_ROW_BYTES
+
+
+class BucketProcessor(StatefulProcessor):
+    """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
+
+    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
+        self._topics = topics
+        self._rebuilt = rebuilt
+        self._max_offsets = max_offsets
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the two state variables."""
+        self._index = handle.getValueState("index", "data binary")
+        self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
+        """One batch of one bucket."""
+        packed: list[Packed] = []
+        with collector_resting(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
+            packed += [decode_packed(row.packed) for row in rows]
+            yield from self._step(key[0], packed)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
+        stored = self._index.get()
+        index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
+        before = bucket.encode_index(index)
+        left = _configure(index, number, packed)
+        events = [event for p in packed for event in p.events]
+        until, front = _clocks(index, packed)
+        said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
+        # The source shares the limit out among partitions, and rounds.
+        index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
+        outlet = Outlet(self._topics.limit)
+        for transition in self._rebuilt.new(said.transitions):
+            yield from self._rows(self._topics.incidents, outlet.transition(transition))
+        letters = [letter for p in packed for letter in p.rejected]
+        letters += [event_letter(d.event, d.error) for d in said.defects]
+        for one in said.cut:
+            log.warning("cluster is too large to be kept whole", cluster=one.cluster, what=one.what, cut=one.number)
+        letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
+        letters += _counted(index, outlet, letters)
+        index.records += sum(p.records for p in packed)
+        left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
+        readings = said.readings + _counters(index, number, bool(letters))
+        if sent := max((p.canary for p in packed), default=0):
+            readings.append(canary.reading(sent, index.clock))
+        for reading in readings:
+            yield from self._rows(self._topics.readings, outlet.reading(reading))
+        for gone in said.gone + left:
+            yield from self._rows(self._topics.readings, outlet.gone(gone))
+        letters += _counted(index, outlet, [])
+        for letter in letters:
+            yield from self._rows(self._topics.rejected, outlet.letter(letter))
+        _counted(index, outlet, [])
+        after = bucket.encode_index(index)
+        if after != before:
+            self._index.update((after,))
+
+    def _rows(self, topic: str, sent: Sent | None) -> Iterator[Row]:
+        if sent is not None:
+            yield Row(topic=topic, key=sent.key, value=sent.value)
+
+
+class _SparkStore:
+    """`bucket.Store` over a MapState."""
+
+    def __init__(self, clusters: Any) -> None:
+        self._clusters = clusters
+
+    def get(self, cluster: str) -> bytes | None:
+        found = self._clusters.getValue((cluster,))
+        return bytes(found[0]) if found is not None else None
+
+    def put(self, cluster: str, state: bytes) -> None:
+        self._clusters.updateValue((cluster,), (state,))
+
+    def remove(self, cluster: str) -> None:
+        self._clusters.removeKey((cluster,))
+
+
+def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[str]:
+    """A configuration takes force at the start of a batch, before any event of it; the keys of readings it ends."""
+    # The topic has one partition, so one task has read what there is of it, in order.
+    published = next((p.published for p in packed if p.published is not None), None)
+    silences = [s for p in packed for s in p.silences]
+    if published is None and not silences:
+        return []
+    before = {r.key() for r in _matched(index, number)}
+    refused = index.configure(published, silences)
+    if refused and number == 0:
+        # Every bucket has refused the same.
+        index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
+    return sorted(before.difference(r.key() for r in _matched(index, number)))
+
+
+def _extent(packed: list[Packed]) -> str:
+    return extent((e.topic, e.partition, e.offset) for p in packed for e in p.events)
+
+
+def _counted(index: bucket.Index, outlet: Outlet, letters: list[DeadLetter]) -> list[DeadLetter]:
+    """Count the letters, and what the outlet has cut since; its own letters, which are counted with them."""
+    own, cut = outlet.taken()
+    for letter in letters + own:
+        index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
+    for kind, number in cut.items():
+        index.cut[kind] = index.cut.get(kind, 0) + number
+    return own
+
+
+def _clocks(index: bucket.Index, packed: list[Packed]) -> tuple[int, int]:
+    """How far the stream has come: on the least advanced partition of this batch and on the furthest one, neither past
+    the time it is.
+
+    In a catch-up every partition with a backlog is in the batch, so none is overtaken; live, the pulse alone moves the
+    clock when nothing else comes. The bound keeps a producer whose clock is ahead from driving it.
+    """
+    clocks: dict[str, int] = {}
+    for part in packed:
+        for partition, timestamp in part.clocks.items():
+            clocks[partition] = max(clocks.get(partition, 0), timestamp)
+    if not clocks:
+        return index.clock, index.front
+    # A host whose clock was set has this one wrong, too.
+    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
+    beat, pulse = max(((p.beat, p.pulse) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, ""))
+    if beat is not None:
+        others = max((t for partition, t in clocks.items() if partition != pulse), default=0)
+        now = clocks[pulse] = host_clock.heard(index.beats, beat, others, index.clock)
+        if index.clock - now > host_clock.FAR_MS:
+            index.go_back(now)
+        # What was read may be as new as the batch.
+        now += _BATCH_MS
+    return min([*clocks.values(), now]), min(max(clocks.values()), now)
+
+
+def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
+    """What the bucket has counted since the beginning: every few seconds, at once when something was rejected."""
+    if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
+        return []
+    index.counted_at = index.clock
+    counts: list[tuple[str, dict[str, str], int]] = [("records_read_total", {}, index.records)] if index.records else []
+    counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
+    counts += [("outputs_cut_total", {"topic": kind}, n) for kind, n in sorted(index.cut.items())]
+    readings = [
+        Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
+        for name, labels, value in counts
+    ]
+    readings += index.recognised.readings({"bucket": str(number)}, index.clock)
+    readings += _matched(index, number)
+    readings += [
+        Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
+        for c, order in index.orders.items()
+    ]
+    # The index is a row itself.
+    rows, clock = float(len(index.dues) + 1), index.clock / 1000
+    readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
+    if number == 0 and clock:
+        # All buckets have the same clock: every batch brings it to each of them.
+        readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+        wrong = index.beats.wrong / 1000
+        readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
+    return readings
+
+
+def _matched(index: bucket.Index, number: int) -> list[Reading]:
+    """How many of the bucket's jobs each override fits."""
+    readings = []
+    for override, match in enumerate(index.overrides()):
+        labels = {"override": str(override), "match": match, "bucket": str(number)}
+        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
+        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
+    return readings
+
+
+def _dropped_letter(dropped: Dropped) -> DeadLetter:
+    """The state itself is not in the letter: it is what could not be read."""
+    told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
+    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))
+
+
+def _refused(index: bucket.Index, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
+    """Count the events of clusters for which there is no room, and keep one of the first clusters: it names them."""
+    kept = list(refused.items())[:_MAX_REFUSED]
+    count = sum(number for number, _ in refused.values()) - len(kept)
+    if count:
+        index.rejected[_NO_ROOM] = index.rejected.get(_NO_ROOM, 0) + count
+    if refused:
+        names = [cluster for cluster, _ in kept]
+        log.warning("no room for more clusters", clusters=len(refused), first=names, events=count + len(kept))
+    detail = f"more than {bucket.MAX_CLUSTERS} clusters in this bucket"
+    return [event_letter(event, f"{detail}: {cluster}", _NO_ROOM) for cluster, (_, event) in kept]

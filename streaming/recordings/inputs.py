@@ -1,0 +1,265 @@
+"""What a replay reads: recordings, log files, metrics pages and folders of them, as one stream in order of time.
+
+Nothing is held: each file is surveyed first, then all are merged by their clocks. Log files without a zone take the one
+that others of the run have learned; those without any time stand where their neighbours end.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from detectors.engine.replay_clock import SLACK_MS, believed
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.layouts.wrappers import head
+from detectors.events.reader import Reader
+from streaming.errors import RecordingError
+from streaming.recordings.log_file import LogFile, Section, Zone, opened, records, survey, unpacked, utc
+from streaming.recordings.recording import is_page, is_recording, page_of, records_of, stamps_of
+
+_SKIPPED = {".jar", ".class", ".hprof", ".sst", ".png", ".zip", ".tar", ".tgz", ".yaml", ".yml", ".xml", ".properties"}
+
+
+class Arrival(NamedTuple):
+    """A record, the stream's clock at it, and the number of the file it is from."""
+
+    clock: int
+    file: int
+    record: Record
+
+
+class Stream(NamedTuple):
+    """Arrivals in order of their clock: not before `begin`, from a file that is opened when they are asked for."""
+
+    begin: int
+    open: Callable[[], Iterator[Arrival]]
+
+
+class Input(msgspec.Struct):
+    """One file: `kind` is recording, log or page; what of it was read is counted while it is replayed.
+
+    `walked`: it was found in a folder and not named itself.
+    """
+
+    path: Path
+    kind: str
+    walked: bool = False
+    log: LogFile | None = None
+    records: int = 0
+    understood: int = 0
+    events: int = 0
+    rejected: Counter[str] = msgspec.field(default_factory=Counter)
+
+    @property
+    def problem(self) -> str:
+        """Why nothing of it can be read; empty when it can."""
+        if self.log is not None:
+            return self.log.problem
+        return "" if self.records else "empty"
+
+    def take(self, record: Record, found: list[Event] | Rejected) -> None:
+        """Count a record and what was read of it."""
+        self.records += 1
+        if isinstance(found, Rejected):
+            self.rejected[found.reason] += 1
+            return
+        self.events += len(found)
+        # Of a recording the lines are looked at only where no event shows that they were understood.
+        if self.log is None and (found or not self.understood):
+            self.understood += bool(found) or _in_layout(record)
+
+
+class Inputs:
+    """The files of a run. Raises RecordingError for one that cannot be read.
+
+    `topics` are those of logs and metrics, `zone` that of `--time-zone`.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        reader: Reader,
+        topics: tuple[str, str],
+        *,
+        config_topic: str = "",
+        zone: Zone | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._reader = reader
+        self._topics = topics
+        self._config_topic = config_topic
+        self._given = zone
+        self.files: list[Input] = []
+        found = list(_walk(paths))
+        for path, label, walked in found:
+            say(f"looking at {path}")
+            self.files.append(self._input(path, label, walked))
+        zones = Counter(zone for log in self._logs() for zone in log.zones)
+        self.zone = zones.most_common(1)[0][0] if zones else None
+        """The zone that most sections of the run have learned (ms east of UTC)."""
+
+    @property
+    def local(self) -> bool:
+        """Whether some times are local ones."""
+        return any(log.local for log in self._logs())
+
+    def versions(self) -> dict[str, str]:
+        """Flink's version of each cluster: the first that its log files print, wherever it stands in them."""
+        first: dict[str, tuple[int, str]] = {}
+        for log in self._logs():
+            for cluster, time, version in log.versions:
+                if cluster not in first or time < first[cluster][0]:
+                    first[cluster] = time, version
+        return {cluster: version for cluster, (_, version) in first.items()}
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """All records in order of the stream's clock, which never runs back."""
+        with ExitStack() as stack:
+            streams = [s for i, one in enumerate(self.files) for s in self._streams(i, one, stack)]
+            clock = 0
+            for arrival in merged(streams):
+                clock = max(clock, arrival.clock)
+                yield arrival if arrival.clock == clock else arrival._replace(clock=clock)
+
+    def _input(self, path: Path, label: str, walked: bool) -> Input:
+        if is_recording(path):
+            return Input(path, "recording", walked)
+        if is_page(path):
+            return Input(path, "page", walked)
+        return Input(path, "log", walked, survey(path, label, self._reader))
+
+    def _logs(self) -> list[LogFile]:
+        return [one.log for one in self.files if one.log is not None]
+
+    def _streams(self, number: int, one: Input, stack: ExitStack) -> Iterator[Stream]:
+        if one.log is not None:
+            sections = one.log.sections
+            path = stack.enter_context(unpacked(one.path)) if len(sections) > 1 else one.path
+            for section in sections:
+                zone = self.zone_in(one.log, section)
+                dated = section.first >= 0
+                begin = utc(section, section.first, zone) if dated else self._undated(one.log, section)
+                yield Stream(max(begin, 0), partial(_of_section, number, one.log, section, path, zone, begin))
+        elif one.kind == "page":
+            page = page_of(one.path, self._topics[1])
+            yield Stream(page.timestamp, lambda: iter([Arrival(page.timestamp, number, page)]))
+        else:
+            clocks = clocks_of(one.path, self._reader, self._config_topic)
+            pairs = zip(clocks, records_of(one.path), strict=True)
+            yield Stream(0, lambda: (Arrival(clock, number, record) for clock, record in pairs))
+
+    def zone_in(self, log: LogFile, section: Section) -> Zone:
+        """The zone of a section: given, else its own, else that of its file, else that of the run, else UTC."""
+        if self._given is not None:
+            return self._given
+        own = [section.zone, *log.zones, self.zone, 0]
+        offset = next(z for z in own if z is not None)
+        return lambda _: offset
+
+    def _undated(self, log: LogFile, section: Section) -> int:
+        """Where lines without any time stand: when their file was written last, as far as the run's other times allow;
+        else where the log of their process ends, or all logs.
+        """
+        written = int(log.path.stat().st_mtime * 1000)
+        ends: list[int] = []
+        near: list[int] = []
+        begins: list[int] = []
+        for other in self._logs():
+            for one in other.sections:
+                if one.last < 0:
+                    continue
+                zone = self.zone_in(other, one)
+                begins.append(utc(one, one.first, zone))
+                ends.append(utc(one, one.last, zone))
+                if (other.host, one.part.container) == (log.host, section.part.container):
+                    near.append(ends[-1])
+        if not ends or (not section.part.container and min(begins) <= written <= max(ends)):
+            return written
+        return max(near or ends)
+
+
+def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:
+    """The arrivals of all streams by their clock; one that begins later is not opened before."""
+    waiting = sorted(streams, key=lambda s: s.begin)[::-1]
+    heads: list[tuple[int, int, Arrival, Iterator[Arrival]]] = []
+    opened_so_far = 0
+    while waiting or heads:
+        while waiting and (not heads or waiting[-1].begin <= heads[0][0]):
+            stream = waiting.pop().open()
+            opened_so_far += 1
+            if (first := next(stream, None)) is not None:
+                heapq.heappush(heads, (first.clock, opened_so_far, first, stream))
+        if heads:
+            _, number, arrival, stream = heads[0]
+            yield arrival
+            if (following := next(stream, None)) is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following.clock, number, following, stream))
+
+
+def _of_section(number: int, log: LogFile, section: Section, path: Path, zone: Zone, undated: int) -> Iterator[Arrival]:
+    with opened(path) as file:
+        for record in records(log, section, file, zone, undated):
+            yield Arrival(record.timestamp, number, record)
+
+
+def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[int]:
+    """The stream's clock at each record of a recording. Only where records come late must their sources be known, to
+    judge them; a change of the configuration moves no clock.
+    """
+    stamps = list(stamps_of(file))
+    moving = [time for topic, time in stamps if topic != config_topic]
+    highest = list(accumulate(moving, max))
+    if any(high - time > SLACK_MS for high, time in zip(highest, moving, strict=True)):
+        others = (r for r in records_of(file) if r.topic != config_topic)
+        highest = believed([(source_of(r, reader.read(r)), r.timestamp) for r in others])
+    if len(moving) == len(stamps):
+        return highest
+    return _with_changes([topic == config_topic for topic, _ in stamps], highest)
+
+
+def source_of(record: Record, read: list[Event] | Rejected) -> str:
+    """The source of a record, also of one without an event."""
+    if isinstance(read, list) and read:
+        return read[0].source
+    return f"{record.topic}/{record.key!r}/{dict(record.headers).get('host', b'')!r}"
+
+
+def _with_changes(changes: Sequence[bool], clocks: Sequence[int]) -> Iterator[int]:
+    clock, others = (clocks[0] if clocks else 0), iter(clocks)
+    for change in changes:
+        clock = clock if change else next(others)
+        yield clock
+
+
+def _in_layout(record: Record) -> bool:
+    lines = (record.value or b"").decode(errors="replace").splitlines()
+    return any(head(line) is not None for line in lines)
+
+
+def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
+    """Each file with a name among the others, and whether it was found in a folder."""
+    named: list[tuple[Path, str, bool]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+            readable = [p for p in inside if p.suffix not in _SKIPPED]
+            if not readable:
+                raise RecordingError(f"{path}: there is no file in it that could be a log")
+            named += [(p, p.relative_to(path).as_posix(), True) for p in readable]
+        else:
+            named.append((path, path.name, False))
+    many = Counter(label for _, label, _ in named)
+    for path, label, walked in named:
+        yield path, label if many[label] == 1 else path.as_posix(), walked
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

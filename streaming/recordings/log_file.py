@@ -1,0 +1,308 @@
+"""A log file as records: what it holds, and its lines in order of time, without holding them.
+
+A file is read twice. The first reading finds its format, its zone, the versions it prints, and its sections: a file may
+be several logs one after the other (`cat`, `kubectl logs -l …`, `yarn logs`), and each of them begins where the time
+runs back. The second reading gives the lines of one section.
+"""
+
+import gzip
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, NamedTuple, cast
+
+import msgspec
+
+from detectors.events.event import LogEvent, Record
+from detectors.events.layouts.wrappers import PLAIN, Format, Inner, continues, guess, head, zone_of
+from detectors.events.layouts.yarn_aggregate import NO_PART, Part, part_of
+from detectors.events.reader import Reader
+from streaming.errors import RecordingError
+
+_GZIP = b"\x1f\x8b"
+_SAMPLE = 2_000
+_SAMPLE_BYTES = 1 << 20
+_HEAD_BYTES = 8_192
+_BACK_MS = 5_000
+_MAX_SECTIONS = 500
+_MAX_LINE = 512 * 1024
+_TOLD = (b"Triggering checkpoint ", b"(Version: ")
+_ROTATED = re.compile(r"(\.(?:log|out|err))[.-][\d.-]*\d(?:\.gz)?$|\.gz$")
+_FLINKS_NAME = re.compile(
+    r"flink-.+?-(?:taskexecutor|taskmanager|standalone\w+|jobmanager|client|kubernetes-\w+)-\d+-(.+)"
+)
+_CONTAINERS_NAME = re.compile(r"([a-z0-9.-]+)_[a-z0-9.-]+_([a-z0-9.-]+)-[0-9a-f]{12,64}$")
+
+Zone = Callable[[int], int]
+"""The offset from UTC, in ms, of a local time (read as UTC)."""
+
+
+class Section(msgspec.Struct):
+    """Lines in order of time: bytes `begin` to `end`, from line number `line` on.
+
+    `first` and `last` are times as printed (ms, -1 without any), in UTC when `utc`; `zone` is learned from the lines.
+    """
+
+    begin: int
+    line: int
+    part: Part
+    end: int = 0
+    first: int = -1
+    last: int = -1
+    zone: int | None = None
+    utc: bool = False
+
+
+class LogFile(msgspec.Struct):
+    """What the first reading found.
+
+    `understood` counts lines of a layout that is read and the stacks behind them, `local` those whose time has no zone.
+    `problem` says why the file is no text that can be read. `versions` are Flink's, as (cluster, time, version).
+    """
+
+    path: Path
+    host: str
+    file: str
+    format: Format = PLAIN
+    problem: str = ""
+    lines: int = 0
+    understood: int = 0
+    local: int = 0
+    sections: list[Section] = []
+    versions: list[tuple[str, int, str]] = []
+
+    @property
+    def zones(self) -> list[int]:
+        """The zones that its sections have learned."""
+        return [s.zone for s in self.sections if s.zone is not None]
+
+
+class _Line(NamedTuple):
+    number: int
+    begin: int
+    inner: Inner
+    part: Part
+    value: bytes
+
+
+def survey(path: Path, label: str, reader: Reader) -> LogFile:
+    """Read a file for the first time; `label` names it among others. Raises RecordingError."""
+    found = LogFile(path, *_place(label))
+    with opened(path) as file:
+        start = file.read(_HEAD_BYTES)
+        found.problem = _problem(start)
+        if found.problem:
+            return found
+        file.seek(0)
+        lines = (line.rstrip(b"\r\n") for line in islice(file, _SAMPLE))
+        found.format, _ = guess(_some(line for line in lines if line.strip()))
+        file.seek(0)
+        _Survey(found, reader).run(file)
+    if not found.lines:
+        found.problem = "empty"
+    return found
+
+
+def records(log: LogFile, section: Section, file: IO[bytes], zone: Zone, undated: int = 0) -> Iterator[Record]:
+    """The lines of a section as records in order of time; those before the first time have that, or `undated`."""
+    headers: dict[tuple[str, str], tuple[tuple[str, bytes], ...]] = {}
+    time = undated if section.first < 0 else utc(section, section.first, zone)
+    file.seek(section.begin)
+    topic = str(log.path)
+    for line in _lines(file, log.format, section):
+        told, zoned = _time_of(line.inner)
+        if told >= 0:
+            time = max(time, told if zoned else told - zone(told))
+        place = _where(log, line)
+        known = headers.get(place)
+        if known is None:
+            known = headers[place] = (("host", place[0].encode()), ("file", place[1].encode()))
+        yield Record(topic, 0, line.number, max(time, 0), None, line.value, known)
+
+
+def utc(section: Section, time: int, zone: Zone) -> int:
+    """A time of a section in UTC."""
+    return time if section.utc else time - zone(time)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file, unpacked where it is packed. Raises RecordingError."""
+    try:
+        with cast("IO[bytes]", gzip.open(path) if is_packed(path) else path.open("rb")) as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordingError(f"{path}: {error}") from error
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """The file itself, or an unpacked copy of it in which one can go anywhere. Raises RecordingError."""
+    if not is_packed(path):
+        yield path
+        return
+    with NamedTemporaryFile(prefix="flinkwatch-") as copy:
+        with opened(path) as file:
+            shutil.copyfileobj(file, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether it is gzip."""
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP
+
+
+class _Survey:
+    """The first reading of one file."""
+
+    def __init__(self, log: LogFile, reader: Reader) -> None:
+        self._log = log
+        self._reader = reader
+        self._last: dict[str, int] = {}
+
+    def run(self, file: IO[bytes]) -> None:
+        whole = Section(0, 1, NO_PART, end=1 << 62)
+        position = 0
+        for line in _lines(file, self._log.format, whole):
+            self._take(line)
+            position = line.begin
+        if self._log.sections:
+            self._log.sections[-1].end = max(file.tell(), position)
+
+    def _take(self, line: _Line) -> None:
+        log, inner = self._log, line.inner
+        log.lines += 1
+        text = inner.text[:_MAX_LINE].decode(errors="replace")
+        found = head(text)
+        log.understood += found is not None or continues(text)
+        arrives = inner.arrival >= 0
+        time = inner.arrival if arrives else -1 if found is None else found.time
+        in_utc = arrives or (found is not None and found.zoned)
+        sections = log.sections
+        if sections and sections[-1].first >= 0 and sections[-1].utc != in_utc:
+            # Times of two kinds are not held against each other.
+            time = -1
+        section = self._section(line, time)
+        if time >= 0:
+            if section.first < 0:
+                section.first, section.utc = time, in_utc
+            section.last = max(section.last, time)
+        if found is not None and found.time >= 0 and not found.zoned:
+            log.local += 1
+            if arrives and section.zone is None:
+                section.zone = zone_of(found.time, inner.arrival)
+        if any(told in inner.text for told in _TOLD):
+            self._told(line, section)
+
+    def _section(self, line: _Line, time: int) -> Section:
+        """The section of a line: another one where another file of an aggregate begins, or where the time runs back."""
+        sections = self._log.sections
+        origin = line.inner.host
+        if not sections or sections[-1].part != line.part or self._runs_back(origin, time, sections):
+            if sections:
+                sections[-1].end = line.begin
+            sections.append(Section(line.begin, line.number, line.part))
+            self._last = {}
+        if time >= 0:
+            self._last[origin] = max(time, self._last.get(origin, time))
+        return sections[-1]
+
+    def _runs_back(self, origin: str, time: int, sections: list[Section]) -> bool:
+        # Hosts whose clocks differ may write into one file by turns: each is held against itself alone.
+        before = self._last.get(origin, sections[-1].last)
+        return 0 <= time < before - _BACK_MS and len(sections) < _MAX_SECTIONS
+
+    def _told(self, line: _Line, section: Section) -> None:
+        """What a line says of zone and version."""
+        host, file = _where(self._log, line)
+        headers = (("host", host.encode()), ("file", file.encode()))
+        read = self._reader.read(Record(str(self._log.path), 0, line.number, 0, None, line.value, headers))
+        for event in read if isinstance(read, list) else ():
+            if not isinstance(event, LogEvent):
+                continue
+            if event.meaning == "process_version":
+                self._log.versions.append((event.cluster, event.local_time, event.fields["version"]))
+            epoch = event.fields.get("epoch", "")
+            if event.meaning == "checkpoint_triggered" and epoch and event.local_time >= 0 and not event.zoned:
+                zone = zone_of(event.local_time, int(epoch))
+                section.zone = section.zone if zone is None else zone
+
+
+def _lines(file: IO[bytes], kind: Format, section: Section) -> Iterator[_Line]:
+    """The lines of a log with their numbers; those of an aggregate between its files, and blank ones, are left out."""
+    position, number, part = section.begin, section.line - 1, section.part
+    cut: list[bytes] = []
+    for raw in file:
+        begin, position, number = position, position + len(raw), number + 1
+        if begin >= section.end:
+            return
+        line = raw.rstrip(b"\r\n")
+        if not line or line.isspace():
+            continue
+        between = part_of(line, part) if kind is PLAIN else None
+        if between is not None:
+            part = between
+            continue
+        inner = kind.unwrap(line) or Inner(line)
+        if inner.partial and sum(map(len, cut)) < _MAX_LINE:
+            cut.append(inner.text)
+            continue
+        if cut:
+            inner = inner._replace(text=b"".join([*cut, inner.text]))
+            cut = []
+        if inner.text.strip():
+            yield _Line(number, begin, inner, part, inner.text if inner.value is None else inner.value)
+
+
+def _time_of(inner: Inner) -> tuple[int, bool]:
+    if inner.arrival >= 0:
+        return inner.arrival, True
+    found = head(inner.text[:_MAX_LINE].decode(errors="replace"))
+    return (-1, False) if found is None else found
+
+
+def _where(log: LogFile, line: _Line) -> tuple[str, str]:
+    """Host and file of a line."""
+    part, inner = line.part, line.inner
+    if part.container:
+        return part.host or log.host, f"{part.container}/{part.file}"
+    return (inner.host, inner.container or log.file) if inner.host else (log.host, log.file)
+
+
+def _place(label: str) -> tuple[str, str]:
+    """The host that the name of a file tells, else the name itself; and the file, however often it was rotated."""
+    name = _ROTATED.sub(lambda found: found[1] or "", label)
+    stem = name.removesuffix(".log").removesuffix(".out").removesuffix(".err")
+    base = stem.rpartition("/")[2]
+    if (found := _CONTAINERS_NAME.fullmatch(base)) is not None:
+        return found[1], found[2]
+    if (found := _FLINKS_NAME.fullmatch(base)) is not None:
+        return found[1], name
+    return stem, name
+
+
+def _problem(start: bytes) -> str:
+    if not start.strip():
+        return "empty"
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "text in UTF-16: convert it first (iconv -f UTF-16 -t UTF-8)"
+    if start[:4] == b"PK\x03\x04" or start[257:262] == b"ustar":
+        return "an archive: unpack it first"
+    return "not text: it holds NUL bytes" if b"\0" in start else ""
+
+
+def _some(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """As many of the lines as a guess needs."""
+    size = 0
+    for line in lines:
+        yield line[:_MAX_LINE]
+        size += len(line)
+        if size > _SAMPLE_BYTES:
+            return

@@ -1,0 +1,118 @@
+"""Plays recorded Kafka records into real topics, faster than they happened, with their times intact.
+
+Records keep their Kafka timestamps, so the job sees what it would have seen then. Between them go heartbeats with the
+recording's time: the live heartbeat would tell the job that it is today. A heartbeat is sent once Kafka has every
+record before it, so that a slow producer never looks like a partition that lags.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from kafka import KafkaAdminClient, KafkaProducer
+from msgspec import structs
+
+from detectors.events.event import Record
+from streaming.errors import RecordingError
+from streaming.job import canary
+from streaming.recordings.recording import is_recording
+from streaming.recordings.replay import load
+
+_PULSE_MS = 1_000
+# Kafka takes milliseconds; a broker on a busy machine may take a minute.
+_FLUSH_S = 120.0
+
+
+class Playback:
+    """One playing of one recording.
+
+    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
+    """
+
+    def __init__(self, bootstrap: str, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
+        self.sent_at: dict[tuple[str, int, int], float] = {}
+        self.played = 0
+        self._bootstrap = bootstrap
+        self._records = records
+        self._pulse_topic = pulse_topic
+        self._speed = speed
+
+    @property
+    def span_ms(self) -> int:
+        """How long it took when it happened."""
+        return self._records[-1].timestamp - self._records[0].timestamp
+
+    def run(self, stop: threading.Event) -> None:
+        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
+        with closing(self._producer()) as producer:
+            first, begun = self._records[0].timestamp, time.monotonic()
+            pulse = first
+            for record in self._records:
+                while pulse <= record.timestamp and not stop.is_set():
+                    self._wait(pulse - first, begun, stop)
+                    producer.flush(timeout=_FLUSH_S)
+                    producer.send(self._pulse_topic, value=b"", timestamp_ms=pulse)
+                    pulse += _PULSE_MS
+                self._wait(record.timestamp - first, begun, stop)
+                if stop.is_set():
+                    break
+                self._send(producer, record)
+            producer.flush(timeout=_FLUSH_S)
+
+    def go_on(self, stop: threading.Event) -> None:
+        """After the recording: heartbeats with a canary, each second, until `stop`.
+
+        The stream's clock then runs as fast as the wall clock. Raises kafka.errors.KafkaError when the broker has gone.
+        """
+        last, begun = self._records[-1].timestamp, time.monotonic()
+        with closing(self._producer()) as producer:
+            while not stop.wait(_PULSE_MS / 1000):
+                since = int((time.monotonic() - begun) * 1000)
+                value = canary.value(int(time.time() * 1000))
+                producer.send(self._pulse_topic, value=value, timestamp_ms=last + since)
+                producer.flush(timeout=_FLUSH_S)
+
+    def _producer(self) -> KafkaProducer:
+        return KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
+
+    def _wait(self, since_first_ms: int, begun: float, stop: threading.Event) -> None:
+        left = begun + since_first_ms / 1000 / self._speed - time.monotonic()
+        if left > 0:
+            stop.wait(left)
+
+    def _send(self, producer: KafkaProducer, record: Record) -> None:
+        future = producer.send(
+            record.topic,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            partition=record.partition,
+            timestamp_ms=record.timestamp,
+        )
+        sent = time.time()
+        future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
+        self.played += 1
+
+
+def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
+    """The records of one file. Raises RecordingError, also when there are none."""
+    records = load([recording], logs_topic, metrics_topic)
+    if not is_recording(recording):
+        # Of a log file each line has the name of the file for its topic.
+        records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
+    if not records:
+        raise RecordingError(f"{recording}: holds no record to play")
+    return records
+
+
+def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
+    """The input topics of a recording, with as many partitions as it has."""
+    partitions: dict[str, int] = {}
+    for record in records:
+        partitions[record.topic] = max(partitions.get(record.topic, 1), record.partition + 1)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    for topic, count in partitions.items():
+        admin.create_topics({topic: {"num_partitions": count, "replication_factor": 1, "configs": {}}})
+    admin.close()

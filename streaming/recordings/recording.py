@@ -1,0 +1,138 @@
+"""Recordings: Kafka records in a file, one JSON object a line, plain or gzip.
+
+Keys, values and headers are text; what is not UTF-8 stands as base64 in `key_b64`, `value_b64`, `headers_b64`. A file
+is read line by line: a day of a large cluster does not fit into memory. A page of Prometheus text is one record; log
+files are read by `log_file.py`.
+"""
+
+import base64
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from detectors.events.event import Record
+from streaming.errors import RecordingError
+from streaming.recordings.log_file import opened
+
+_Headers = list[tuple[str, str | None]]
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None = None
+    headers: _Headers = []
+    value: str | None = None
+    key_b64: str | None = None
+    headers_b64: _Headers = []
+    value_b64: str | None = None
+
+
+class _Stamp(msgspec.Struct):
+    topic: str
+    timestamp: int
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_stamp = msgspec.json.Decoder(_Stamp).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def is_recording(path: Path) -> bool:
+    """Whether the file holds recorded Kafka records, and not a log file or a page. Raises RecordingError."""
+    return _is_record(next((line for line in _lines(path) if line.strip()), b""))
+
+
+def is_page(path: Path) -> bool:
+    """Whether the file is a page of Prometheus text. Raises RecordingError."""
+    first = next((line for line in _lines(path) if line.strip()), b"")
+    return first.startswith((b"# HELP", b"# TYPE")) or b"flink_" in first.split(b"{")[0].split(b" ")[0]
+
+
+def page_of(path: Path, metrics_topic: str) -> Record:
+    """A page of Prometheus text as a record of when it was written. Raises RecordingError."""
+    page, host = b"\n".join(_lines(path)), path.stem.encode()
+    return Record(metrics_topic, 0, 0, int(path.stat().st_mtime * 1000), None, page, (("host", host),))
+
+
+def records_of(path: Path) -> Iterator[Record]:
+    """The records of a recording as they stand in it, without holding them. Raises RecordingError."""
+    return (_record(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
+
+
+def stamps_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Topics and Kafka timestamps of a recording, several times faster than its records. Raises RecordingError."""
+    for number, line in enumerate(_lines(path), 1):
+        if line.strip():
+            try:
+                stamp = _decode_stamp(line)
+                yield stamp.topic, stamp.timestamp
+            except msgspec.MsgspecError as error:
+                raise _no_record(path, number, error) from error
+
+
+def line_of(record: Record) -> bytes:
+    """A record as one line of a recording."""
+    headers, headers_b64 = _headers(record.headers)
+    key, key_b64 = _either(record.key)
+    value, value_b64 = _either(record.value)
+    where = (record.topic, record.partition, record.offset, record.timestamp)
+    return _encode(_Line(*where, key, headers, value, key_b64, headers_b64, value_b64)) + b"\n"
+
+
+def _either(data: bytes | None) -> tuple[str | None, str | None]:
+    """As text, or as base64."""
+    if data is None:
+        return None, None
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(data).decode()
+
+
+def _headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[_Headers, _Headers]:
+    """All as text, or all as base64, so that they keep their order."""
+    try:
+        return [(k, v if v is None else v.decode()) for k, v in headers], []
+    except UnicodeDecodeError:
+        return [], [(k, v if v is None else base64.b64encode(v).decode()) for k, v in headers]
+
+
+def _is_record(line: bytes) -> bool:
+    return line.startswith(b"{") and b'"topic"' in line
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with opened(path) as lines:
+        for line in lines:
+            yield line.rstrip(b"\r\n")
+
+
+def _record(path: Path, number: int, line: bytes) -> Record:
+    try:
+        found = _decode(line)
+        return Record(
+            found.topic,
+            found.partition,
+            found.offset,
+            found.timestamp,
+            _bytes(found.key, found.key_b64),
+            _bytes(found.value, found.value_b64),
+            tuple((k, _bytes(None, v) or b"") for k, v in found.headers_b64)
+            or tuple((k, (v or "").encode()) for k, v in found.headers),
+        )
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise _no_record(path, number, error) from error
+
+
+def _bytes(text: str | None, packed: str | None) -> bytes | None:
+    if packed is not None:
+        return base64.b64decode(packed)
+    return None if text is None else text.encode()
+
+
+def _no_record(path: Path, number: int, error: Exception) -> RecordingError:
+    return RecordingError(f"{path}:{number}: not a recorded Kafka record: {error}")

@@ -1,0 +1,151 @@
+"""`flinkwatch replay`: recorded Kafka records and log files through the same code, without Spark.
+
+What the files hold is told by their content (`inputs.py`). Records are taken in order of arrival, one second of the
+stream's clock at a time, as live.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from detectors.engine import bucket
+from detectors.engine.engine import ClusterState, encode_state
+from detectors.engine.late_partitions import BOUND_MS
+from detectors.engine.replay_clock import believed
+from detectors.events.event import Event, Record, Rejected
+from detectors.events.identity import Identity
+from detectors.events.reader import Reader
+from detectors.flink.topology import Topology
+from detectors.incident import Transition
+from detectors.settings.live import Published, read_change
+from streaming.configuration.known_issues import shipped
+from streaming.errors import RecordingError
+from streaming.recordings.inputs import Inputs, source_of
+from streaming.recordings.recording import is_recording, records_of
+
+TRIGGER_MS = 1_000
+# Live the pulse moves the clock on. A log often ends with what killed its process, and detectors wait a little for the
+# reason or for a goodbye before they say so.
+AFTER_MS = 5_000
+
+Arrived = tuple[int, Record, list[Event] | Rejected]
+"""The stream's clock, a record, and what was read of it."""
+
+
+def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
+    """All records of the files in order of arrival. Raises RecordingError."""
+    paths = list(paths)
+    if len(paths) == 1 and is_recording(paths[0]):
+        return list(records_of(paths[0]))
+    reader = Reader(Identity(), frozenset({metrics_topic}))
+    return [a.record for a in Inputs(paths, reader, (logs_topic, metrics_topic)).arrivals()]
+
+
+def replay(
+    records: list[Record],
+    reader: Reader,
+    published: Published,
+    rejected: Counter[str] | None = None,
+    config_topic: str = "",
+    after_ms: int = AFTER_MS,
+) -> Iterator[Transition]:
+    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read."""
+    read = [[] if r.topic == config_topic else reader.read(r) for r in records]
+    if rejected is not None:
+        rejected.update(found.reason for found in read if isinstance(found, Rejected))
+    moving = [(r, found) for r, found in zip(records, read, strict=True) if r.topic != config_topic]
+    clocks = iter(believed([(source_of(r, found), r.timestamp) for r, found in moving]))
+    arrived = (
+        (0 if r.topic == config_topic else next(clocks), r, found) for r, found in zip(records, read, strict=True)
+    )
+    return run(arrived, published, config_topic, rejected=rejected, after_ms=after_ms)
+
+
+def run(
+    arrived: Iterable[Arrived],
+    published: Published,
+    config_topic: str,
+    *,
+    versions: Mapping[str, str] | None = None,
+    rejected: Counter[str] | None = None,
+    after_ms: int = AFTER_MS,
+) -> Iterator[Transition]:
+    """The transitions of what has arrived, without holding it.
+
+    A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
+    for `after_ms` when the last record has come. `versions` are those of clusters that are known from the beginning.
+    """
+    index, store = bucket.Index(published=published), MemoryStore(versions)
+    events: list[Event] = []
+    limit = last = None
+    changed = False
+    for clock, record, found in arrived:
+        if record.topic == config_topic:
+            if limit is not None and last is not None:
+                yield from step(index, store, events, last, last)
+            _configure(index, [record], rejected)
+            events, limit, changed = [], None, True
+            continue
+        if limit is not None and last is not None and clock >= limit:
+            yield from step(index, store, events, last, last)
+            events, limit = [], None
+        if limit is None:
+            limit = clock + TRIGGER_MS
+        last, changed = clock, False
+        if not isinstance(found, Rejected):
+            events += found
+    if limit is not None and last is not None:
+        yield from step(index, store, events, last, last)
+    if changed:
+        yield from step(index, store, [], index.clock)
+    if last is not None:
+        # What waits for a partition that lagged has all come.
+        end = last + after_ms
+        yield from step(index, store, [], end, end + BOUND_MS)
+
+
+def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter[str] | None) -> None:
+    for record in records:
+        try:
+            change = read_change(record.key, record.value)
+        except ValueError:
+            if rejected is not None:
+                rejected["bad_config"] += 1
+            continue
+        if isinstance(change, Published):
+            index.configure(change, ())
+        elif change is not None:
+            index.configure(None, [change])
+
+
+def step(
+    index: bucket.Index, store: bucket.Store, events: list[Event], until: int, front: int | None = None
+) -> list[Transition]:
+    """One second of the stream. Raises RecordingError when a detector fails."""
+    said = bucket.step(index, store, events, until, shipped(), front)
+    if said.defects:
+        defect = said.defects[0]
+        raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")
+    return said.transitions
+
+
+class MemoryStore:
+    """States of clusters in memory; `versions` are what is known of clusters before anything has come of them."""
+
+    def __init__(self, versions: Mapping[str, str] | None = None) -> None:
+        self._states: dict[str, bytes] = {}
+        self._versions = dict(versions or {})
+
+    def get(self, cluster: str) -> bytes | None:
+        """The bytes, or None."""
+        if (version := self._versions.pop(cluster, None)) is not None:
+            return self._states.setdefault(cluster, encode_state(ClusterState(topology=Topology(version=version))))
+        return self._states.get(cluster)
+
+    def put(self, cluster: str, state: bytes) -> None:
+        """Keep the bytes."""
+        self._states[cluster] = state
+
+    def remove(self, cluster: str) -> None:
+        """Forget the cluster."""
+        self._states.pop(cluster, None)
