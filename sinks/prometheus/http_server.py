@@ -89,7 +89,7 @@ class Page:
         try:
             server = PageServer(address, handler)
         except OSError as error:
-            reason = f"sinks.prometheus.collector: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
+            reason = f"sinks.prometheus: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             raise OSError(error.errno, reason) from error
         self._server = server
         self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)

@@ -51,7 +51,7 @@ def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) 
 
     Raises PreflightError when it cannot, SecretError when a sink's secret is missing.
     """
-    place, setting = settings.sinks.prometheus, "sinks.prometheus.collector"
+    place, setting = settings.sinks.prometheus, "sinks.prometheus"
     delivery = new_delivery(settings) if deliver else None
     if delivery is not None:
         delivery.check()
@@ -65,7 +65,7 @@ def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) 
         try:
             page.start()
         except OSError as error:
-            reason = (error.strerror or str(error)).removeprefix("sinks.prometheus.collector: ")
+            reason = (error.strerror or str(error)).removeprefix("sinks.prometheus: ")
             raise PreflightError(f"{setting}: {reason}") from error
         exits.callback(page.stop)
     return page, delivery

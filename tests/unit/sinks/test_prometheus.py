@@ -204,5 +204,5 @@ def test_whatever_could_change_something_is_refused(page: Page, path: str, metho
 
 def test_a_taken_port_is_named(page: Page) -> None:
     other = Page(PageConfig(address="127.0.0.1", port=page.port))
-    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{page.port}"):
+    with pytest.raises(OSError, match=f"sinks.prometheus: cannot listen on 127.0.0.1:{page.port}"):
         other.start()
