@@ -17,11 +17,14 @@ def new_delivery(settings: Settings) -> Delivery:
 
 
 def run_delivery(settings: Settings, stop: Stop) -> None:
-    """Deliver until `stop`."""
+    """Deliver until `stop`. Raises PreflightError when it cannot start, SecretError without a secret."""
     delivery = new_delivery(settings)
     if lasting := lasting_obstacle(settings.kafka.access):
         raise PreflightError(f"kafka.access: {lasting}")
-    delivery.start()
+    try:
+        delivery.start()
+    except OSError as error:
+        raise PreflightError(error.strerror or str(error)) from error
     try:
         while not stop.wait(1.0):
             pass

@@ -1,13 +1,16 @@
 """`flinkwatch deliver`: small, and ready only while canaries come back."""
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from streaming.configuration.settings import Settings
-from streaming.job.deliver import new_delivery
+from streaming.errors import PreflightError
+from streaming.job.deliver import new_delivery, run_delivery
 from streaming.job.heartbeat import Pulse
+from streaming.shutdown import Stop
 
 
 def test_delivery_loads_nothing_of_the_job() -> None:
@@ -43,3 +46,11 @@ def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.Mon
         clock[0] += 1
     assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
     assert set(beats[1:60]) == {b""}
+
+
+def test_a_taken_port_is_one_line_that_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.job.deliver.lasting_obstacle", lambda _access: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        page = {"address": "127.0.0.1", "port": taken.getsockname()[1]}
+        with pytest.raises(PreflightError, match=r"^sinks\.prometheus: cannot listen on "):
+            run_delivery(Settings.model_validate({"sinks": {"prometheus": page}}), Stop())
