@@ -16,8 +16,8 @@ from tests.dashboard_queries import Span, await_data, scraping
 from tests.prometheus_server import Prometheus, available, import_samples
 from tests.recorded import records
 from tests.recorded_metrics import SCRAPE_S, Played, write_samples
-from tests.unit.sinks.test_metric_table import Shown, every_metric
-from tests.unit.streaming.test_telemetry import progress
+from tests.unit.sinks.prometheus.test_catalogue import Shown, every_metric
+from tests.unit.streaming.job.test_telemetry import progress
 
 pytestmark = pytest.mark.skipif(not available(), reason="Prometheus is not installed: apt-get install prometheus")
 

@@ -15,8 +15,8 @@ from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a
 from tests.e2e.harness import Installation
 from tests.reliability.history import judge, shows
 from tests.reliability.job_chain import of_another, portions
+from tests.unit.sinks.delivery.test_delivery import World
 from tests.unit.sinks.samples import make_transition
-from tests.unit.sinks.test_delivery import World
 
 COUNT = 200
 HOUR_S = 3_600

@@ -3,8 +3,8 @@
 from detectors.engine import bucket
 from detectors.events.event import Event
 from streaming.recordings.replay import MemoryStore
+from tests.unit.detectors.kinds.test_heap_exhaustion import scrape
 from tests.unit.detectors.streams import START
-from tests.unit.detectors.test_heap_exhaustion import scrape
 
 MINUTE = 60_000
 GONE = "tm_2:6122_bbbbbb"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from detectors.incident import Finding
 from detectors.incidents.cause_graph import explains, leading
-from tests.unit.detectors.incidents.test_life import MINUTE, Told, finding
+from tests.unit.detectors.incidents.test_lifecycle import MINUTE, Told, finding
 
 TM = {"tm_id": "tm-1", "host": "h1"}
 

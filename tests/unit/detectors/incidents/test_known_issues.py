@@ -9,7 +9,7 @@ from detectors.incident import Evidence, Series
 from detectors.incidents.known_issues import find
 from streaming.configuration.known_issues import FILE, load, shipped
 from streaming.errors import ConfigError
-from tests.unit.detectors.incidents.test_life import Told, finding
+from tests.unit.detectors.incidents.test_lifecycle import Told, finding
 
 NOTHING = Throwables()
 WATCH = Evidence("flink.logs", 0, 1, 0, "KubernetesClientException: too old resource version: 5906722735 (5907278804)")

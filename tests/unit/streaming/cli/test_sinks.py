@@ -1,0 +1,156 @@
+"""`flinkwatch sinks test`: what it sends, and that it says what is wrong in words a person can act on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from sinks.integrations.slack.charts.worker import Picture
+from sinks.integrations.slack.client import SlackClient
+from sinks.integrations.slack.message.blocks import Message
+from sinks.integrations.slack.settings import SlackConfig
+from streaming.cli.main import cli
+from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.unit.sinks.receiver import Receiver
+
+MANIFEST = Path(__file__).parents[4] / "conf" / "slack-app-manifest.yaml"
+
+
+@pytest.fixture
+def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
+    with SlackServer(channels=("flink-alerts", "oncall")) as server:
+        yield server
+
+
+def run(folder: Path, *arguments: str, **sinks: Any) -> Result:
+    file = folder / "flinkwatch.yaml"
+    file.write_text(yaml.safe_dump({"sinks": sinks}))
+    return CliRunner().invoke(cli, ["sinks", "test", "--config", str(file), *arguments])
+
+
+def slack_section(server: SlackServer, **changes: Any) -> dict[str, Any]:
+    channel = server.channel_id("flink-alerts")
+    return {"enabled": True, "channel": channel, "base_url": server.base_url, "timeout": "1s", **changes}
+
+
+def test_a_set_up_that_works_is_told_so_and_leaves_a_resolved_test_message(slack: SlackServer, tmp_path: Path) -> None:
+    result = run(tmp_path, slack=slack_section(slack))
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.output.splitlines()] == ["ok"] * 4
+    (parent,) = slack.parents()
+    assert "Resolved" in parent.text
+    assert "test" in parent.text
+
+
+def test_every_lane_is_tried_though_one_fails(slack: SlackServer, tmp_path: Path) -> None:
+    with Receiver() as receiver:
+        result = run(
+            tmp_path,
+            slack=slack_section(slack),
+            webhook={"enabled": True, "url": receiver.url},
+            routing={"routes": [{"to": ["slack:nowhere", "slack:oncall", "webhook"]}], "default": []},
+        )
+        assert len(receiver.received) == 2
+    assert result.exit_code == 1
+    assert "FAILED   slack:nowhere: open a test incident: refused (channel_not_found): no such channel" in result.output
+    assert "ok       slack:oncall: resolve it: ok" in result.output
+    assert "ok       webhook: resolve it: ok" in result.output
+
+
+@pytest.mark.parametrize(
+    ("scope", "status", "says"),
+    [
+        ("chat:write", 1, "chat:write"),
+        ("channels:history", 0, "missing  slack: a message cannot be looked up: add the scope channels:history"),
+        ("files:write", 0, "add the scope files:write"),
+    ],
+)
+def test_a_missing_scope_is_named(slack: SlackServer, tmp_path: Path, scope: str, status: int, says: str) -> None:
+    slack.take_scope(scope)
+    result = run(tmp_path, slack=slack_section(slack))
+    assert (result.exit_code, says in result.output) == (status, True), result.output
+
+
+def test_a_bot_that_is_not_in_the_channel_is_to_be_invited(slack: SlackServer, tmp_path: Path) -> None:
+    slack.remove_bot("flink-alerts")
+    result = run(tmp_path, slack=slack_section(slack))
+    assert result.exit_code == 1
+    assert "/invite" in result.output
+
+
+def test_a_wrong_and_a_missing_token_are_told_apart(
+    slack: SlackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
+    assert "the token is not valid" in run(tmp_path, slack=slack_section(slack)).output
+    monkeypatch.delenv("SLACK_BOT_TOKEN")
+    result = run(tmp_path, slack=slack_section(slack))
+    assert (result.exit_code, "SLACK_BOT_TOKEN is not set" in result.output) == (1, True)
+
+
+def test_an_address_where_nobody_listens_is_told(slack: SlackServer, tmp_path: Path) -> None:
+    result = run(tmp_path, webhook={"enabled": True, "url": "http://127.0.0.1:9/in"})
+    assert result.exit_code == 1
+    assert "cannot connect" in result.output
+    assert "check the address" in result.output
+
+
+def test_a_signature_that_is_refused_is_told(slack: SlackServer, tmp_path: Path) -> None:
+    with Receiver() as receiver:
+        receiver.answers.append((401, {}))
+        result = run(tmp_path, webhook={"enabled": True, "url": receiver.url})
+    assert "check token and signature" in result.output
+
+
+def test_a_channel_by_name_works_and_the_id_is_told(slack: SlackServer, tmp_path: Path) -> None:
+    result = run(tmp_path, slack=slack_section(slack, channel="flink-alerts"))
+    assert result.exit_code == 0
+    assert slack.channel_id("flink-alerts") in result.output
+
+
+def test_one_lane_alone_can_be_tried(slack: SlackServer, tmp_path: Path) -> None:
+    with Receiver() as receiver:
+        sections = {"slack": slack_section(slack), "webhook": {"enabled": True, "url": receiver.url}}
+        assert run(tmp_path, "--only", "webhook", **sections).exit_code == 0
+        assert slack.calls == []
+        wrong = run(tmp_path, "--only", "mail", **sections)
+    assert wrong.exit_code != 0
+    assert "there are: slack, webhook" in str(wrong.exception)
+
+
+def test_without_any_sink_there_is_nothing_to_test(tmp_path: Path) -> None:
+    result = run(tmp_path, slack={"enabled": False})
+    assert "none is enabled" in str(result.exception)
+
+
+NEEDED = {
+    "chat.postMessage": {"chat:write"},
+    "chat.update": {"chat:write"},
+    "conversations.history": {"channels:history", "groups:history"},
+    "files.getUploadURLExternal": {"files:write"},
+    "files.completeUploadExternal": {"files:write"},
+}
+"""What Slack's reference says of each method: any of these scopes, according to the kind of channel."""
+
+
+def test_the_manifest_asks_for_what_the_client_needs_and_nothing_else(slack: SlackServer) -> None:
+    """Every call of the client is made once; the stand-in notes the methods."""
+    channel = slack.channel_id("flink-alerts")
+    client = SlackClient(SlackConfig(enabled=True, channel=channel, base_url=slack.base_url))
+    client.post(Message("text", []), "i", 1)
+    ts = slack.parents()[0].ts
+    client.edit(channel, ts, Message("text", []), "i", 2)
+    client.reply(channel, ts, Message("line", []))
+    client.upload(channel, ts, Picture(b"png", "title", "alt"))
+    client.find(channel, "i", 0)
+    client.recent(channel, 0)
+    public = {name for name in vars(SlackClient) if not name.startswith("_")}
+    assert public == {"post", "edit", "reply", "upload", "find", "recent"}, "a new call belongs into this test"
+    called = {call.method for call in slack.calls if "." in call.method}
+    manifest = yaml.safe_load(MANIFEST.read_text())
+    scopes = set(manifest["oauth_config"]["scopes"]["bot"])
+    assert set().union(*(NEEDED[method] for method in called)) == scopes
