@@ -170,13 +170,13 @@ class CheckpointFailing(Detector):
         at_it = [job for job, known in state.jobs.items() if number >= 0 and known.triggered == number]
         return at_it[0] if len(at_it) == 1 and "job" not in event.fields else topology.job_of(event)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failures whose reason has had its time."""
         for job, known in state.jobs.items():
             if known.open is None:
                 yield from self._judged(known, job, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the failure that makes it `in_a_row` has had time to be explained."""
         return min(
             (d for job, k in state.jobs.items() if k.open is None and (d := self._ripe(k, job)) is not None),

@@ -172,7 +172,7 @@ class CheckpointOverdue(Detector):
             case _:
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Checkpoints whose age has reached the limit."""
         for job, known in state.jobs.items():
             overdue = self._oldest(known)
@@ -184,7 +184,7 @@ class CheckpointOverdue(Detector):
                 known.late = OverdueCheckpoint(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first of the oldest checkpoints in flight becomes overdue."""
         jobs = state.jobs.items()
         waiting = [(k, job, o[1]) for job, k in jobs if k.late is None and (o := self._oldest(k)) is not None]

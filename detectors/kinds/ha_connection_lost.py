@@ -126,7 +126,7 @@ class HaConnectionLost(Detector):
             case event_type if event_type in _MEANINGS:
                 yield from self._troubled(state, event, _MEANINGS[event_type], now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Connections that did not come back in time; failures to renew a lock that stayed alone are forgotten."""
         for source, trouble in list(state.troubles.items()):
             if trouble.level == "lock" and trouble.times < 2 and now >= trouble.at + self.config.lock_for:
@@ -135,7 +135,7 @@ class HaConnectionLost(Detector):
             state.since = min(t.since for t in state.troubles.values())
             yield self._finding(state, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first trouble is an incident, or no trouble any more."""
         times = [self._due(t) for t in state.troubles.values()] if not state.since else []
         times += [t.at + self.config.lock_for for t in state.troubles.values() if t.level == "lock" and t.times < 2]

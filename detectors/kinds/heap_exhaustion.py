@@ -282,7 +282,7 @@ class HeapExhaustion(Detector):
                 yield self._closed(state, key, why, now, topology)
                 state.ended = max(state.ended, said.last)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """TaskManagers that have fallen silent while a checkpoint hangs."""
         for label, due in list(self._suspects(state)):
             if now >= due:
@@ -296,7 +296,7 @@ class HeapExhaustion(Detector):
                 sign = Symptom(text, "warning", "learning", window.time, None, label)
                 yield from self._say(state, self._place(label, topology), sign, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first of the silent ones is suspect."""
         return min((due for _, due in self._suspects(state)), default=None)
 

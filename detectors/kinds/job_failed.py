@@ -94,7 +94,7 @@ class JobFailed(Detector):
                 if event.event_type == "cluster_ending" or event.source not in topology.tm_of_source:
                     self._planned(state)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failures whose explanation has had its time, and jobs that run again without checkpoints."""
         for job, failed in list(state.jobs.items()):
             if not failed.said and failed.ended and now >= self._due(failed, job):
@@ -104,7 +104,7 @@ class JobFailed(Detector):
                 why = f"it has been RUNNING for {humanize(now - failed.back)}"
                 yield self._closing(state, job, failed, now, topology, why)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first of them is due."""
         jobs = state.jobs.items()
         times = [self._due(f, job) for job, f in jobs if not f.said and f.ended]

@@ -139,7 +139,7 @@ class JobmanagerLost(Detector):
             case _:
                 yield from self._of_a_peer(state, event, now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Losses that nothing has taken back in time, and jobs that have not come back with a JobManager."""
         for subject, loss in list(state.losses.items()):
             if loss.said and loss.led and not loss.without and now >= loss.led + self.config.back_within:
@@ -153,7 +153,7 @@ class JobmanagerLost(Detector):
             loss.said = True
             yield self._finding(state, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first loss is confirmed, or a job should have come back."""
         times = [self._due(state, loss) for loss in state.losses.values() if not loss.said]
         times += [x.led + self.config.back_within for x in state.losses.values() if x.said and x.led and not x.without]

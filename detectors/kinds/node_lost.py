@@ -109,14 +109,14 @@ class NodeLost(Detector):
                 why = f"checkpoint {fields.get('checkpoint', '')} completed after it"
                 yield from self._elsewhere(state, now, topology, self.config.recovered_without, why)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Say the losses that have waited for their containers."""
         for node, loss in state.losses.items():
             if not loss.said and now >= loss.at + self.config.confirmation_delay:
                 loss.said = True
                 yield self._finding(state, node, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first loss is said."""
         return min(
             (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None

@@ -153,7 +153,7 @@ class RestartLoop(Detector):
             case _:
                 yield from self._completed(state, topology.job_of(event), now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failovers no job has claimed: the one that was last named, or the only one. Jobs that run again."""
         for source, failover in list(state.failovers.items()):
             if now >= failover.at + self.config_of(failover.job).unnamed_restart_wait:
@@ -165,7 +165,7 @@ class RestartLoop(Detector):
                 why = f"it has been RUNNING for {humanize(now - loop.running)}"
                 yield self._closing(state, job, loop, now, topology, why)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first failover is given to a job all the same, or a job has been RUNNING long enough."""
         times = [f.at + self.config_of(f.job).unnamed_restart_wait for f in state.failovers.values()]
         times += [self._calm(loop, job) for job, loop in state.jobs.items() if loop.open and loop.running]

@@ -149,7 +149,7 @@ class SlotsUnavailable(Detector):
             case _:
                 yield from self._job_changed(state, event, now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Signs that nothing has taken back, and the time without any TaskManager."""
         missing = state.missing
         if missing is not None and missing.say_at and now >= missing.say_at:
@@ -163,7 +163,7 @@ class SlotsUnavailable(Detector):
                 state.missing = MissingSlots(none.since, 0, why, now, jobs, [none.record], counted=True)
                 yield self._finding(state.missing, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
         times = [state.missing.say_at] if state.missing is not None and state.missing.say_at else []
         if state.none is not None:

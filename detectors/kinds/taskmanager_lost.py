@@ -134,14 +134,14 @@ class TaskManagerLost(Detector):
             case _:
                 self._lost(state, event, _WORDS[event.event_type], now)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Losses that nothing has taken back in time."""
         for tm, loss in state.losses.items():
             if not loss.said and now >= loss.at + self.config.confirmation_delay:
                 loss.said = True
                 yield self._finding(tm, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first unconfirmed loss is confirmed."""
         return min(
             (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None

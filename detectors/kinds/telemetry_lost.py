@@ -155,7 +155,7 @@ class TelemetryLost(Detector):
             case _:
                 yield from self._line(state, event, now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Judge what has been quiet for too long."""
         late = [k for k, v in state.processes.items() if self._due(v) is not None and now >= (self._due(v) or 0)]
         for key in late:
@@ -169,7 +169,7 @@ class TelemetryLost(Detector):
                 voice.checked = now
                 yield from self._judge_log(state, job, voice, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first regular voice has been quiet for too long."""
         dues = (self._due(v) for voices in (state.processes, state.logs) for v in voices.values())
         return min((d for d in dues if d is not None), default=None)

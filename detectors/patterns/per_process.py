@@ -102,7 +102,7 @@ class OutOfMemory(Detector):
             return
         yield from self._sign(state, at, text, record, now, topology)
 
-    def expire(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
         """Signs that no line has given a name."""
         for host, sign in list(state.unnamed.items()):
             if now >= sign.at + self.config.name_within:
@@ -111,7 +111,7 @@ class OutOfMemory(Detector):
                     state, ProcessRef("", host), sign.text, sign.record, Now(now, sign.time), topology
                 )
 
-    def due(self, state: OutOfMemoryState) -> int | None:
+    def next_deadline(self, state: OutOfMemoryState) -> int | None:
         """When the first of them has waited long enough."""
         return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
 

@@ -38,10 +38,10 @@ class Watched:
         return list(self.detector.update(self.state, event, Now(event.timestamp, event.local_time), self.topology))
 
     def tick(self, at: int) -> list[Finding]:
-        due = self.detector.due(self.state)
+        due = self.detector.next_deadline(self.state)
         if due is None or due > START + at:
             return []
-        return list(self.detector.expire(self.state, START + at, self.topology))
+        return list(self.detector.on_deadline(self.state, START + at, self.topology))
 
 
 def test_the_third_expiry_in_a_row_is_said_and_a_completed_checkpoint_ends_it() -> None:
