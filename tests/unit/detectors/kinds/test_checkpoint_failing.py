@@ -33,7 +33,7 @@ class Watched:
             FAILURE, at, number, **own, **{"class": root or "x.CheckpointException", "message": message or why}
         )
 
-    def told(self, at: int, source: str, fields: dict[str, str]) -> list[Finding]:
+    def lines(self, at: int, source: str, fields: dict[str, str]) -> list[Finding]:
         event = log(FAILURE, at, 0, source, 100, **fields)
         return list(self.detector.update(self.state, event, Now(event.timestamp, event.local_time), self.topology))
 
@@ -48,13 +48,13 @@ def test_the_third_expiry_in_a_row_is_said_and_a_completed_checkpoint_ends_it() 
     watched = Watched()
     assert watched("checkpoint_expired", 0, 1) == watched("checkpoint_expired", 10_000, 2) == []
     (said,) = watched("checkpoint_expired", 20_000, 3)
-    assert said.summary == "3 checkpoints in a row failed, the last is 3: it expired before completing"
+    assert said.summary == "3 checkpoints in a row failed (the last is 3): it expired before completing"
     assert (said.since, said.severity, len(said.evidence)) == (START, "critical", 3)
     (ended,) = watched("checkpoint_completed", 30_000, 4, duration="10", bytes="1")
     assert ended.closed_because == "checkpoint 4 completed"
 
 
-def test_a_completed_checkpoint_between_them_starts_the_count_anew() -> None:
+def test_a_completed_checkpoint_between_them_starts_the_count_again() -> None:
     watched = Watched()
     for n in range(1, 12):
         event_type = "checkpoint_completed" if n % 3 == 0 else "checkpoint_expired"
@@ -114,7 +114,7 @@ def test_declined_checkpoints_are_said_with_their_root_cause_once_it_is_known() 
     assert said == []
     said = watched.tick(63_000)
     assert [f.summary for f in said] == [
-        "3 checkpoints in a row failed, the last is 3: IOException: No space left on device"
+        "3 checkpoints in a row failed (the last is 3): IOException: No space left on device"
     ]
 
 
@@ -139,7 +139,7 @@ def test_the_exceeded_tolerance_is_said_at_once(before: int) -> None:
         "first": "org.apache.flink.util.FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold.",
     }
     (said,) = watched(FAILURE, 20_000, **exceeded)
-    assert said.summary.startswith("the job restarts because it tolerates no more failed checkpoints; ")
+    assert said.summary.startswith("the job restarts because it exceeded the tolerable number of failed checkpoints; ")
     assert watched(FAILURE, 20_001, **exceeded) == []
 
 
@@ -166,25 +166,25 @@ def test_a_flink_that_does_not_count_expiries_is_told() -> None:
     watched.topology.version = "1.9.3"
     for n in (1, 2, 3):
         said = watched("checkpoint_expired", n * 10_000, n)
-    assert said[0].summary.endswith("this Flink does not count expiries and will not restart the job")
+    assert said[0].summary.endswith("does not count expired checkpoints, so it will not restart the job")
 
 
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     watched = Watched()
     for n in range(1, 41):
         said = watched("checkpoint_expired", n * 10_000, n)
-    assert said[0].summary.startswith("40 checkpoints in a row failed, the last is 40")
+    assert said[0].summary.startswith("40 checkpoints in a row failed (the last is 40)")
     assert len(watched.state.jobs[JOB].failed) <= 16
     assert [r.value for r in watched.detector.readings(watched.state, START, watched.topology)] == [40]
 
 
 def threw(watched: Watched, at: int, number: int, source: str = "jm") -> list[Finding]:
-    """A snapshot threw: the task fails, the job restarts, and the coordinator's suspension is told of the same one."""
+    """A snapshot threw: the task fails, the job restarts, and the coordinator logs its suspension for the same one."""
     first = f"java.io.IOException: Could not perform checkpoint {number} for operator map (2/2)#0."
     own = {"of": "task_state", "first": first, "frame": "", "id": str(number), "state": "FAILED"}
     watched("checkpoint_triggered", at - 1, number)
     for message in (first.partition(": ")[2], "No space left on device"):
-        said = watched.told(at, source, own | {"class": "java.io.IOException", "message": message})
+        said = watched.lines(at, source, own | {"class": "java.io.IOException", "message": message})
     if source == "jm":
         said += watched("job_state", at + 1, 0, state="RESTARTING")
         said += watched.fail(at + 2, number, "Checkpoint Coordinator is suspending.")
@@ -196,7 +196,7 @@ def test_a_snapshot_that_throws_fails_its_task_and_counts_whatever_the_restart_s
     watched = Watched()
     assert threw(watched, 0, 5) == threw(watched, 5_000, 6) == []
     (said,) = threw(watched, 10_000, 7)
-    assert said.summary == "3 checkpoints in a row failed, the last is 7: IOException: No space left on device"
+    assert said.summary == "3 checkpoints in a row failed (the last is 7): IOException: No space left on device"
     (ended,) = watched("checkpoint_completed", 30_000, 8, duration="10", bytes="1")
     assert ended.closed_because == "checkpoint 8 completed"
 
@@ -224,7 +224,7 @@ def test_failures_right_after_a_restart_count_once_their_own_reason_is_told() ->
             11_000 + n * 1_000, n + 1, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down"
         )
     (said,) = watched.tick(20_000)
-    assert said.summary == "3 checkpoints in a row failed, the last is 3: IOException: 503 Slow Down"
+    assert said.summary == "3 checkpoints in a row failed (the last is 3): IOException: 503 Slow Down"
     silent = Watched()
     silent("checkpoint_triggered", 0, 1)
     silent("job_restored", 10_000, 0)

@@ -1,4 +1,4 @@
-"""A checkpoint in flight is overdue only where its end would be heard."""
+"""A checkpoint in progress is overdue only if its end would have been seen."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_rare_samples_are_waited_for_since_a_line_may_have_been_lost() -> None:
     assert said(1.0) == [160 * SECOND]
 
 
-def test_where_the_metrics_stop_with_the_lines_it_may_have_completed_unheard() -> None:
+def test_where_the_metrics_stop_with_the_lines_it_may_have_completed_unseen() -> None:
     assert hung(72 * SECOND) == []
 
 
@@ -61,7 +61,7 @@ def test_metrics_that_had_stopped_long_before_say_nothing_of_the_lines() -> None
     assert [t.cause for t in hung(40 * SECOND)] == ["checkpoint_overdue"]
 
 
-def test_it_is_said_all_the_same_when_nothing_more_is_heard_for_long() -> None:
+def test_it_is_reported_after_a_long_time_without_lines_and_metrics() -> None:
     assert [(t.cause, t.at - START) for t in hung(72 * SECOND, until=10 * MINUTE)] == [
         ("checkpoint_overdue", 371 * SECOND)
     ]

@@ -132,7 +132,7 @@ def test_both_lines_of_a_fatal_error_are_one_loss_with_its_reason() -> None:
     said = of_jobmanagers(*cluster("tm-1"), *checkpoint(43, AT - MINUTE), *fatal, *stacks, until=AT + 20 * SECOND)
     assert [t.transition for t in said] == ["opened"]
     assert "KubernetesClientException: too old resource version: 1 (2)" in said[0].summary
-    assert "last completed checkpoint 43, 60 s before" in said[0].summary
+    assert "last completed checkpoint 43 (60 s before)" in said[0].summary
 
 
 def test_a_fatal_error_while_it_is_stopped_is_part_of_the_stop() -> None:
@@ -157,7 +157,7 @@ def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> Non
     register = log("tm_registered", AT + 30 * SECOND, source="jm-2", tm="tm-1:1-a", host="tm-1", address="tm-1:1")
     said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), anew, register)
     assert [t.transition for t in said] == ["opened", "updated"]
-    assert said[1].summary.endswith("a JobManager is there again, but job orders did not come back with it")
+    assert said[1].summary.endswith("a JobManager leads again, but it did not recover job orders")
 
 
 def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
@@ -165,7 +165,7 @@ def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
     lost = [e for tm in ("tm-1", "tm-2") for e in silent(AT, tm)]
     said = of_jobmanagers(*idle, *lost, takes_over(AT + 20 * SECOND)[0])
     assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[1].reason == "a JobManager leads again"
+    assert said[1].reason == "a JobManager was granted leadership"
 
 
 def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None:

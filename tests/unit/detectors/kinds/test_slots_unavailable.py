@@ -1,4 +1,4 @@
-"""A job without slots is said; one that waits for its TaskManagers at start is not."""
+"""A job without slots is reported; one that waits for its TaskManagers at its start is not."""
 
 import pytest
 
@@ -65,7 +65,7 @@ GOODBYE = "The TaskExecutor is shutting down."
 
 
 def replaced(takes: int) -> Lines:
-    """A TaskManager is told to stop, slots are refused every 3 s, another registers after `takes`."""
+    """A TaskManager is stopped, slots are refused every 3 s, another registers after `takes`."""
     jm = Lines()
     jm.state(0, "RUNNING", "CREATED")
     jm.say("tm_closed", MINUTE, tm="old", reason=GOODBYE)

@@ -1,4 +1,4 @@
-"""Lost records are told once, summed up, and over when everything left has been read."""
+"""Lost records are reported once, summed up, and resolved when everything left has been read."""
 
 from detectors.events.event import Event
 from detectors.events.vocabulary import flinkwatch_itself, match
@@ -27,7 +27,7 @@ def said(*events: Event) -> list[Transition]:
 def test_removed_records_are_critical_at_once_and_counted() -> None:
     found = said(lost(0, 4000, 5000))
     assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "unread_records_lost")]
-    assert "removed 4000 records of flink.logs/0 before" in found[0].summary
+    assert "deleted 4000 unread records of flink.logs/0;" in found[0].summary
 
 
 def test_it_is_over_only_when_every_partition_has_been_read_to_its_end() -> None:
@@ -35,13 +35,13 @@ def test_it_is_over_only_when_every_partition_has_been_read_to_its_end() -> None
     assert [t.transition for t in said(*both, read_up(10_000, "0"))].count("resolved") == 0
     found = said(*both, read_up(10_000, "0"), read_up(20_000, "1"))
     assert found[-1].transition == "resolved"
-    assert "removed 30 records of 2 partitions of flink.logs" in found[-1].summary
+    assert "deleted 30 unread records of 2 partitions of flink.logs" in found[-1].summary
 
 
 def test_a_line_that_comes_again_opens_nothing_and_counts_nothing() -> None:
     found = said(lost(0, 10, 50), lost(1_000, 10, 50), read_up(10_000), lost(400_000, 10, 50))
     assert [t.transition for t in found] == ["opened", "resolved"]
-    assert "removed 10 records" in found[-1].summary
+    assert "deleted 10 unread records" in found[-1].summary
 
 
 def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
@@ -55,7 +55,9 @@ def began_again(at: int, partition: str = "0") -> Event:
 def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
     found = said(began_again(0, "0"), began_again(0, "1"), read_up(10_000, "0"), read_up(20_000, "1"))
     assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "unread_records_lost")
-    assert found[0].summary.startswith("flink.logs was deleted and made again: flinkwatch reads it from its beginning")
+    assert found[0].summary.startswith(
+        "flink.logs was deleted and created again; unread records of the old topic are lost"
+    )
     assert found[-1].transition == "resolved"
 
 
@@ -69,5 +71,5 @@ def test_a_topic_may_be_made_again_more_than_once_and_lose_records_afterwards() 
         lost(200_000, 3, 40),
         read_up(201_000),
     )
-    assert "removed 3 records of flink.logs/0" in found[-1].summary
+    assert "deleted 3 unread records of flink.logs/0" in found[-1].summary
     assert found[-1].transition == "resolved"

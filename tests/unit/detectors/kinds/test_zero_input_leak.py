@@ -86,7 +86,7 @@ def test_each_of_many_readers_has_its_history() -> None:
         for r in range(600)
     ]
     said = causes([*(count(n * 15_000, 3 * n) for n in range(20)), *many])
-    assert any(t.summary.startswith("600 readers of orders") for t in said)
+    assert any(t.summary.startswith("600 Kafka readers of orders") for t in said)
 
 
 def test_a_name_that_no_reader_has_any_more_gives_its_number_to_another() -> None:
