@@ -430,7 +430,7 @@ class Backpressure(Detector):
         summary = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
         if open_one.slows_checkpoints:
             usual = quantile(known.usual, 0.5) if known.usual else 0
-            last = f" (the last {humanize(known.points[-1][1])})" if known.points else ""
+            last = f" (the last one {humanize(known.points[-1][1])})" if known.points else ""
             summary += (
                 f"; checkpoint barriers wait behind data: {len(known.slow) or 'several'} checkpoints in a row took far "
                 f"longer than the usual {humanize(usual)}{last}"

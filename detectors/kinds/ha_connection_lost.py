@@ -243,7 +243,7 @@ class HaConnectionLost(Detector):
             return Forecast(what, first + limit, first + limit * 2 // 3, first + limit)
         at = first + limits.registration
         what = (
-            "the TaskManagers exit unless a leader is elected before (registration timeout "
+            "the TaskManagers exit unless a leader is elected by then (registration timeout "
             f"{humanize(limits.registration)})"
         )
         return Forecast(what, at, at, at + limits.heartbeat)

@@ -245,7 +245,7 @@ class HeapExhaustion(Detector):
             if heap is not None and calm and event.time >= heap.last + self.config.gc_window:
                 yield self._closed(state, tm, f"garbage collection is down to {share:.0%} of the time", now, topology)
             return
-        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} were spent in garbage collection"
+        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} was spent in garbage collection"
         if full:
             text += f", which left {left:.0%} of the heap in use"
         record = Evidence(event.topic, event.partition, event.offset, event.time, text)

@@ -182,7 +182,9 @@ class NodeLost(Detector):
         tms = [tm for tm, known in topology.tms.items() if short(known.host) == short(host)]
         ours = [*loss.containers, *(tm for tm in tms if tm not in loss.containers)]
         leads = any(short(h) == short(host) for h in state.hosts)
-        what = f", with {', '.join(ours[:3])}" + (f" and {len(ours) - 3} more" if len(ours) > 3 else "") if ours else ""
+        shown = ", ".join(ours[:3]) + (f" and {len(ours) - 3} more" if len(ours) > 3 else "")
+        lost = [part for part in (shown, "the JobManager" if leads else "") if part]
+        with_it = f"; lost with it: {' and '.join(lost)}" if lost else ""
         reason = f"no heartbeat for {humanize(loss.missing_s * 1_000)}" if loss.missing_s else "it does not answer"
         running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
         job, name = running[0] if len(running) == 1 else ("", "")
@@ -194,7 +196,7 @@ class NodeLost(Detector):
             since=loss.since - loss.missing_s * 1_000,
             at=now,
             severity="critical" if ours or leads else "warning",
-            summary=f"node {node} is lost: {reason}{what}" + (" and the JobManager" if leads else ""),
+            summary=f"node {node} is lost: {reason}{with_it}",
             confidence="sure",
             evidence=list(loss.records),
             advice=f"Check whether {host} is up, and whether its NodeManager or kubelet runs and can reach the master. "

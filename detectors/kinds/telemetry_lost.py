@@ -329,7 +329,10 @@ class TelemetryLost(Detector):
         summary = f"TaskManager {_id(signal, topology)}: {gap} while {len(live)} other processes still report"
         if at > signal.last + self.config.min_gap // 2:
             known = counted > len(peers)
-            return f"{summary}; the JobManager still counts it" if known else summary, "warning" if known else "info"
+            return (
+                f"{summary}; the JobManager still counts it as registered" if known else summary,
+                "warning" if known else "info",
+            )
         return f"{summary}; the JobManager has not logged its end", "warning" if still_logging else "info"
 
     def _judge_log(self, state: State, job: str, signal: Signal, now: int, topology: Topology) -> Iterator[Finding]:
