@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grafana_foundation_sdk.builders import dashboard
 
 from dashboards.frame import board, choice, fill
-from dashboards.panels import ORANGE, RED, Column, Panel, Query, graph, listing, number, word
+from dashboards.panels import ORANGE, RED, Panel, Query, graph, number, word
 
 _WHERE = 'instance=~"$instance"'
 
@@ -217,9 +217,3 @@ def _configuration() -> Iterator[Panel]:
         unit="s",
     )
     yield word("In force", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash")
-    yield listing(
-        "Overrides",
-        "How many entities each override is about; one with 0 has a pattern that fits nothing.",
-        Column(f"max by (override, match) ({_of('override_matched')})", "matched"),
-        width=12,
-    )

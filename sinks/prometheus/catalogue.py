@@ -167,9 +167,6 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
             "Live jobs or TaskManagers that were forgotten because their cluster has more than are kept of one.",
             "sum",
         ),
-        Described(
-            "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
-        ),
         Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),
         Described(
             "clock_timestamp_seconds",

@@ -1,6 +1,7 @@
 """`flinkwatch config`: check, publish and look at the configuration."""
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ import msgspec
 from click.core import ParameterSource
 
 from detectors.settings.live import Live, Published, publish
+from detectors.settings.overrides import Override
 from streaming.cli import config_report
 from streaming.cli.options import (
     asking,
@@ -20,9 +22,11 @@ from streaming.cli.options import (
     user,
 )
 from streaming.cli.reference import docs, schema
+from streaming.cli.silenced_incidents import places
 from streaming.configuration.diff import changes
+from streaming.configuration.effective import about
 from streaming.configuration.restart_only import fixed_values, refuse_other_hashes
-from streaming.configuration.settings import SECTIONS, Settings, load, validate
+from streaming.configuration.settings import SECTIONS, Kafka, Settings, load, validate
 from streaming.configuration.topic import ConfigTopic
 from streaming.configuration.yaml_document import Document, read_document
 from streaming.errors import ConfigError, PublishedError, RefusedError
@@ -98,6 +102,9 @@ def apply(
     refuse_other_hashes(document, fixed_values(document, {}), fixed)
     old = in_force.live() if in_force is not None else Live()
     config_report.difference(changes(old, new))
+    if new.overrides:
+        with asking(settings, timeout):
+            _warn_of_unmatched(new.overrides, settings.kafka, timeout)
     if recordings:
         _check_against(recordings, old, new, settings, max_new, max_lost)
     published = publish(new, _now(), user(), "apply", fixed)
@@ -119,7 +126,6 @@ def apply(
 def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: int) -> None:
     """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
     from streaming.configuration.effective import settings_for
-    from streaming.configuration.override_matches import matched_by
 
     settings = settings_of(config_file)
     with asking(settings, timeout):
@@ -133,19 +139,17 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
         cluster, _, job = subject.rpartition("/") if "/" in subject else (subject, "", "")
         config_report.settings_for(settings_for(in_force.live(), cluster, job), cluster, job, in_force, as_json)
         return
-    matched = matched_by(settings.kafka.access, settings.kafka.topics.readings, in_force)
     if as_json:
         echo_json(
             msgspec.json.encode(
                 {
                     **msgspec.to_builtins(in_force),
-                    "matched": matched,
                     "silences_by_command": [msgspec.to_builtins(s) for s in history.silences.values()],
                 }
             )
         )
     else:
-        config_report.in_force(history, in_force, matched, _now())
+        config_report.in_force(history, in_force, _now())
 
 
 @config.command("history")
@@ -209,6 +213,15 @@ def _check_against(
             f"refused: {len(found.added)} new and {len(found.removed)} lost incidents; "
             f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost). Nothing is published"
         )
+
+
+def _warn_of_unmatched(overrides: Iterable[Override], kafka: Kafka, timeout: int) -> None:
+    """Name each override that fits none of the clusters and jobs that the job has readings of, if it has any."""
+    known = [(cluster, job) for cluster, job in places(kafka, timeout) if cluster]
+    for number, override in enumerate(overrides):
+        if known and not any(override.fits_cluster(c) and override.fits_job(j) for c, j in known):
+            match = f"override {number} ({about(override)})"
+            echo(f"Warning: {match} matches none of the known clusters and jobs. Check the patterns.", error=True)
 
 
 def _once(configurations: list[Published]) -> list[Published]:

@@ -6,7 +6,6 @@ with its cause in one line.
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -16,7 +15,6 @@ from detectors.settings.live import Published
 from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
 from streaming.configuration.follower import InForce
 from streaming.configuration.known_issues import shipped
-from streaming.configuration.override_matches import Unmatched, matched_by
 from streaming.configuration.settings import Settings
 from streaming.configuration.topic import ConfigTopic
 from streaming.errors import PreflightError, PublishedError
@@ -84,8 +82,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
         exits.callback(not_understood.stop)
         not_understood.start()
-        unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
-        in_force = InForce(topic, published, telemetry.configured, unmatched)
+        in_force = InForce(topic, published, telemetry.configured)
         exits.callback(in_force.stop)
 
         def begun() -> None:

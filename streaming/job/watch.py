@@ -68,7 +68,7 @@ class BucketProcessor(StatefulProcessor):
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
         before = bucket.encode_index(index)
-        left = _configure(index, number, packed)
+        _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         until, front = _clocks(index, packed)
         said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
@@ -84,7 +84,7 @@ class BucketProcessor(StatefulProcessor):
         letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
-        left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
+        left = index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = said.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
             readings.append(canary.reading(sent, index.clock))
@@ -122,19 +122,17 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[str]:
-    """A configuration takes force at the start of a batch, before any event of it; the keys of readings it ends."""
+def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> None:
+    """A configuration takes force at the start of a batch, before any event of it."""
     # The topic has one partition, so one task has read what there is of it, in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
     if published is None and not silences:
-        return []
-    before = {r.key() for r in _matched(index, number)}
+        return
     refused = index.configure(published, silences)
     if refused and number == 0:
         # Every bucket has refused the same.
         index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
-    return sorted(before.difference(r.key() for r in _matched(index, number)))
 
 
 def _extent(packed: list[Packed]) -> str:
@@ -190,7 +188,6 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         for name, labels, value in counts
     ]
     readings += index.recognised.readings({"bucket": str(number)}, index.clock)
-    readings += _matched(index, number)
     readings += [
         Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
         for c, order in index.orders.items()
@@ -203,16 +200,6 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
         readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
         wrong = index.beats.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
-    return readings
-
-
-def _matched(index: bucket.Index, number: int) -> list[Reading]:
-    """How many of the bucket's jobs each override fits."""
-    readings = []
-    for override, match in enumerate(index.overrides()):
-        labels = {"override": str(override), "match": match, "bucket": str(number)}
-        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
-        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
     return readings
 
 

@@ -54,8 +54,8 @@ overrides:
 Each setting has the value of the first entry that fits and names it: `orders-v2` on `prod-eu` has `count` 2 from the
 first entry and `window` 20m from the third; what none names is as in `detectors`. By job can be overridden what is
 decided for a job; the rest, such as the loss of a TaskManager, by cluster and namespace. `flinkwatch config show
---for CLUSTER/JOB` says where each value comes from; `flinkwatch_override_matched` tells how many jobs or clusters an
-entry fits: 0 is a pattern that nothing has.
+--for CLUSTER/JOB` says where each value comes from; `flinkwatch config apply` warns of an entry that matches none of
+the known clusters and jobs.
 """
 
 SILENCES = """\

@@ -155,13 +155,12 @@ def test_kill_9_during_a_reload_leaves_one_configuration_in_every_bucket(install
 def commands(here: Installation, file: Path, other: str) -> None:
     """What the commands say of it, and a way back."""
     shown = json.loads(flinkwatch(here, "config", "show", "--json"))
-    assert (shown["hash"], shown["origin"], shown["matched"]) == (other, "apply", [0])
+    assert (shown["hash"], shown["origin"]) == (other, "apply")
     for_one = json.loads(flinkwatch(here, "config", "show", "--for", "nobody/orders", "--json"))["settings"]
     assert [(s["key"], s["value"], s["from"]) for s in for_one] == [
         (f"{CREEP}.enabled", "false", "overrides[0]"),
         ("restart_loop.count", "9", "detectors"),
     ]
-    assert "matches nothing" in flinkwatch(here, "config", "show")
     file.write_text("streaming: {trigger: 2s}\n")
     with pytest.raises(ConfigError, match=r"other\.yaml:1: streaming\.trigger: changed to 2s.*needs a restart"):
         flinkwatch(here, "config", "apply", str(file))

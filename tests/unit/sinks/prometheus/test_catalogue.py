@@ -34,7 +34,6 @@ COUNTED = (
     "incident_active",
     "incident_silenced",
     "state_rows",
-    "override_matched",
     "ledger_entries",
     "offsets_behind",
 )

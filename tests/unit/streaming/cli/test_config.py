@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,16 +20,6 @@ from tests.recorded import SCENARIOS
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 USUAL = settings_hash(Live())
-READINGS = [
-    Reading(name="override_matched", labels={"override": n, "match": match, "bucket": bucket}, value=value, at=1)
-    for n, match, bucket, value in (
-        ("0", "cluster=a", "0", 2.0),
-        ("0", "cluster=a", "1", 3.0),
-        ("1", "cluster=b", "0", 0.0),
-        # Of an override that stood there before.
-        ("1", "cluster=c", "0", 4.0),
-    )
-]
 CALM = "detectors: {checkpoint_duration_creep: {enabled: false}}\n"
 
 
@@ -124,20 +115,24 @@ def test_show_says_where_each_value_of_a_job_comes_from(topic: MemoryTopic, tmp_
     assert "overrides[0]" in run(config, "show", "--for", "prod-a/orders").output
 
 
-def test_show_warns_of_an_override_that_matches_nothing(
+def test_apply_warns_of_an_override_that_matches_no_known_cluster_or_job(
     topic: MemoryTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    applied(
-        tmp_path,
-        "overrides:\n"
-        "- {cluster: a, detectors: {restart_loop: {count: 7}}}\n"
-        "- {cluster: b, detectors: {restart_loop: {count: 7}}}\n",
-    )
-    monkeypatch.setattr("streaming.configuration.override_matches._newest", lambda access, name: READINGS)
-    output = run(config, "show").output
-    assert "override 1 (cluster=b) matches nothing" in output
-    assert "override 0" not in output
-    assert json.loads(run(config, "show", "--json").output)["matched"] == [5, 0]
+    off = "detectors: {restart_loop: {enabled: false}}"
+    patterns = ("cluster: prod-*, job: orders", "cluster: prdo-*", "job: oders")
+    text = "overrides:\n" + "".join(f"- {{{pattern}, {off}}}\n" for pattern in patterns)
+    assert "Warning" not in applied(tmp_path, text), "nothing is known yet"
+    readings = [
+        Reading(name="job_restarts", labels={"cluster": "prod-eu", "job": "orders"}, value=1.0, at=1),
+        Reading(name="state_rows", labels={"bucket": "0"}, value=1.0, at=1),
+    ]
+    known = {r.key().encode(): msgspec.json.encode(r) for r in readings}
+    monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: known)
+    output = applied(tmp_path, text, "--dry-run")
+    assert [line for line in output.splitlines() if "Warning" in line] == [
+        f"Warning: override {number} ({match}) matches none of the known clusters and jobs. Check the patterns."
+        for number, match in ((1, "cluster=prdo-*"), (2, "job=oders"))
+    ]
 
 
 def test_without_anything_published_show_says_so(topic: MemoryTopic) -> None:
