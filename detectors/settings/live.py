@@ -7,7 +7,6 @@ is whole or not there. Silences made on the command line are records of their ow
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -77,9 +76,8 @@ Origin = Literal["file", "apply", "rollback"]
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The value of a configuration record: the sections as written, their hash, when (epoch ms), by whom, from where.
-
-    `fixed` is what of the other sections the publisher has, as hashes by key: a change of these needs a restart.
+    """The value of a configuration record: the sections as written and their hash; published when (epoch ms), by whom,
+    and from where.
     """
 
     hash: str
@@ -89,7 +87,6 @@ class Published(msgspec.Struct, frozen=True):
     overrides: list[dict[str, Any]] = []
     silences: list[dict[str, Any]] = []
     origin: Origin = "file"
-    fixed: dict[str, str] = {}
 
     def live(self) -> Live:
         """The settings. Raises pydantic.ValidationError when they are another version's."""
@@ -116,10 +113,10 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
-def publish(live: Live, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None) -> Published:
+def publish(live: Live, at: int, by: str, origin: Origin = "file") -> Published:
     """The settings as a record; the hash depends on the settings alone."""
     body = live.model_dump(mode="json")
-    return Published(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
+    return Published(settings_hash(live), at, by, **body, origin=origin)
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
@@ -142,7 +139,7 @@ def _read_published(value: bytes) -> Published:
     found = _decode(value)
     # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
     # in every message.
-    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
+    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
 def _read_silence(value: bytes) -> PublishedSilence:

@@ -8,7 +8,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from detectors.settings.live import Live, Published, publish
+from detectors.settings.live import Live, publish
 from detectors.settings.overrides import Override
 from streaming.cli import config_report
 from streaming.cli.options import (
@@ -25,8 +25,7 @@ from streaming.cli.reference import docs, schema
 from streaming.cli.silenced_incidents import places
 from streaming.configuration.diff import changes
 from streaming.configuration.effective import about
-from streaming.configuration.restart_only import fixed_values, refuse_other_hashes
-from streaming.configuration.settings import SECTIONS, Kafka, Settings, load, validate
+from streaming.configuration.settings import RESTART_ONLY, SECTIONS, Kafka, Settings, load, validate
 from streaming.configuration.topic import ConfigTopic
 from streaming.configuration.yaml_document import Document, read_document
 from streaming.errors import ConfigError, PublishedError, RefusedError
@@ -98,8 +97,8 @@ def apply(
     topic = _topic(settings, timeout)
     with asking(settings, timeout):
         in_force = topic.history().in_force
-    fixed = in_force.fixed if in_force is not None else {}
-    refuse_other_hashes(document, fixed_values(document, {}), fixed)
+    if ignored := [section for section in RESTART_ONLY if section in document.data]:
+        echo(f"Not published, because a running job does not reload them: {', '.join(ignored)}.", error=True)
     old = in_force.live() if in_force is not None else Live()
     config_report.difference(changes(old, new))
     if new.overrides:
@@ -107,7 +106,7 @@ def apply(
             _warn_of_unmatched(new.overrides, settings.kafka, timeout)
     if recordings:
         _check_against(recordings, old, new, settings, max_new, max_lost)
-    published = publish(new, _now(), user(), "apply", fixed)
+    published = publish(new, _now(), user(), "apply")
     if in_force is not None and in_force.hash == published.hash:
         echo(f"{published.hash} is in force already.")
     elif dry_run:
@@ -160,7 +159,7 @@ def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print every configuration that was published, oldest first, with what it changed."""
     settings = settings_of(config_file)
     with asking(settings, timeout):
-        found = _once(_topic(settings, timeout).history().configurations)
+        found = _topic(settings, timeout).history().configurations
     if as_json:
         for published in found:
             echo_json(msgspec.json.encode(published))
@@ -178,7 +177,7 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
     say_where(settings, config_path(config_file))
     topic = _topic(settings, timeout)
     with asking(settings, timeout):
-        found = _once(topic.history().configurations)
+        found = topic.history().configurations
     if not found:
         raise PublishedError(f"{topic.name}: nothing was published yet")
     in_force = found[-1]
@@ -190,7 +189,7 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
         raise ConfigError(f"{hash}: there is no such configuration in the history, which has {', '.join(hashes)}")
     old, new = in_force.live(), chosen[-1].live()
     config_report.difference(changes(old, new))
-    published = publish(new, _now(), user(), "rollback", in_force.fixed)
+    published = publish(new, _now(), user(), "rollback")
     if published.hash == in_force.hash:
         echo(f"{published.hash} is in force already.")
         return
@@ -222,12 +221,6 @@ def _warn_of_unmatched(overrides: Iterable[Override], kafka: Kafka, timeout: int
         if known and not any(override.fits_cluster(c) and override.fits_job(j) for c, j in known):
             match = f"override {number} ({about(override)})"
             echo(f"Warning: {match} matches none of the known clusters and jobs. Check the patterns.", error=True)
-
-
-def _once(configurations: list[Published]) -> list[Published]:
-    """Without those that were published again only because of other sections."""
-    pairs = zip([None, *configurations], configurations, strict=False)
-    return [p for before, p in pairs if before is None or (before.hash, before.at) != (p.hash, p.at)]
 
 
 def _brokers_of(file: Path, document: Document, config_file: Path | None, ctx: click.Context) -> Path | None:

@@ -12,7 +12,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from detectors.settings.live import Published
-from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
 from streaming.configuration.follower import InForce
 from streaming.configuration.known_issues import shipped
 from streaming.configuration.settings import Settings
@@ -52,11 +52,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)
-        topic, fixed = ConfigTopic(settings.kafka.access, settings.kafka.topics.config), fixed_of(file)
+        topic = ConfigTopic(settings.kafka.access, settings.kafka.topics.config)
 
         def ask() -> tuple[Offsets, Published]:
             await_brokers(settings, stop, health.waiting)
-            return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
+            return _preflight(settings, lambda: publish_file(topic, settings.live, by))
 
         try:
             jvm = _new_jvm(settings, stop, health, exits)
@@ -88,7 +88,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         def begun() -> None:
             in_force.start()
             if file is not None:
-                watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
+                watched = FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
                 exits.callback(watched.stop)
                 watched.start()
             if settings.streaming.pulse:

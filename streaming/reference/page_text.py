@@ -11,8 +11,8 @@ One YAML file. A setting that is left out has its default; an unknown key is an 
 - Environment variables win over the file: `FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS=kafka-1:9092`.
 - Secrets never stand in the file: settings name the variable or the file that holds them.
 - `change` says when a new value counts: `live` for all clusters at the start of one batch, without a restart and
-  without losing state; `restart` when the process starts anew. A live change that also touches a `restart` setting is
-  refused.
+  without losing state; `restart` at the next start. A running job ignores a changed `restart` setting until then and
+  names it in a warning.
 - Editors complete and check with the schema beside the file, `conf/flinkwatch.schema.json`, when this is its first
   line:
 

@@ -13,8 +13,6 @@ from detectors.settings.live import Live, publish, settings_hash
 from streaming.cli import config as config_module
 from streaming.cli.config import config
 from streaming.cli.silence import silence
-from streaming.configuration.file_watch import fixed_of
-from streaming.configuration.restart_only import hashes
 from streaming.errors import ConfigError, PublishedError
 from tests.recorded import SCENARIOS
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
@@ -26,7 +24,7 @@ CALM = "detectors: {checkpoint_duration_creep: {enabled: false}}\n"
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
     """What a job has published at its start."""
-    made = MemoryTopic(publish(Live(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
+    made = MemoryTopic(publish(Live(), 1_795_228_000_000, "ann@job", "file"))
     monkeypatch.setattr(config_module, "ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: {})
@@ -50,7 +48,7 @@ def test_apply_shows_the_difference_and_publishes(topic: MemoryTopic, tmp_path: 
     ]
     in_force = topic.history().in_force
     assert in_force is not None
-    assert (in_force.origin, in_force.fixed) == ("apply", topic.history().configurations[0].fixed)
+    assert in_force.origin == "apply"
     assert in_force.detectors["restart_loop"]["count"] == 9
     assert "is in force already" in applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n")
     assert len(topic.hashes()) == 2
@@ -61,10 +59,11 @@ def test_a_dry_run_publishes_nothing(topic: MemoryTopic, tmp_path: Path) -> None
     assert topic.hashes() == [USUAL]
 
 
-def test_apply_refuses_a_section_that_needs_a_restart_when_the_file_has_it(topic: MemoryTopic, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"new\.yaml:2: streaming\.trigger: changed to 2s.*needs a restart"):
-        applied(tmp_path, "streaming:\n  trigger: 2s\n")
-    assert "No setting changes" in applied(tmp_path, "streaming:\n  trigger: 1000ms\n"), "the same value"
+def test_apply_names_the_sections_that_a_running_job_does_not_reload(topic: MemoryTopic, tmp_path: Path) -> None:
+    output = applied(tmp_path, "streaming: {trigger: 2s}\ndetectors: {restart_loop: {count: 9}}\n")
+    assert "Not published, because a running job does not reload them: streaming." in output
+    assert len(topic.hashes()) == 2
+    assert "Not published" not in applied(tmp_path, CALM)
 
 
 def test_apply_refuses_what_loses_more_incidents_than_allowed(topic: MemoryTopic, tmp_path: Path) -> None:
