@@ -72,7 +72,7 @@ class ConfigFile:
 
 
 def needs_restart(running: Settings, new: Settings) -> list[str]:
-    """Sorted keys of the settings that differ and take effect only at a start. Values are left out: they may be secret."""
+    """Keys of the settings that differ and take effect only at a start; without values, which may be secret."""
     old, now = (
         {key: value for name in RESTART_ONLY for key, value in leaves(name, dumped[name])}
         for dumped in (running.model_dump(mode="json"), new.model_dump(mode="json"))
