@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming.demo.stack import Stack
 from streaming.job import canary
-from streaming.recordings.playback import Playback, create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
 from tests.dashboard_queries import read, scraping
+from tests.demo.playback import Playback, create_topics
+from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, import_samples
 from tests.recorded import records
 from tests.recorded_metrics import SCRAPE_S, Played, write_samples

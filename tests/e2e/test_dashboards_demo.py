@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streaming.demo.stack import Stack
 from streaming.job import canary
-from streaming.recordings.playback import Playback, create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
+from tests.demo.playback import Playback, create_topics
+from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, available
 from tests.recorded import records
 

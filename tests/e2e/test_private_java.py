@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from streaming.setup.fetch import FetchError
 
 from streaming.setup import environment as setup_environment
 from streaming.setup import java
-from streaming.setup.fetch import FetchError
 
 pytestmark = pytest.mark.e2e
 

@@ -1,4 +1,4 @@
-"""`flinkwatch demo`: a recorded incident from Kafka to the message, before your eyes."""
+"""`bin/demo`: a recorded incident from Kafka to the message, before your eyes."""
 
 import queue
 import threading
@@ -15,18 +15,18 @@ from rich.table import Table
 from detectors.events.event import Record
 from detectors.incident import Transition, decode_transition
 from sinks.kafka.topics import TopicNames
-from streaming.demo.fake_slack.server import Call
-from streaming.demo.settled import Settled
-from streaming.demo.stack import CHANNEL, Stack
-from streaming.demo.terminal_message import as_terminal
-from streaming.embedded.broker import BrokerError
-from streaming.embedded.job_process import JobProcessError
-from streaming.errors import RecordingError, UserError
-from streaming.recordings.playback import Playback, create_topics, records_to_play
+from streaming.errors import UserError
+from streaming.recordings.play import find_scenario, records_to_play
 from streaming.shutdown import Stop
 from streaming.terminal import Console
+from tests.demo.playback import Playback, create_topics
+from tests.demo.settled import Settled
+from tests.demo.stack import CHANNEL, Stack
+from tests.demo.terminal_message import as_terminal
+from tests.embedded.broker import BrokerError
+from tests.embedded.job_process import JobProcessError
+from tests.fake_slack.server import Call
 
-_SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 PREFIX = "flinkwatch"
 # What takes longer than this on a busy machine has failed.
 _START_WITHIN_S = 600.0
@@ -68,17 +68,6 @@ def run_demo(scenario: str, speed: float, keep: bool) -> int:
         return demo.run(recording, speed, keep)
     except (BrokerError, JobProcessError) as error:
         raise UserError(str(error)) from error
-
-
-def find_scenario(name: str) -> Path:
-    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
-    if Path(name).is_file():
-        return Path(name)
-    found = _SCENARIOS / name / "input.jsonl.gz"
-    if not found.is_file():
-        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
-    return found
 
 
 class _Demo:
