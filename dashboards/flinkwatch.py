@@ -28,7 +28,6 @@ def _rate(metric: str, by: str) -> str:
 
 
 def flinkwatch() -> dashboard.Dashboard:
-    """The dashboard flinkwatch."""
     made = board("flinkwatch-itself", "flinkwatch", "The job and delivery of flinkwatch itself.", "now-3h")
     made.with_variable(choice("instance", "Instance", "label_values(flinkwatch_build_info, instance)"))
     rows = {"": _overview(), "Reading": _reading(), "Batches and state": _batches(), "Delivery": _delivery()}

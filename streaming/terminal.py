@@ -40,7 +40,6 @@ class Console(RichConsole):
     """rich's, whose styles are its own and none that a text brings along."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of `renderable`."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 

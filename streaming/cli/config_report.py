@@ -66,7 +66,6 @@ def settings_for(found: list[Setting], cluster: str, job: str, published: Publis
 
 
 def history(found: list[Published]) -> None:
-    """Every configuration with what it changed."""
     rows = []
     before = Live()
     for published in found:

@@ -50,12 +50,10 @@ class BucketProcessor(StatefulProcessor):
         self._max_offsets = max_offsets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the two state variables."""
         self._index = handle.getValueState("index", "data binary")
         self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
-        """One batch of one bucket."""
         packed: list[Packed] = []
         with collector_resting(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
             packed += [decode_packed(row.packed) for row in rows]
