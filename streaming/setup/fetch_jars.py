@@ -119,9 +119,7 @@ def _retrieved() -> Iterator[Path]:
     settings = os.environ.get("FLINKWATCH_IVY_SETTINGS")
     if settings and not Path(settings).is_file():
         raise FetchError(f"FLINKWATCH_IVY_SETTINGS: there is no file {settings}.")
-    # The user's cache, so that a second checkout downloads nothing.
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flinkwatch" / "ivy"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = _cache()
     with tempfile.TemporaryDirectory(dir=JARS.parent, prefix="jars-") as temporary, (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder, home = Path(temporary) / "new", find_java()
@@ -129,13 +127,33 @@ def _retrieved() -> Iterator[Path]:
         retrieve = ["-jar", str(ivy), "-warn", *(["-settings", settings] if settings else []), "-ivy", str(IVY)]
         retrieve += ["-cache", str(cache), "-confs", "spark", "broker", "-types", "jar", "bundle"]
         retrieve += ["-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]"]
-        if subprocess.run(java + retrieve, check=False).returncode:
-            # A Java that was unpacked by hand, and ours, trust only what they brought along.
-            if not (trusting := truststore_options(home, Path(temporary))):
-                raise FetchError("Ivy has failed")
-            print("trying again with the certificate authorities of this machine", flush=True)
-            subprocess.run([*java, *trusting, *retrieve], check=True)
+        failure = _failure_of(java + retrieve)
+        # A Java that was unpacked by hand, and ours, trust only what they brought along.
+        if failure and (trusting := truststore_options(home, Path(temporary))):
+            failure = _failure_of([*java, *trusting, *retrieve])
+        if failure:
+            raise FetchError(failure)
         yield folder
+
+
+def _failure_of(command: list[str]) -> str:
+    """The end of what Ivy prints, without its rows of dots; empty if it succeeds."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    lines = [line[:200] for line in done.stdout.splitlines() if line.strip() and not line.startswith(".")]
+    return "\n".join(lines[-12:]) or f"Ivy ended with status {done.returncode}" if done.returncode else ""
+
+
+def _cache() -> Path:
+    """The user's cache, so that a second checkout downloads nothing; this checkout's where that cannot be written."""
+    for cache in (Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "flinkwatch" / "ivy", JARS.parent / "ivy"):
+        try:
+            found = cache.expanduser()
+            found.mkdir(parents=True, exist_ok=True)
+            (found / "lock").touch()
+        except (OSError, RuntimeError):
+            continue
+        return found
+    raise FetchError(f"{JARS.parent} is not writable.")
 
 
 def _variable(name: str) -> str:

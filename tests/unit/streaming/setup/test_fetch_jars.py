@@ -56,6 +56,16 @@ def test_a_settings_file_that_is_missing_is_named(
     assert capsys.readouterr().err == "FLINKWATCH_IVY_SETTINGS: there is no file /nowhere/ivysettings.xml.\n"
 
 
+def test_where_the_users_cache_cannot_be_written_the_checkout_has_one(
+    new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(new.parent))
+    assert fetch_jars._cache() == new.parent / "flinkwatch" / "ivy"
+    (new.parent / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(new.parent / "file"))
+    assert fetch_jars._cache() == new.parent / "ivy"
+
+
 def test_a_proxy_is_told_to_the_jvm_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)
@@ -70,6 +80,13 @@ def test_a_proxy_is_told_to_the_jvm_in_its_own_words(monkeypatch: pytest.MonkeyP
         "-Djdk.http.auth.tunneling.disabledSchemes=",
         "-Dhttp.nonProxyHosts=localhost|*.example",
     }
+
+
+def test_of_a_failure_the_end_is_shown_and_of_a_success_nothing() -> None:
+    script = "echo '.... (33kB)'; echo; echo 'Server access error'; exit "
+    assert fetch_jars._failure_of(["sh", "-c", script + "3"]) == "Server access error"
+    assert fetch_jars._failure_of(["sh", "-c", script + "0"]) == ""
+    assert fetch_jars._failure_of(["sh", "-c", "exit 3"]) == "Ivy ended with status 3"
 
 
 @pytest.fixture
