@@ -1,8 +1,6 @@
 """`flinkwatch tune`: what another configuration would have reported."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import msgspec
 from streaming.cli.options import config_option, json_option, settings_of
 from streaming.configuration.settings import Settings, load
 from streaming.errors import UserError
-from streaming.terminal import echo, echo_json
+from streaming.terminal import echo, echo_json, status
 
 _CHANGED = 1
 _BAD_INPUT = 2
@@ -54,7 +52,7 @@ def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_jso
     from streaming.tuning.report import clock, print_comparison
 
     new = load(new_file).live
-    with _status("replaying") as say:
+    with status("replaying") as say:
         found = compare(files, settings.live, new, settings, progress=lambda t: say(clock(t)))
     if as_json:
         lists: dict[str, Any] = {"added": found.added, "removed": found.removed, **found.moved()}
@@ -63,12 +61,3 @@ def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_jso
     else:
         print_comparison(found)
     return found
-
-
-@contextmanager
-def _status(title: str) -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal how far it is."""
-    from streaming.terminal import Console
-
-    with Console(stderr=True).status(title) as status:
-        yield lambda detail: status.update(f"{title} {detail}")
