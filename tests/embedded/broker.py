@@ -25,7 +25,7 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.setup.jars import broker_jars
+from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
 from tests.embedded.listeners import PLAIN, Listener, server_properties
 
@@ -187,7 +187,7 @@ class Broker:
             f"-Djava.io.tmpdir={folder / 'scratch'}",
             f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
             "-cp",
-            os.pathsep.join(map(str, broker_jars())),
+            os.pathsep.join(map(str, jars_of("broker"))),
             *arguments,
         ]
 
