@@ -48,7 +48,6 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
         "The oldest waits for A": ALL_WELL,
         "Ledger unsettled for A": ALL_WELL,
         "Records delivery could not read A": ALL_WELL,
-        "Overrides A": "the demo overrides nothing",
     },
 }
 CLUSTER = "clickstream"
