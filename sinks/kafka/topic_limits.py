@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import structlog
-from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.secret import SecretError
 
 log = structlog.get_logger()
@@ -24,7 +24,7 @@ _USUAL = 64 * 1024
 def largest_record(access: KafkaAccess, topics: Sequence[str]) -> int:
     """The bytes of key and value that every one of the topics takes; Kafka's default where it is not known."""
     try:
-        with closing(KafkaAdminClient(**client_options(access))) as admin:
+        with closing(clients.admin(access)) as admin:
             asked = [ConfigResource(ConfigResourceType.TOPIC, topic, [_SETTING]) for topic in topics]
             found = admin.describe_configs(asked, config_filter="all")["topic"]
     except (KafkaError, SecretError) as error:

@@ -4,6 +4,7 @@ A topic with the wrong cleanup policy or retention loses the ledger or the confi
 the check refuses to start.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -118,7 +119,10 @@ def ensure_topics(admin: Any, topics: TopicNames, create: bool) -> None:
     wanted = _as_partitioned_now(admin, topics)
     missing = _missing(admin, wanted)
     if missing and create:
-        _create(admin, missing, topics.replication_factor)
+        fields = {"replication_factor": topics.replication_factor}
+        create_missing(
+            admin, {t.name: {"num_partitions": t.partitions, "configs": t.configs(), **fields} for t in missing}
+        )
         missing = []
     present = [topic for topic in wanted if topic not in missing]
     problems = [_missing_problem(admin, topic, topics.replication_factor) for topic in missing]
@@ -153,21 +157,15 @@ def _missing(admin: Any, wanted: tuple[Topic, ...]) -> list[Topic]:
     return [topic for topic in wanted if topic.name not in known]
 
 
-def _create(admin: Any, missing: list[Topic], replication_factor: int) -> None:
-    for topic in missing:
-        request = {
-            topic.name: {
-                "num_partitions": topic.partitions,
-                "replication_factor": replication_factor,
-                "configs": topic.configs(),
-            }
-        }
+def create_missing(admin: Any, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Creates the topics that do not exist, and waits until all do. `wanted` has kafka-python's fields by name."""
+    for name, fields in wanted.items():
         try:
-            admin.create_topics(request)
+            admin.create_topics({name: {"configs": {}, **fields}})
         except TopicAlreadyExistsError:
-            # Another instance starts at the same time; the checks that follow look at what it made.
+            # Another process may create it at the same time.
             continue
-    admin.wait_for_topics([topic.name for topic in missing])
+    admin.wait_for_topics(list(wanted))
 
 
 def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:

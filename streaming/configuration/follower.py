@@ -8,6 +8,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.settings.live import Published, PublishedSilence
+from sinks.kafka.reading import follow
 from sinks.secret import SecretError
 from streaming.configuration.diff import changes
 from streaming.configuration.override_matches import Unmatched
@@ -16,7 +17,6 @@ from streaming.threads import Background
 
 log = structlog.get_logger()
 
-_POLL_MS = 500
 _RETRY_S = 2.0
 
 
@@ -58,8 +58,8 @@ class InForce(Background):
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             end = consumer.end_offsets([partition])[partition]
-            while not self._stop.is_set():
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+            for records in follow(consumer, self._stop):
+                for record in records:
                     history.add(record.key, record.value, record.offset)
                 if history.unreadable:
                     warn_unreadable(self._topic.name, history.unreadable)

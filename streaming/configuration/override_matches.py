@@ -6,14 +6,15 @@ from contextlib import closing
 from math import isfinite
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.incident import Reading, decode_reading
 from detectors.settings.live import Published
 from detectors.values.decoding import UndecodableError
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain
+from sinks.kafka.reading import newest_values
 from sinks.secret import SecretError
 from streaming.configuration.effective import about
 from streaming.errors import PublishedError
@@ -80,22 +81,9 @@ class Unmatched:
 
 
 def _newest(access: KafkaAccess, topic: str) -> list[Reading]:
-    found: dict[bytes, Reading] = {}
-    deadline = time.monotonic() + _WITHIN_S
-    consumer = KafkaConsumer(**client_options(access), enable_auto_commit=False, allow_auto_create_topics=False)
-    with closing(consumer):
-        partitions = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
-        if not partitions:
-            return []
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        consumer.seek_to_beginning(*partitions)
-        while any(consumer.position(p) < ends[p] for p in partitions):
-            if time.monotonic() > deadline:
-                raise PublishedError(f"{topic} could not be read to its end within {_WITHIN_S:.0f} s")
-            for records in consumer.poll(timeout_ms=500).values():
-                found |= {r.key: one for r in records if (one := _told(r.value)) is not None}
-    return list(found.values())
+    with closing(clients.consumer(access)) as consumer:
+        values = newest_values(consumer, topic, _WITHIN_S).values()
+    return [reading for value in values if (reading := _told(value)) is not None]
 
 
 def _told(value: bytes | None) -> Reading | None:

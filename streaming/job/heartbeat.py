@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, InvalidTimestampError, KafkaError
 
 from detectors.engine.host_clock import Beat
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain
 from sinks.secret import SecretError
 from streaming.job import canary
@@ -90,17 +90,11 @@ class Pulse(Background):
         """Write a line of `detectors.events.vocabulary.flinkwatch_itself` with the next beat."""
         self._lines.append(line)
 
-    def _producer(self) -> KafkaProducer:
-        # The client would wait up to 30 s between attempts, and the clock with it.
-        return KafkaProducer(
-            **client_options(self._access), reconnect_backoff_max_ms=2_000, allow_auto_create_topics=False
-        )
-
     def _run(self) -> None:
         producer: Any = None
         while not self._stop.wait(self._every):
             try:
-                producer = producer or self._producer()
+                producer = producer or clients.producer(self._access)
                 beat = self._clock.beat()
                 at = self._clock.steady(beat)
                 sent = producer.send(self._topic, value=self._beat(), headers=header(beat), timestamp_ms=at)

@@ -10,11 +10,14 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from kafka import KafkaAdminClient, KafkaProducer
 from msgspec import structs
 
 from detectors.events.event import Record
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import create_missing
 from streaming.errors import RecordingError
 from streaming.job import canary
 from streaming.recordings.recording import is_recording
@@ -31,10 +34,10 @@ class Playback:
     `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
     """
 
-    def __init__(self, bootstrap: str, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
+    def __init__(self, access: KafkaAccess, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
         self.sent_at: dict[tuple[str, int, int], float] = {}
         self.played = 0
-        self._bootstrap = bootstrap
+        self._access = access
         self._records = records
         self._pulse_topic = pulse_topic
         self._speed = speed
@@ -46,7 +49,7 @@ class Playback:
 
     def run(self, stop: threading.Event) -> None:
         """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
-        with closing(self._producer()) as producer:
+        with closing(clients.producer(self._access)) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
             pulse = first
             for record in self._records:
@@ -67,22 +70,19 @@ class Playback:
         The stream's clock then runs as fast as the wall clock. Raises kafka.errors.KafkaError when the broker has gone.
         """
         last, begun = self._records[-1].timestamp, time.monotonic()
-        with closing(self._producer()) as producer:
+        with closing(clients.producer(self._access)) as producer:
             while not stop.wait(_PULSE_MS / 1000):
                 since = int((time.monotonic() - begun) * 1000)
                 value = canary.value(int(time.time() * 1000))
                 producer.send(self._pulse_topic, value=value, timestamp_ms=last + since)
                 producer.flush(timeout=_FLUSH_S)
 
-    def _producer(self) -> KafkaProducer:
-        return KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
-
     def _wait(self, since_first_ms: int, begun: float, stop: threading.Event) -> None:
         left = begun + since_first_ms / 1000 / self._speed - time.monotonic()
         if left > 0:
             stop.wait(left)
 
-    def _send(self, producer: KafkaProducer, record: Record) -> None:
+    def _send(self, producer: Any, record: Record) -> None:
         future = producer.send(
             record.topic,
             key=record.key,
@@ -107,12 +107,13 @@ def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> lis
     return records
 
 
-def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
-    """The input topics of a recording, with as many partitions as it has."""
-    partitions: dict[str, int] = {}
+def create_topics(access: KafkaAccess, records: Sequence[Record]) -> dict[str, int]:
+    """Creates the topics of a recording that do not exist; the partitions that each topic has."""
+    wanted: dict[str, int] = {}
     for record in records:
-        partitions[record.topic] = max(partitions.get(record.topic, 1), record.partition + 1)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    for topic, count in partitions.items():
-        admin.create_topics({topic: {"num_partitions": count, "replication_factor": 1, "configs": {}}})
-    admin.close()
+        wanted[record.topic] = max(wanted.get(record.topic, 1), record.partition + 1)
+    with closing(clients.admin(access)) as admin:
+        create_missing(
+            admin, {topic: {"num_partitions": count, "replication_factor": -1} for topic, count in wanted.items()}
+        )
+        return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(list(wanted))}

@@ -61,13 +61,13 @@ def recorded(names: list[str], folder: Path) -> None:
 def beside_the_demo(folder: Path) -> None:
     """flinkwatch while the demo's recording happens again, with a canary every ten seconds."""
     with Stack(lambda _: None) as stack:
-        create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
+        create_topics(stack.broker.access, records("late-barrier-acks"))
         stack.job.start()
         stack.job.await_ready(300)
         with Prometheus(folder, scraping(folder, stack.job.page_port)) as server:
             first = time.time()
             played = list(redated(records("late-barrier-acks"), int(first * 1000)))
-            playback = Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=1.0)
+            playback = Playback(stack.broker.access, played, "flinkwatch.pulse", speed=1.0)
             thread = threading.Thread(target=playback.run, args=(threading.Event(),))
             thread.start()
             producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)

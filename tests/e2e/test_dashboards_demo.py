@@ -58,12 +58,12 @@ def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
     with Stack(lambda _: None) as stack:
-        create_topics(stack.broker.bootstrap, played)
+        create_topics(stack.broker.access, played)
         stack.job.start()
         stack.job.await_ready()
         with Prometheus(tmp_path, scraping(tmp_path, stack.job.page_port)) as server:
             first = time.time()
-            Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=20).run(threading.Event())
+            Playback(stack.broker.access, played, "flinkwatch.pulse", speed=20).run(threading.Event())
             tell(stack.broker.bootstrap, played[-1].timestamp)
 
             def missing() -> set[tuple[str, str]]:

@@ -57,7 +57,7 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None]
 ) -> None:
     broker = Broker(*errors)
-    monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
+    monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", broker.producer)
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
     pulse.tell("records were lost")
