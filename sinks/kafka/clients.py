@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -19,6 +19,7 @@ _POLL_MS = 500
 # The partitions of a deliverer that was killed are not read for this long.
 _SESSION_TIMEOUT_MS = 10_000
 _WRITE_MS = 5_000
+_WRITE_LIMITS = ("max_block_ms", "delivery_timeout_ms", "request_timeout_ms")
 _METADATA_MAX_AGE_MS = 30_000
 # Records that are fetched and not yet taken stay in memory, for each broker and consumer. The defaults are 1 and 50 MB.
 _FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
@@ -49,8 +50,7 @@ def producer(access: KafkaAccess, *, within_ms: int | None = None, connect_ms: i
 
     A write that is not done `within_ms` has failed, and does not land later. Raises as `consumer` does.
     """
-    names = ("max_block_ms", "delivery_timeout_ms", "request_timeout_ms")
-    limits = {} if within_ms is None else dict.fromkeys(names, within_ms)
+    limits = {} if within_ms is None else dict.fromkeys(_WRITE_LIMITS, within_ms)
     with _closed_on_failure() as network:
         return KafkaProducer(
             **client_options(access),
@@ -91,65 +91,46 @@ def _closed_on_failure() -> Iterator[Callable[..., Any]]:
         raise
 
 
-class Clients(Protocol):
-    """What delivery needs of Kafka; tests have it in memory."""
-
-    def group_consumer(self, receiver: str) -> Any:
-        """A KafkaConsumer that shares a receiver's incidents with other deliverers; commits by hand."""
-
-    def board_consumer(self) -> Any:
-        """A KafkaConsumer that reads all incidents and readings from their beginning."""
-
-    def producer(self) -> Any:
-        """A KafkaProducer for the notification log."""
-
-    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Keys and values of a partition of the notification log, from its beginning to its present end."""
-
-    def make_ledger(self) -> None:
-        """Creates the topic of the notification log again if it was deleted."""
-
-    @property
-    def ledgers_made(self) -> int:
-        """How often this process has done so."""
-
-    def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
-        """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
-
-
-class KafkaClients:
-    """The real ones. Each method raises kafka.errors.KafkaError without a broker, SecretError without a secret."""
+class Clients:
+    """What delivery needs of Kafka. Each method raises KafkaError without a broker, SecretError without a secret."""
 
     def __init__(self, access: KafkaAccess, topics: TopicNames) -> None:
         self._access = access
         self._topics = topics
-        self.ledgers_made = 0
         self._making = threading.Lock()
+        self.ledgers_made = 0
+        """How often this process has created the topic of the notification log again."""
 
     def group_consumer(self, receiver: str) -> Any:
+        """A KafkaConsumer that shares a receiver's incidents with other deliverers."""
         group = f"{self._topics.prefix}.delivery.{receiver}"
         return self._consumer(group=group, session_timeout_ms=_SESSION_TIMEOUT_MS)
 
     def board_consumer(self) -> Any:
+        """A KafkaConsumer that reads all incidents and readings from their beginning."""
         made = self._consumer()
         made.subscribe([self._topics.incidents, self._topics.readings])
         return made
 
     def producer(self) -> Any:
+        """A KafkaProducer for the notification log."""
         return producer(self._access, within_ms=_WRITE_MS)
 
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Keys and values of a partition of the notification log, from its beginning to its present end."""
         with closing(self._consumer()) as reader:
             for record in read_to_end(reader, [TopicPartition(self._topics.deliveries, partition)]):
                 yield record.key, record.value
 
     def make_ledger(self) -> None:
+        """Creates the topic of the notification log again if it was deleted."""
         with self._making, closing(admin(self._access)) as client:
             if self._topics.deliveries not in client.list_topics():
                 ensure_topics(client, self._topics, self._topics.create)
                 self.ledgers_made += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
+        """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
         where = TopicPartition(self._topics.incidents, partition)
         with closing(self._consumer(max_poll_records=1)) as reader:
             reader.assign([where])

@@ -11,7 +11,8 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from logging.handlers import BufferingHandler
+from typing import NamedTuple
 
 from kafka.errors import (
     IllegalSaslStateError,
@@ -34,8 +35,9 @@ _CLOSED_UNASKED_S = 0.5
 _ONE_ATTEMPT = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
 _CLIENT_LOG = logging.getLogger("kafka.net")
 _one_at_a_time = threading.Lock()
-_EXPIRED, _NOT_YET_VALID = 10, 9
-_OTHER_NAME = (62, 64)
+# By OpenSSL's code of the verification.
+_OTHER_NAME = "is for another name (ssl_check_hostname)"
+_CERTIFICATE = {9: "is not valid yet", 10: "has expired", 62: _OTHER_NAME, 64: _OTHER_NAME}
 
 
 class Obstacle(NamedTuple):
@@ -89,20 +91,21 @@ def _obstacles(access: KafkaAccess) -> list[Obstacle]:
 
 
 def _ask(access: KafkaAccess, server: str, context: ssl.SSLContext | None) -> Obstacle | None:
+    alone = access.model_copy(update={"bootstrap_servers": server})
     try:
         _connect(server, context).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        return _no_connection(access, server, error)
-    alone = access.model_copy(update={"bootstrap_servers": server})
-    with _errors_of_client() as errors:
-        try:
-            with closing(clients.admin(alone, connect_ms=int(_TIMEOUT_S * 1000), **_ONE_ATTEMPT)):
-                return None
-        except SecretError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a port that is no broker may answer with anything
-            reason: Exception = errors[0] if errors else error
-    return _no_client(access, server, context, reason)
+        with _error_of_client(), closing(clients.admin(alone, connect_ms=int(_TIMEOUT_S * 1000), **_ONE_ATTEMPT)):
+            return None
+    except SecretError:
+        raise
+    except (KafkaError, ssl.SSLError) as error:
+        return _refused(access, server, context, error)
+    except (ConnectionResetError, BrokenPipeError):
+        return _closes(access, server)
+    except TimeoutError:
+        return Obstacle(f"{server}: {timed_out(server)}", lasting=False)
+    except Exception as error:  # noqa: BLE001 - a port that is no broker may answer with anything
+        return Obstacle(f"{server}: {getattr(error, 'strerror', None) or error}", lasting=False)
 
 
 def _connect(server: str, context: ssl.SSLContext | None) -> socket.socket:
@@ -117,83 +120,71 @@ def _connect(server: str, context: ssl.SSLContext | None) -> socket.socket:
 
 
 @contextmanager
-def _errors_of_client() -> Iterator[list[KafkaError]]:
-    """What clients log of their connections in the meantime; the product's log leaves it out."""
-    found: list[KafkaError] = []
-    handler = _Collect(found)
+def _error_of_client() -> Iterator[None]:
+    """Raises the first error that a client logs of its connections, instead of its own at the end of its time."""
+    heard = BufferingHandler(1_000)
     with _one_at_a_time:
-        _CLIENT_LOG.addHandler(handler)
+        _CLIENT_LOG.addHandler(heard)
         _CLIENT_LOG.setLevel(logging.WARNING)
         _CLIENT_LOG.propagate = False
         try:
-            yield found
+            yield
+        except KafkaError as error:
+            logged = (each for record in heard.buffer for each in record.args or () if isinstance(each, KafkaError))
+            first = next(logged, error)
+            # A TLS error is wrapped by kafka-python, and says more.
+            raise next((cause for cause in first.args if isinstance(cause, ssl.SSLError)), first) from error
         finally:
             _CLIENT_LOG.propagate = True
             _CLIENT_LOG.setLevel(logging.NOTSET)
-            _CLIENT_LOG.removeHandler(handler)
+            _CLIENT_LOG.removeHandler(heard)
 
 
-class _Collect(logging.Handler):
-    def __init__(self, found: list[KafkaError]) -> None:
-        super().__init__()
-        self._found = found
-
-    def emit(self, record: logging.LogRecord) -> None:
-        arguments: Any = record.args or ()
-        self._found += [each for each in arguments if isinstance(each, KafkaError)]
-
-
-def _no_connection(access: KafkaAccess, server: str, error: Exception) -> Obstacle:
+def _refused(
+    access: KafkaAccess, server: str, context: ssl.SSLContext | None, error: KafkaError | ssl.SSLError
+) -> Obstacle:
+    protocol = f"security_protocol is {access.security_protocol}"
     match error:
-        case ssl.SSLCertVerificationError():
-            return Obstacle(f"{server}: {_distrust(access, error)}")
         case ssl.SSLError():
-            return Obstacle(f"{server}: {_refusal(access, error)}")
-        case ConnectionResetError() | BrokenPipeError():
-            return _closes(server, access)
-        case TimeoutError():
-            return Obstacle(f"{server}: {timed_out(server)}", lasting=False)
-        case _:
-            return Obstacle(f"{server}: {getattr(error, 'strerror', None) or error}", lasting=False)
-
-
-def _no_client(access: KafkaAccess, server: str, context: ssl.SSLContext | None, error: Exception) -> Obstacle:
-    """The port can be connected to, and kafka-python fails there with `error`."""
-    cause = error.args[0] if error.args else None
-    match error:
-        case KafkaConnectionError() if isinstance(cause, ssl.SSLError):
-            return Obstacle(f"{server}: {_refusal(access, cause)}")
-        case KafkaConnectionError():
-            return _disconnected(access, server, context, error)
+            return Obstacle(f"{server}: {_refused_by_tls(access, error)}")
+        case KafkaConnectionError() if context is None and _speaks_tls(server):
+            return Obstacle(f"{server} speaks TLS, {protocol}")
+        case KafkaConnectionError() if _closes_unasked(server, context):
+            return _closes(access, server)
         case IllegalSaslStateError():
-            return Obstacle(f"{server} takes no login, security_protocol is {access.security_protocol}")
-        case SaslAuthenticationFailedError() | UnsupportedSaslMechanismError():
-            return Obstacle(f"{server} {_login_refused(access, error)}")
+            text = f"takes no login, {protocol}"
+        case KafkaConnectionError() | SaslAuthenticationFailedError() | UnsupportedSaslMechanismError():
+            # A broker closes the connection together with its refusal: kafka-python may not have read that.
+            text = f"{_refused_login(access)}: {_line(error)}"
         case KafkaProtocolError():
-            return Obstacle(f"{server} answers, but not as a Kafka broker: {_line(error)}")
+            text = f"answers, but not as a Kafka broker: {_line(error)}"
         case _:
-            text = f"{server} takes connections, but does not answer as a Kafka broker: {_line(error)}"
-            return Obstacle(text, lasting=False)
+            text = f"takes connections, but does not answer as a Kafka broker: {_line(error)}"
+            return Obstacle(f"{server} {text}", lasting=False)
+    return Obstacle(f"{server} {text}")
 
 
-def _disconnected(access: KafkaAccess, server: str, context: ssl.SSLContext | None, error: Exception) -> Obstacle:
-    """A broker closes the connection together with its refusal, and kafka-python then logs only that it was closed."""
-    if context is None and _speaks_tls(server):
-        return Obstacle(f"{server} speaks TLS, security_protocol is {access.security_protocol}")
-    if _closes_unasked(server, context):
-        return _closes(server, access)
-    if access.sasl_mechanism is not None:
-        return Obstacle(f"{server} {_login_refused(access, error)}")
-    wants = "wants a login, which needs sasl_mechanism, sasl_username and a password"
-    return Obstacle(f"{server} {wants}, or is no Kafka broker: {_line(error)}")
-
-
-def _login_refused(access: KafkaAccess, error: Exception) -> str:
+def _refused_login(access: KafkaAccess) -> str:
+    if access.sasl_mechanism is None:
+        return "wants a login, which needs sasl_mechanism, sasl_username and a password, or is no Kafka broker"
     place = access.sasl_password_file or f"environment variable {access.sasl_password_env}"
     return (
         f"refuses the login of {access.sasl_username} by {access.sasl_mechanism}: wrong sasl_username, or wrong "
-        f"password in {place}, or it takes no login by {access.sasl_mechanism}: {_line(error)}"
+        f"password in {place}, or it takes no login by {access.sasl_mechanism}"
     )
+
+
+def _refused_by_tls(access: KafkaAccess, error: ssl.SSLError) -> str:
+    reason = (error.reason or "").lower().replace("_", " ")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        not_trusted = f"is not trusted by {access.ssl_ca_file or 'the authorities of the system'} (ssl_ca_file)"
+        return f"the broker's certificate {_CERTIFICATE.get(error.verify_code, not_trusted)}: {error.verify_message}"
+    if "alert" in reason:
+        what = f"certificate in {access.ssl_cert_file}" if access.ssl_cert_file else "client without a certificate"
+        return f"the broker refuses the {what} (ssl_cert_file): {reason}"
+    if not reason or "wrong version" in reason or "eof" in reason:
+        return f"the port speaks no TLS, security_protocol is {access.security_protocol}"
+    return f"no TLS connection: {reason}"
 
 
 def _speaks_tls(server: str) -> bool:
@@ -202,10 +193,8 @@ def _speaks_tls(server: str) -> bool:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         _connect(server, context).close()
-    except ssl.SSLError as error:
-        return "alert" in (error.reason or "").lower()
-    except OSError:
-        return False
+    except OSError as error:
+        return "ALERT" in (getattr(error, "reason", None) or "")
     return True
 
 
@@ -214,10 +203,15 @@ def _closes_unasked(server: str, context: ssl.SSLContext | None) -> bool:
         with _connect(server, context) as connection:
             connection.settimeout(_CLOSED_UNASKED_S)
             return not connection.recv(1)
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, TimeoutError)
+
+
+def _closes(access: KafkaAccess, server: str) -> Obstacle:
+    """Another protocol, or a proxy whose broker is not there yet."""
+    guess = "speaks no TLS" if access.security_protocol.endswith("SSL") else "wants TLS"
+    text = f"closes the connection at once: perhaps it {guess}, security_protocol is {access.security_protocol}"
+    return Obstacle(f"{server} {text}", lasting=False)
 
 
 def timed_out(server: str) -> str:
@@ -226,39 +220,6 @@ def timed_out(server: str) -> str:
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return f"connection timed out; does a NetworkPolicy of this namespace allow egress to port {port}?"
     return f"connection timed out; does a firewall or security group allow port {port}?"
-
-
-def _closes(server: str, access: KafkaAccess) -> Obstacle:
-    """Another protocol, or a proxy whose broker is not there yet."""
-    guess = "speaks no TLS" if access.security_protocol.endswith("SSL") else "wants TLS"
-    text = (
-        f"{server} closes the connection at once: perhaps it {guess}, security_protocol is {access.security_protocol}"
-    )
-    return Obstacle(text, lasting=False)
-
-
-def _distrust(access: KafkaAccess, error: ssl.SSLCertVerificationError) -> str:
-    match error.verify_code:
-        case code if code == _EXPIRED:
-            return "the broker's certificate has expired"
-        case code if code == _NOT_YET_VALID:
-            return "the broker's certificate is not valid yet"
-        case code if code in _OTHER_NAME:
-            return f"the broker's certificate is for another name: {error.verify_message} (ssl_check_hostname)"
-        case _:
-            trusted = access.ssl_ca_file or "the system's authorities"
-            return f"the broker's certificate is not trusted by {trusted} (ssl_ca_file): {error.verify_message}"
-
-
-def _refusal(access: KafkaAccess, error: ssl.SSLError) -> str:
-    """Why the other side ended the handshake."""
-    reason = (error.reason or "").lower()
-    if "alert" in reason:
-        what = f"certificate in {access.ssl_cert_file}" if access.ssl_cert_file else "client without a certificate"
-        return f"the broker refuses the {what} (ssl_cert_file): {reason.replace('_', ' ')}"
-    if not reason or "wrong_version" in reason or "eof" in reason:
-        return f"the port speaks no TLS, security_protocol is {access.security_protocol}"
-    return f"no TLS connection: {reason.replace('_', ' ')}"
 
 
 def _line(error: BaseException) -> str:

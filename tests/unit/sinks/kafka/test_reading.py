@@ -11,7 +11,7 @@ from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka import reading
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.clients import KafkaClients
+from sinks.kafka.clients import Clients
 from sinks.kafka.reading import follow, newest_values, read_to_end
 from sinks.kafka.topics import TopicNames
 
@@ -58,7 +58,7 @@ class Consumer:
 
 def read_ledger(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> list[tuple[bytes | None, bytes | None]]:
     monkeypatch.setattr("sinks.kafka.clients.KafkaConsumer", consumer)
-    return list(KafkaClients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_ledger(0))
+    return list(Clients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_ledger(0))
 
 
 def test_a_notification_log_is_read_to_its_end_however_many_polls_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
