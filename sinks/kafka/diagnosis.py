@@ -91,6 +91,8 @@ def _obstacles(access: KafkaAccess) -> list[Obstacle]:
 
 
 def _ask(access: KafkaAccess, server: str, context: ssl.SSLContext | None) -> Obstacle | None:
+    if problem := unreachable(server):
+        return Obstacle(problem, lasting=False)
     alone = access.model_copy(update={"bootstrap_servers": server})
     try:
         _connect(server, context).close()
@@ -102,10 +104,21 @@ def _ask(access: KafkaAccess, server: str, context: ssl.SSLContext | None) -> Ob
         return _refused(access, server, context, error)
     except (ConnectionResetError, BrokenPipeError):
         return _closes(access, server)
-    except TimeoutError:
-        return Obstacle(f"{server}: {timed_out(server)}", lasting=False)
     except Exception as error:  # noqa: BLE001 - a port that is no broker may answer with anything
-        return Obstacle(f"{server}: {getattr(error, 'strerror', None) or error}", lasting=False)
+        return Obstacle(f"{server}: {_line(error)}", lasting=False)
+
+
+def unreachable(server: str) -> str | None:
+    """Why no connection to `server` can be opened; None if one can."""
+    try:
+        _connect(server, None).close()
+    except socket.gaierror:
+        return f"{server}: there is no host of this name"
+    except TimeoutError:
+        return f"{server}: {_timed_out(server)}"
+    except (OSError, OverflowError, UnicodeError) as error:
+        return f"{server}: {getattr(error, 'strerror', None) or error}"
+    return None
 
 
 def _connect(server: str, context: ssl.SSLContext | None) -> socket.socket:
@@ -214,7 +227,7 @@ def _closes(access: KafkaAccess, server: str) -> Obstacle:
     return Obstacle(f"{server} {text}", lasting=False)
 
 
-def timed_out(server: str) -> str:
+def _timed_out(server: str) -> str:
     """Nothing came back: what drops packets without an answer is a firewall, or in Kubernetes a NetworkPolicy."""
     port = server.rpartition(":")[2]
     if os.environ.get("KUBERNETES_SERVICE_HOST"):

@@ -17,7 +17,7 @@ from streaming.demo.demo import find_scenario
 from streaming.errors import RecordingError, UserError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
 from streaming.recordings.exercise import exercise
-from streaming.recordings.playback import create_topics, records_to_play
+from streaming.recordings.playback import create_topics, records_to_play, send
 from streaming.recordings.redate import redated
 from streaming.shutdown import Stop
 
@@ -62,14 +62,7 @@ def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
         for record in redated(records, int(begun * 1000)):
             if stop.wait(max(0.0, record.timestamp / 1000 - time.time())):
                 break
-            producer.send(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=record.partition % partitions[record.topic],
-                timestamp_ms=record.timestamp,
-            )
+            send(producer, record, record.partition % partitions[record.topic])
             written += 1
             if time.time() - said >= _SAY_EVERY_S:
                 said = time.time()

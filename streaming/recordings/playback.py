@@ -83,14 +83,7 @@ class Playback:
             stop.wait(left)
 
     def _send(self, producer: Any, record: Record) -> None:
-        future = producer.send(
-            record.topic,
-            key=record.key,
-            value=record.value,
-            headers=list(record.headers),
-            partition=record.partition,
-            timestamp_ms=record.timestamp,
-        )
+        future = send(producer, record, record.partition)
         sent = time.time()
         future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
         self.played += 1
@@ -105,6 +98,18 @@ def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> lis
     if not records:
         raise RecordingError(f"{recording}: holds no record to play")
     return records
+
+
+def send(producer: Any, record: Record, partition: int) -> Any:
+    """The producer's future. Raises kafka.errors.KafkaError when the broker has gone."""
+    return producer.send(
+        record.topic,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        partition=partition,
+        timestamp_ms=record.timestamp,
+    )
 
 
 def create_topics(access: KafkaAccess, records: Sequence[Record]) -> dict[str, int]:
