@@ -11,11 +11,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 from pydantic import BaseModel, ConfigDict, Field
 
-from sinks.kafka.codecs import missing_codecs
-
 _HOUR_MS = 3_600_000
 _FOR_EVER = -1
-_COMPRESSION = "compression.type"
 
 
 class TopicNames(BaseModel):
@@ -129,7 +126,6 @@ def ensure_topics(admin: Any, topics: TopicNames, create: bool) -> None:
     present = [topic for topic in wanted if topic not in missing]
     problems = [_missing_problem(admin, topic, topics.replication_factor) for topic in missing]
     problems += _policy_problems(admin, present)
-    problems += codec_problems(admin, [topic.name for topic in present])
     problems += _partition_problems(admin, topics, counts)
     if problems:
         raise TopicsError("Kafka topics are not as flinkwatch needs them:\n" + "\n".join(problems))
@@ -176,18 +172,6 @@ def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:
             differs = ", ".join(f"{key} is {found[key]}, must be {value}" for key, value in wrong.items())
             problems.append(f"{name}: {differs}\n  {command}")
     return problems
-
-
-def codec_problems(admin: Any, names: list[str]) -> list[str]:
-    """A text for each topic whose records the broker compresses with a codec that cannot be read here."""
-    missing = missing_codecs()
-    used = settings_of(admin, dict.fromkeys(names, (_COMPRESSION,)) if missing else {})
-    return [
-        f"{name}: {_COMPRESSION} is {codec}, which cannot be read here: the Python package {package} is missing\n"
-        f"  pip install {package}"
-        for name, found in used.items()
-        if (package := missing.get(codec := found[_COMPRESSION] or ""))
-    ]
 
 
 def _partition_problems(admin: Any, topics: TopicNames, counts: dict[str, int]) -> list[str]:

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import structlog
 from kafka.errors import KafkaError
 
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.codecs import missing_codecs
 from sinks.kafka.diagnosis import explained
 from sinks.kafka.topics import TopicsError, ensure_topics
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError, TopicMissingError
-
-log = structlog.get_logger()
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -29,8 +25,6 @@ def check_topics(settings: Settings) -> dict[str, int]:
     Raises PreflightError.
     """
     kafka = settings.kafka
-    if unreadable := missing_codecs():
-        log.warning("compressed records cannot be read", codecs=list(unreadable), install=list(unreadable.values()))
     with _brokers(kafka.access) as admin:
         try:
             ensure_topics(admin, kafka.topics, kafka.topics.create)

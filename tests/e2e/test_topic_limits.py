@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from structlog.testing import capture_logs
 
-from sinks.kafka import clients, topic_limits
+from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topic_limits import largest_record
 from streaming.embedded.broker import Broker

@@ -2,10 +2,12 @@
 
 import ast
 import threading
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import codec
 from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka import clients
@@ -19,7 +21,7 @@ CLIENTS = {"KafkaConsumer", "KafkaProducer", "KafkaAdminClient"}
 NOWHERE = KafkaAccess(bootstrap_servers="127.0.0.1:1")
 # What the product may use of kafka-python: its public modules, and of the package itself only what is no client.
 ALLOWED = {"kafka": {"TopicPartition", "ConsumerRebalanceListener"}, "kafka.errors": None, "kafka.structs": None}
-ALLOWED_IN_KAFKA_ROOM = {"kafka": {*CLIENTS, "TopicPartition", "codec"}, "kafka.errors": None, "kafka.admin": None}
+ALLOWED_IN_KAFKA_ROOM = {"kafka": {*CLIENTS, "TopicPartition"}, "kafka.errors": None, "kafka.admin": None}
 
 
 def imports_of_kafka(file: Path) -> list[tuple[str, str]]:
@@ -53,6 +55,16 @@ def test_each_client_is_made_in_one_place() -> None:
         if isinstance(node, ast.Call) and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in CLIENTS
     ]
     assert sorted(made) == [(name, "sinks/kafka/clients.py") for name in sorted(CLIENTS)]
+
+
+def test_every_codec_of_kafka_can_be_read_with_the_declared_dependencies() -> None:
+    """kafka-python fails at the first compressed record without them, long after the start."""
+    declared = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {"lz4", "python-snappy", "zstandard"} <= set(declared)
+    assert codec.has_gzip()
+    assert codec.has_lz4()
+    assert codec.has_snappy()
+    assert codec.has_zstd()
 
 
 @pytest.mark.parametrize("make", [clients.consumer, clients.producer, clients.admin])
