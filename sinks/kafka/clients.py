@@ -27,7 +27,7 @@ _CONNECTIONS = KafkaConsumer.DEFAULT_CONFIG["kafka_client"]
 
 
 def consumer(access: KafkaAccess, *, group: str | None = None, connect_ms: int = _CONNECT_MS, **options: Any) -> Any:
-    """A KafkaConsumer that commits only when it is told to, and creates no topic.
+    """A KafkaConsumer that commits only on request, and creates no topic.
 
     Raises kafka.errors.KafkaError when no broker answers within `connect_ms`, SecretError without a secret.
     """

@@ -135,22 +135,22 @@ def _connect(server: str, context: ssl.SSLContext | None) -> socket.socket:
 @contextmanager
 def _error_of_client() -> Iterator[None]:
     """Raises the first error that a client logs of its connections, instead of its own at the end of its time."""
-    heard = BufferingHandler(1_000)
+    log = BufferingHandler(1_000)
     with _one_at_a_time:
-        _CLIENT_LOG.addHandler(heard)
+        _CLIENT_LOG.addHandler(log)
         _CLIENT_LOG.setLevel(logging.WARNING)
         _CLIENT_LOG.propagate = False
         try:
             yield
         except KafkaError as error:
-            logged = (each for record in heard.buffer for each in record.args or () if isinstance(each, KafkaError))
+            logged = (each for record in log.buffer for each in record.args or () if isinstance(each, KafkaError))
             first = next(logged, error)
-            # A TLS error is wrapped by kafka-python, and says more.
+            # kafka-python wraps a TLS error, which gives the reason.
             raise next((cause for cause in first.args if isinstance(cause, ssl.SSLError)), first) from error
         finally:
             _CLIENT_LOG.propagate = True
             _CLIENT_LOG.setLevel(logging.NOTSET)
-            _CLIENT_LOG.removeHandler(heard)
+            _CLIENT_LOG.removeHandler(log)
 
 
 def _refused(

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from threading import Event
-from types import MappingProxyType
 from typing import Any
 
 from kafka import TopicPartition
@@ -11,7 +10,6 @@ from kafka.errors import KafkaTimeoutError
 
 _POLL_MS = 500
 _SILENT_S = 30.0
-_NOWHERE: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 def partitions_of(consumer: Any, *topics: str) -> list[TopicPartition]:
@@ -22,7 +20,7 @@ def partitions_of(consumer: Any, *topics: str) -> list[TopicPartition]:
 def read_to_end(
     consumer: Any,
     partitions: Iterable[TopicPartition],
-    begins: Mapping[TopicPartition, int] = _NOWHERE,
+    begins: Mapping[TopicPartition, int] | None = None,
     within_s: float | None = None,
 ) -> Iterator[Any]:
     """The records of `partitions` from `begins`, by default from their beginning, up to their present end.
@@ -36,7 +34,7 @@ def read_to_end(
     consumer.assign(assigned)
     ends = consumer.end_offsets(assigned)
     consumer.seek_to_beginning(*assigned)
-    for partition, offset in begins.items():
+    for partition, offset in (begins or {}).items():
         consumer.seek(partition, offset)
     limit = _SILENT_S if within_s is None else within_s
     deadline, before = time.monotonic() + limit, None

@@ -42,7 +42,7 @@ class TopicNames(BaseModel):
 
     @property
     def incidents(self) -> str:
-        """Transitions by incident id: the incident as it stands. Compacted."""
+        """Transitions by incident id: the newest one is the state of the incident. Compacted."""
         return f"{self.prefix}.incidents"
 
     @property
@@ -62,12 +62,12 @@ class TopicNames(BaseModel):
 
     @property
     def deliveries(self) -> str:
-        """The delivery ledger, partitioned as incidents. Compacted."""
+        """The notification log, with as many partitions as incidents. Compacted."""
         return f"{self.prefix}.deliveries"
 
     @property
     def pulse(self) -> str:
-        """A beat that moves the clock when nothing else does. Kept 1 h, one partition."""
+        """Heartbeats, which move the clock when no other record comes. Kept 1 h, one partition."""
         return f"{self.prefix}.pulse"
 
 
