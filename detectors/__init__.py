@@ -9,7 +9,6 @@ from detectors.kinds.clock_skew import ClockSkew
 from detectors.kinds.direct_memory_exhaustion import DirectMemoryExhaustion
 from detectors.kinds.ha_connection_lost import HaConnectionLost
 from detectors.kinds.heap_exhaustion import HeapExhaustion
-from detectors.kinds.input_gap import InputGap
 from detectors.kinds.job_failed import JobFailed
 from detectors.kinds.jobmanager_lost import JobmanagerLost
 from detectors.kinds.late_barrier_acks import LateBarrierAcks
@@ -18,9 +17,10 @@ from detectors.kinds.metaspace_exhaustion import MetaspaceExhaustion
 from detectors.kinds.node_lost import NodeLost
 from detectors.kinds.restart_loop import RestartLoop
 from detectors.kinds.restore_failed import RestoreFailed
-from detectors.kinds.silence import Silence
 from detectors.kinds.slots_unavailable import SlotsUnavailable
 from detectors.kinds.taskmanager_lost import TaskManagerLost
+from detectors.kinds.telemetry_lost import TelemetryLost
+from detectors.kinds.unread_records_lost import UnreadRecordsLost
 from detectors.kinds.zero_input_leak import ZeroInputLeak
 
 DETECTORS: tuple[type[Detector], ...] = (
@@ -32,7 +32,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     DirectMemoryExhaustion,
     HaConnectionLost,
     HeapExhaustion,
-    InputGap,
+    UnreadRecordsLost,
     JobFailed,
     JobmanagerLost,
     LateBarrierAcks,
@@ -41,7 +41,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     NodeLost,
     RestartLoop,
     RestoreFailed,
-    Silence,
+    TelemetryLost,
     SlotsUnavailable,
     TaskManagerLost,
     ZeroInputLeak,

@@ -49,7 +49,7 @@ class Detector:
 
     kind: ClassVar[str]
     per_job: ClassVar[bool] = False
-    wants: ClassVar[frozenset[str]]
+    event_types: ClassVar[frozenset[str]]
     Config: ClassVar[type[DetectorConfig]]
     State: ClassVar[type[Any]]
 
@@ -73,7 +73,7 @@ class Detector:
         """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
         return ()
 
-    def reconsider(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+    def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
         """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
         return ()
 

@@ -66,9 +66,9 @@ class TopicNames(BaseModel):
         return f"{self.prefix}.deliveries"
 
     @property
-    def pulse(self) -> str:
+    def heartbeat(self) -> str:
         """Heartbeats, which move the clock when no other record comes. Kept 1 h, one partition."""
-        return f"{self.prefix}.pulse"
+        return f"{self.prefix}.heartbeat"
 
 
 class TopicsError(Exception):
@@ -104,7 +104,7 @@ def wanted_topics(topics: TopicNames, incidents: int | None = None) -> tuple[Top
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
         Topic(topics.deliveries, incidents or topics.partitions, "compact"),
-        Topic(topics.pulse, 1, "delete", _HOUR_MS, dated_by_broker=False),
+        Topic(topics.heartbeat, 1, "delete", _HOUR_MS, dated_by_broker=False),
     )
 
 
@@ -187,7 +187,7 @@ def _partition_problems(admin: Any, topics: TopicNames, counts: dict[str, int]) 
     return problems + [
         f"{name}: has {counts[name]} partitions, must have 1\n"
         f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --delete --topic {name}   # then start again"
-        for name in (topics.config, topics.pulse)
+        for name in (topics.config, topics.heartbeat)
         if counts.get(name, 1) != 1
     ]
 

@@ -38,7 +38,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 _decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
-class Firsts:
+class FirstOffsets:
     """First offsets as they were seen, and what a batch's progress proves with them. Pure."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Firsts:
         return lines
 
 
-class Gaps(Background):
+class DataLossWatch(Background):
     """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query.
 
     Start it before the query, or what that skips in its first batch is not noticed.
@@ -109,7 +109,7 @@ class Gaps(Background):
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
         self._corrected: set[str] = set()
-        self._firsts = Firsts()
+        self._firsts = FirstOffsets()
         self._lock = threading.Lock()
         self.corrected(began_again or [])
 

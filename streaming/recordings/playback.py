@@ -34,12 +34,12 @@ class Playback:
     `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
     """
 
-    def __init__(self, access: KafkaAccess, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
+    def __init__(self, access: KafkaAccess, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
         self.sent_at: dict[tuple[str, int, int], float] = {}
         self.played = 0
         self._access = access
         self._records = records
-        self._pulse_topic = pulse_topic
+        self._heartbeat_topic = heartbeat_topic
         self._speed = speed
 
     @property
@@ -51,13 +51,13 @@ class Playback:
         """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
         with closing(clients.producer(self._access)) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
-            pulse = first
+            heartbeat = first
             for record in self._records:
-                while pulse <= record.timestamp and not stop.is_set():
-                    self._wait(pulse - first, begun, stop)
+                while heartbeat <= record.timestamp and not stop.is_set():
+                    self._wait(heartbeat - first, begun, stop)
                     producer.flush(timeout=_FLUSH_S)
-                    producer.send(self._pulse_topic, value=b"", timestamp_ms=pulse)
-                    pulse += _PULSE_MS
+                    producer.send(self._heartbeat_topic, value=b"", timestamp_ms=heartbeat)
+                    heartbeat += _PULSE_MS
                 self._wait(record.timestamp - first, begun, stop)
                 if stop.is_set():
                     break
@@ -74,7 +74,7 @@ class Playback:
             while not stop.wait(_PULSE_MS / 1000):
                 since = int((time.monotonic() - begun) * 1000)
                 value = canary.value(int(time.time() * 1000))
-                producer.send(self._pulse_topic, value=value, timestamp_ms=last + since)
+                producer.send(self._heartbeat_topic, value=value, timestamp_ms=last + since)
                 producer.flush(timeout=_FLUSH_S)
 
     def _wait(self, since_first_ms: int, begun: float, stop: threading.Event) -> None:

@@ -41,7 +41,7 @@ _decode_gaps = msgspec.json.Decoder(list[tuple[str, str]]).decode
 _decode_ids = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class InKafka(NamedTuple):
+class InputTopics(NamedTuple):
     """The input topics as they are now."""
 
     ids: dict[str, str]
@@ -49,7 +49,7 @@ class InKafka(NamedTuple):
     ends: Offsets
 
 
-def recreated(stored: Offsets, known: Mapping[str, str], there: InKafka) -> Offsets:
+def recreated(stored: Offsets, known: Mapping[str, str], there: InputTopics) -> Offsets:
     """New offsets of the topics that must be read from their beginning. Pure.
 
     All partitions of a topic that was made again; of one with the same id those alone that have lost their end.
@@ -213,7 +213,7 @@ def _said(stored: Offsets, again: Offsets) -> list[str]:
     return lines
 
 
-def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InKafka:
+def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InputTopics:
     with (
         explained(access, PreflightError),
         closing(clients.admin(access)) as admin,
@@ -221,7 +221,7 @@ def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InKafka:
     ):
         partitions = partitions_of(consumer, *topics)
         begins = by_topic(consumer.beginning_offsets(partitions))
-        return InKafka(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(partitions)))
+        return InputTopics(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(partitions)))
 
 
 def _first_line(error: Py4JError) -> str:

@@ -24,9 +24,9 @@ class Lines:
         self.source = source
         self.events: list[Event] = []
 
-    def say(self, meaning: str, at: int, **fields: str) -> None:
+    def say(self, event_type: str, at: int, **fields: str) -> None:
         """One line at `at` ms."""
-        self.events.append(log(meaning, at, len(self.events), self.source, **fields))
+        self.events.append(log(event_type, at, len(self.events), self.source, **fields))
 
     def stack(self, at: int, *chain: Thrown) -> None:
         """A throwable with its causes, each with at most one frame of the user's own."""

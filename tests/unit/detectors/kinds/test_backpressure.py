@@ -50,7 +50,7 @@ def dragged(first: int, start: int, count: int = 4, job: str = JOB) -> list[Even
 
 def said(*events: Event, until: int = 6 * MINUTE) -> list[Transition]:
     """Without silence: the metrics of these streams end before their log lines do."""
-    return [t for t in run(in_order(events), until=START + until) if t.cause != "silence"]
+    return [t for t in run(in_order(events), until=START + until) if t.cause != "telemetry_lost"]
 
 
 def test_a_slow_operator_that_drags_three_checkpoints_is_a_warning_that_names_it() -> None:

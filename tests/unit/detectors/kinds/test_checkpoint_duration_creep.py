@@ -14,7 +14,7 @@ from detectors.flink.checkpoint_durations import flink_duration
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.kinds.checkpoint_duration_creep import CheckpointDurationCreep, JobCreep
-from detectors.numerics.multiscale import History, Point
+from detectors.numerics.multiscale import MultiscaleSeries, Point
 from tests.unit.detectors.streams import START, log, metric
 
 JOB = "a" * 32
@@ -266,7 +266,7 @@ def test_durations_that_grow_with_the_input_are_load() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 600_000), max_size=400))
 def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
-    history = History()
+    history = MultiscaleSeries()
     for i, value in enumerate(values):
         history.add(Point(i, value))
     assert sum(map(len, history.scales)) <= 8 * 64

@@ -21,8 +21,8 @@ class Watched:
         self.detector = CheckpointFailing(CheckpointFailing.Config())
         self.state, self.topology = self.detector.initial(), Topology()
 
-    def __call__(self, meaning: str, at: int, number: int = 0, **fields: str) -> list[Finding]:
-        event: LogEvent = log(meaning, at, checkpoint=str(number), job=JOB, **fields)
+    def __call__(self, event_type: str, at: int, number: int = 0, **fields: str) -> list[Finding]:
+        event: LogEvent = log(event_type, at, checkpoint=str(number), job=JOB, **fields)
         now = Now(event.timestamp, event.local_time)
         return list(self.detector.update(self.state, event, now, self.topology))
 
@@ -57,15 +57,15 @@ def test_the_third_expiry_in_a_row_is_said_and_a_completed_checkpoint_ends_it() 
 def test_a_completed_checkpoint_between_them_starts_the_count_anew() -> None:
     watched = Watched()
     for n in range(1, 12):
-        meaning = "checkpoint_completed" if n % 3 == 0 else "checkpoint_expired"
-        assert watched(meaning, n * 10_000, n, duration="10", bytes="1") == []
+        event_type = "checkpoint_completed" if n % 3 == 0 else "checkpoint_expired"
+        assert watched(event_type, n * 10_000, n, duration="10", bytes="1") == []
 
 
 def test_the_same_checkpoint_failing_in_several_lines_counts_once() -> None:
     watched = Watched()
     for n in (1, 2):
-        for meaning in ("checkpoint_declined", "checkpoint_failed", "checkpoint_expired", "checkpoint_expired"):
-            assert watched(meaning, n * 10_000, n) == []
+        for event_type in ("checkpoint_declined", "checkpoint_failed", "checkpoint_expired", "checkpoint_expired"):
+            assert watched(event_type, n * 10_000, n) == []
 
 
 @pytest.mark.parametrize(

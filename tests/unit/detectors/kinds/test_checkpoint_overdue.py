@@ -68,8 +68,8 @@ def test_it_is_said_all_the_same_when_nothing_more_is_heard_for_long() -> None:
 
 
 def test_a_line_that_comes_without_metrics_lets_the_next_one_be_said_in_time() -> None:
-    def line(meaning: str, at: int, number: int, **fields: Any) -> Event:
-        return log(meaning, at, at, job=JOB, checkpoint=str(number), **fields)
+    def line(event_type: str, at: int, number: int, **fields: Any) -> Event:
+        return log(event_type, at, at, job=JOB, checkpoint=str(number), **fields)
 
     events: list[Event] = [metric("checkpoints_in_progress", at, 0.0, at, job_id=JOB) for at in range(0, 70_000, 5_000)]
     for number, at in enumerate((*range(10_000, 70_000, 10_000), 71_000, 150_000), 1):

@@ -16,8 +16,8 @@ def of_election(*events: Event, until: int = AT + 5 * MINUTE) -> list[Transition
     ]
 
 
-def line(meaning: str, after: int, source: str = "jm", **fields: str) -> Event:
-    return log(meaning, AT + after, after % 1_000, source, **fields)
+def line(event_type: str, after: int, source: str = "jm", **fields: str) -> Event:
+    return log(event_type, AT + after, after % 1_000, source, **fields)
 
 
 def test_a_connection_that_is_back_within_seconds_is_none() -> None:

@@ -161,7 +161,7 @@ def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> Non
 
 
 def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
-    idle = [e for e in cluster("tm-1", "tm-2") if getattr(e, "meaning", "") != "job_state"]
+    idle = [e for e in cluster("tm-1", "tm-2") if getattr(e, "event_type", "") != "job_state"]
     lost = [e for tm in ("tm-1", "tm-2") for e in silent(AT, tm)]
     said = of_jobmanagers(*idle, *lost, takes_over(AT + 20 * SECOND)[0])
     assert [t.transition for t in said] == ["opened", "resolved"]

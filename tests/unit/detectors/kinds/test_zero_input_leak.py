@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.flink.offset_commits import Commits
+from detectors.flink.offset_commits import OffsetCommits
 from detectors.incident import Transition
 from tests.unit.detectors.streams import START, in_order, log, run
 
@@ -90,7 +90,7 @@ def test_each_of_many_readers_has_its_history() -> None:
 
 
 def test_a_name_that_no_reader_has_any_more_gives_its_number_to_another() -> None:
-    commits = Commits()
+    commits = OffsetCommits()
     for n in range(1_000):
         labels = {"job_id": JOB, "tm_id": f"tm-{n}", "operator_name": "Source", "subtask_index": str(n % 2)}
         commits.sampled(Sample("current_offset", {**labels, "topic": f"orders-{n}"}, -1), START + n)

@@ -33,7 +33,7 @@ class SlowProducer:
     def send(self, topic: str, **fields: Any) -> Any:
         self.values.append(fields["value"])
         # A heartbeat is quicker than everything that waits.
-        (self.stored if topic == "pulse" else self._sent).append((topic, fields["timestamp_ms"]))
+        (self.stored if topic == "heartbeat" else self._sent).append((topic, fields["timestamp_ms"]))
         return self
 
     def add_callback(self, _: Any) -> None:
@@ -61,14 +61,14 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> SlowProducer:
 
 
 def test_no_heartbeat_overtakes_a_record_before_it(producer: SlowProducer) -> None:
-    Playback(NOWHERE, RECORDS, "pulse", 1_000).run(threading.Event())
+    Playback(NOWHERE, RECORDS, "heartbeat", 1_000).run(threading.Event())
     assert len(producer.stored) == len(RECORDS) + 3
     assert [at for _, at in producer.stored] == sorted(at for _, at in producer.stored)
 
 
 def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProducer) -> None:
     stop, began = threading.Event(), time.time()
-    player = Playback(NOWHERE, RECORDS, "pulse", 1_000)
+    player = Playback(NOWHERE, RECORDS, "heartbeat", 1_000)
     thread = threading.Thread(target=player.go_on, args=(stop,))
     thread.start()
     assert producer.flushed.wait(60)
@@ -80,7 +80,7 @@ def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProdu
 
 def test_a_recording_that_could_not_be_played_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", BrokenProducer)
-    with _Player(Playback(NOWHERE, RECORDS, "pulse", 1_000)) as player:
+    with _Player(Playback(NOWHERE, RECORDS, "heartbeat", 1_000)) as player:
         player._thread.join(60)
         assert not player.played.is_set()
         with pytest.raises(UserError, match=r"not played to its end: .*no broker"):

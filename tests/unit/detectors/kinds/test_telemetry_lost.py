@@ -43,7 +43,7 @@ def lines(start: int = 0, until: int = END) -> list[Event]:
 def said(*parts: Sequence[Event], until: int = END) -> list[Transition]:
     """Only of silence: what stops in mid-checkpoint is overdue as well."""
     events = [event for part in parts for event in part]
-    return [t for t in run(in_order(events), until=START + until) if t.cause == "silence"]
+    return [t for t in run(in_order(events), until=START + until) if t.cause == "telemetry_lost"]
 
 
 STOP = 5 * MINUTE

@@ -26,7 +26,7 @@ def said(*events: Event) -> list[Transition]:
 
 def test_removed_records_are_critical_at_once_and_counted() -> None:
     found = said(lost(0, 4000, 5000))
-    assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "input_gap")]
+    assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "unread_records_lost")]
     assert "removed 4000 records of flink.logs/0 before" in found[0].summary
 
 
@@ -54,7 +54,7 @@ def began_again(at: int, partition: str = "0") -> Event:
 
 def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
     found = said(began_again(0, "0"), began_again(0, "1"), read_up(10_000, "0"), read_up(20_000, "1"))
-    assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "input_gap")
+    assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "unread_records_lost")
     assert found[0].summary.startswith("flink.logs was deleted and made again: flinkwatch reads it from its beginning")
     assert found[-1].transition == "resolved"
 
