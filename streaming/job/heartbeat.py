@@ -31,6 +31,7 @@ _BEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
 # What a host's clock is set by before somebody is told.
 _JUMP_MS = 2_000
 
+_REPORT_EVERY_S = 10.0
 # While no broker answers they wait.
 _MOST_LINES = 10_000
 
@@ -83,6 +84,7 @@ class HeartbeatWriter(Background):
         self._every = every / 1000
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
+        self._report_at = 0.0
         self._clock = HostClock()
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
 
@@ -109,7 +111,10 @@ class HeartbeatWriter(Background):
             producer.close(timeout=1)
 
     def _not_written(self, error: Exception) -> None:
-        log.warning("heartbeat not written", error=explain(self._access, error))
+        if time.monotonic() >= self._report_at:
+            log.warning("heartbeat not written", error=explain(self._access, error))
+            # An explanation takes seconds, and every record of a batch that failed would ask for one.
+            self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
             # The host was wrong when this clock was made, and may be right by now.
             self._clock = HostClock()
