@@ -1,4 +1,4 @@
-"""What a receiver of notifications is, and the wording that all of them share.
+"""What a receiver of notifications is, what it is given and what it answers, and the wording that all receivers share.
 
-The receivers are in `integrations`; who calls them is in `delivery`.
+The receivers' sinks are in `integrations`; `delivery` calls them.
 """

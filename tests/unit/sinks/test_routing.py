@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.routing import QuietHours, Routing
 from sinks.settings import Sinks
 from tests.unit.sinks.samples import make_transition
@@ -62,7 +62,7 @@ def sinks(**changes: Any) -> Sinks:
 
 
 def test_each_channel_that_a_rule_names_is_a_lane() -> None:
-    made = make_lanes(sinks(routing={"routes": [{"severity": "critical", "to": ["slack:C0ONCALL99", "slack"]}]}))
+    made = make_receivers(sinks(routing={"routes": [{"severity": "critical", "to": ["slack:C0ONCALL99", "slack"]}]}))
     assert [(lane.name, lane.channel) for lane in made] == [("slack", ""), ("slack:C0ONCALL99", "C0ONCALL99")]
     critical = make_transition(severity="critical")
     assert [lane.is_target(critical) for lane in made] == [True, True]
