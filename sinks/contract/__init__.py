@@ -1,4 +1,1 @@
-"""What a receiver of notifications is, what it is given and what it answers, and the wording that all receivers share.
-
-The receivers' sinks are in `integrations`; `delivery` calls them.
-"""
+"""What a receiver is, what it gets and answers, and wording for all; `integrations` has them, `delivery` calls them."""

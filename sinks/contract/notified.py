@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from detectors.incident import Change, Severity, Transition
 
@@ -31,11 +32,8 @@ class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         """Whether someone who has read the one learns nothing from the other but newer numbers."""
         # The first update of an incident is no news by itself.
         same_state = self.change == other.change or {self.change, other.change} <= {"opened", "updated"}
-        return same_state and _facts(self) == _facts(other)
-
-
-def _facts(state: NotifiedState) -> tuple[object, ...]:
-    return state.cause, state.severity, state.findings, state.issue, state.silence
+        times = {"replied_at": self.replied_at, "charted_at": self.charted_at}
+        return same_state and replace(other, change=self.change, **times) == self
 
 
 def notified_state(transition: Transition) -> NotifiedState:

@@ -1,10 +1,4 @@
-"""What can become of a notification: a small closed type, so that one place decides what follows.
-
-Delivered    the receiver has accepted it
-RetryAfter   not accepted; the same call may succeed later
-Unknown      sent, but without a clear answer: it may or may not have arrived
-Refused      will be refused again until something changes; `reason` says what to do
-"""
+"""What can become of a notification: a small closed type, so that one place decides what follows."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -18,9 +12,8 @@ Failure = Literal["clientError", "serverError", "authError", "rateLimited", "con
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """Something that follows a message, such as a line in its thread. `posts`: it counts as a new message.
-
-    It is retried if the receiver does not accept it, but not after an unclear answer: the message says everything.
+    """Something that follows a message, such as a line in its thread. `posts`: it counts as a new message. It is tried
+    again if it is not accepted, but not after an unclear answer, because the message itself says everything.
     """
 
     call: Callable[[], "Outcome"]
@@ -28,9 +21,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """The receiver has accepted it. `channel` is an ID, which editing needs; `ts` names the message in it. Both are
-    empty if nothing can be edited.
-
+    """The receiver has accepted it. Channel ID and `ts` name the message; both are empty if it cannot be edited.
     `notified` is what the message now reports, and `attachments` are what has to follow it.
     """
 
@@ -41,7 +32,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 class RetryAfter(msgspec.Struct, frozen=True):
-    """Not accepted. `seconds` is the pause that the receiver asks for; None leaves it to the caller's back-off."""
+    """Not accepted, but the same call may succeed later: after `seconds`, if the receiver asks for a certain pause."""
 
     seconds: float | None
     reason: str
@@ -49,17 +40,15 @@ class RetryAfter(msgspec.Struct, frozen=True):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """Sent without a clear answer."""
+    """Sent without a clear answer: it may or may not have arrived."""
 
     reason: str
     failure: Failure
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Refused with the receiver's error `code`; `reason` says what to do.
-
-    `because` is what has to change: the `setup` (token, channel), the `message`, or its `target` (the message to edit
-    was deleted or can no longer be edited).
+    """Refused with the receiver's error `code`, and again until `because` changes: the `setup` (token, channel), the
+    `message`, or its `target` (the message to edit was deleted or can no longer be edited). `reason` says what to do.
     """
 
     code: str

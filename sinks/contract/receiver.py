@@ -13,10 +13,8 @@ from sinks.contract.sink import Sink
 
 
 class Receiver(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is its label in metrics and part of the notification log's keys and of the consumer group's name.
-
-    `channel` is the ID of the channel in which messages are looked up, or empty. If `digest_above` new messages wait,
-    the following incidents are reported in a digest.
+    """`name` is its label in metrics, part of the log's keys and of the consumer group's name. `channel` is the ID of
+    the channel in which messages are looked up, or empty. If `digest_above` new messages wait, a digest reports more.
     """
 
     name: str

@@ -24,8 +24,7 @@ class Rate(msgspec.Struct, frozen=True):
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What delivery must know of a sink.
 
-    can_look_up                `find` and `recent` can tell whether a message whose answer was lost has arrived; if not,
-                               it is sent again
+    can_look_up                `find` and `recent` find a message whose answer was lost; without it, it is sent again
     notifies_already_resolved  send an incident that resolved before its first notification could be sent
     digests                    many incidents fit into one message (`Notification.summary`)
     keeps_log                  off: after each start, the receiver gets everything that is open
@@ -43,10 +42,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition to send at `at` (epoch ms, wall clock) or, with `summary`, the digest of many incidents.
-
-    `before` is what the readers know of the incident. `note` is a sentence to put in front. `plain`: the receiver has
-    refused the full form, so send the plainest there is.
+    """A transition to send at `at` (epoch ms, wall clock) or, with `summary`, the digest of many incidents. `before` is
+    what the readers know, `note` a sentence to put in front. `plain`: the full form was refused, send the plainest.
     """
 
     transition: Transition

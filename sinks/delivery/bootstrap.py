@@ -1,8 +1,7 @@
-"""A notification log that is new, or was lost: which incidents were written before it, and which messages exist.
+"""A notification log that is new, or was lost: which records were written before it, and which messages exist.
 
-The first entry of a partition's log says where it began. Earlier records were written without a log, or under one that
-is lost: their incidents are looked up in the channel. A flood of old messages is prevented: what has resolved is not
-sent, and what is old goes into a digest.
+The first entry of a partition's log says where it began. Incidents of earlier records are looked up in the channel, so
+that none gets a second message. Those that have resolved are not sent, and old ones go into a digest.
 """
 
 from collections.abc import Iterable
@@ -33,7 +32,6 @@ class Bootstrap:
     """What one receiver's delivery knows of the time before its log."""
 
     def __init__(self, sink: Sink, notification_log: NotificationLog, channel: str) -> None:
-        """`channel` is the ID of the channel to look in, empty if it is not known."""
         self._readable = sink if isinstance(sink, EditingSink) and sink.traits.can_look_up and channel else None
         self._channel = channel
         self._log = notification_log
@@ -47,8 +45,7 @@ class Bootstrap:
     def start_log(self, partition: int, end: int, now_ms: int) -> None:
         """Writes that the log begins at offset `end`. Raises KafkaError."""
         log.info("notification log is new", partition=partition, incidents_before_it=end)
-        entry = Entry(incident=LOG_START, seq=1, state="sent", at=now_ms, offset=end)
-        self._log.set(partition, LOG_START, entry)
+        self._log.set(partition, LOG_START, Entry(incident=LOG_START, seq=1, state="sent", at=now_ms, offset=end))
 
     def mark_unknown(self, partition: int, incidents: Iterable[str], now_ms: int) -> None:
         """Their entries are lost, so they may have messages, which are looked up before anything is sent."""

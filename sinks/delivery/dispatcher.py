@@ -25,7 +25,6 @@ _FORGET_EVERY_S = 86_400.0
 # A receiver without a log may not know yet that this has resolved.
 _JUST_NOW_MS = 1_800_000
 _REPORT_EVERY_S = 1.0
-_CLOCKS = Clocks()
 
 
 class _Incoming(msgspec.Struct):
@@ -46,26 +45,20 @@ class _Incoming(msgspec.Struct):
 class Dispatcher:
     """Used from one thread."""
 
-    def __init__(
-        self,
-        receiver: Receiver,
-        notification_log: NotificationLog,
-        board: Board,
-        clocks: Clocks = _CLOCKS,
-    ) -> None:
-        self._clocks, self._traits = clocks, receiver.sink.traits
-        self._receiver, self._log, self._board = receiver, notification_log, board
+    def __init__(self, receiver: Receiver, log: NotificationLog, board: Board, clocks: Clocks) -> None:
+        self.log, self.clocks = log, clocks
+        self._receiver, self._board, self._traits = receiver, board, receiver.sink.traits
         self.outbox = Outbox()
-        self.bootstrap = Bootstrap(receiver.sink, notification_log, receiver.channel)
-        self.redelivery = Redelivery(notification_log, self.outbox)
-        self._storms = Storms(notification_log, self.outbox, receiver.digest_above, clocks)
-        self._sender = Sender(receiver, notification_log, board, clocks, self._message_changed)
+        self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
+        self.redelivery = Redelivery(log, self.outbox)
+        self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
+        self._sender = Sender(receiver, log, board, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
 
     def take_over(self, partition: int) -> None:
         """This process owns a partition now, and its log has been loaded. Raises KafkaError."""
-        self._log.forget_resolved(self._clocks.now_ms() - _FORGET_MS)
+        self.log.forget_resolved(self.clocks.now_ms() - _FORGET_MS)
         self._storms.take_over(partition)
 
     def release(self, partition: int) -> None:
@@ -74,9 +67,9 @@ class Dispatcher:
         self._storms.release(partition)
         sink = self._receiver.sink
         if isinstance(sink, ResendingSink):
-            for entry in (entry for owner, entry in self._log.entries() if owner == partition):
+            for entry in (entry for owner, entry in self.log.entries() if owner == partition):
                 sink.release(entry.incident)
-        self._log.drop(partition)
+        self.log.drop(partition)
 
     def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
         """Finds out what a transition needs. Each stage may find that it needs nothing more; what is left is sent.
@@ -91,7 +84,7 @@ class Dispatcher:
 
     def requeue(self, transition: Transition, partition: int, offset: int) -> None:
         """Tries to send what was given up, or what a digest reports, as a message of its own."""
-        entry = self._log.get(partition, transition.incident)
+        entry = self.log.get(partition, transition.incident)
         if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
             return
         if transition.incident in self.outbox or isinstance(decide(entry, transition, self._traits), Skip):
@@ -101,16 +94,16 @@ class Dispatcher:
 
     def _entry(self, transition: Transition, partition: int, offset: int) -> Entry | None:
         """What the log knows of an incident; if it has lost the entry, that its message has to be looked up."""
-        incident, entry = transition.incident, self._log.get(partition, transition.incident)
+        incident, entry = transition.incident, self.log.get(partition, transition.incident)
         if entry is not None or incident in self.outbox or self.bootstrap.predates_log(partition, offset):
             return entry
         if self.bootstrap.opened_before_log(partition, transition) and self._receiver.is_target(transition):
-            self.bootstrap.mark_unknown(partition, [incident], self._clocks.now_ms())
-        return self._log.get(partition, incident)
+            self.bootstrap.mark_unknown(partition, [incident], self.clocks.now_ms())
+        return self.log.get(partition, incident)
 
     def _resolved_long_ago(self, one: _Incoming) -> bool:
         """And no message of it is known."""
-        forgotten = one.entry is None and one.resolved and 0 < one.at < self._clocks.now_ms() - _FORGET_MS
+        forgotten = one.entry is None and one.resolved and 0 < one.at < self.clocks.now_ms() - _FORGET_MS
         if forgotten:
             self.outbox.done(one.transition.incident)
         return forgotten
@@ -127,7 +120,7 @@ class Dispatcher:
             if one.resolved:
                 self.outbox.done(one.transition.incident)
             return one.resolved
-        now_ms = self._clocks.now_ms()
+        now_ms = self.clocks.now_ms()
         one.entry = self.bootstrap.adopt_existing_message(one.partition, one.transition.incident, now_ms)
         if one.entry is not None:
             return False
@@ -140,7 +133,7 @@ class Dispatcher:
         return backlog
 
     def _in_digest(self, one: _Incoming) -> bool:
-        """A digest reports it and will go on doing so; the change shows there."""
+        """A digest reports it and continues to do so; the change shows there."""
         if one.entry is None or one.entry.state != "folded":
             return False
         if one.resolved or one.transition.silence is not None:
@@ -158,7 +151,7 @@ class Dispatcher:
         if one.entry is not None:
             # It may have been sent. The entry keeps up, so that nothing sends it before the silence ends.
             newer = msgspec.structs.replace(one.entry, seq=one.transition.seq, offset=one.offset, silenced=True)
-            self._log.set_soon(one.partition, one.transition.incident, newer)
+            self.log.set_soon(one.partition, one.transition.incident, newer)
         return True
 
     def _enqueue(self, one: _Incoming) -> None:
@@ -167,7 +160,7 @@ class Dispatcher:
         if not is_new or isinstance(decide(one.entry, one.transition, self._traits), FindExisting):
             self._put(one, Pending())
             return
-        quiet_s = self._receiver.quiet_s(one.transition, self._clocks.wall())
+        quiet_s = self._receiver.quiet_s(one.transition, self.clocks.wall())
         deferred = one.queued is not None and isinstance(one.queued.attempt, Deferred)
         if one.resolved and (quiet_s or deferred):
             self._board.count_suppressed(self._receiver.name, "quiet hours")
@@ -181,7 +174,7 @@ class Dispatcher:
     def _put(self, one: _Incoming, attempt: Attempt, quiet_s: float = 0.0) -> None:
         found = isinstance(decide(one.entry, one.transition, self._traits), FindExisting)
         method: Method = "edit" if found or (one.entry is not None and one.entry.ts) else "post"
-        due, at = self._clocks.monotonic() + quiet_s, one.at or self._clocks.now_ms()
+        due, at = self.clocks.monotonic() + quiet_s, one.at or self.clocks.now_ms()
         queued = self.outbox.put(one.transition, one.partition, one.offset, due, at=at, method=method)
         if one.queued is None:
             queued.attempt = attempt
@@ -192,34 +185,34 @@ class Dispatcher:
     def forget(self, incident: str, partition: int) -> None:
         """The incident's record was deleted, and so is what the log knows. Raises KafkaError."""
         self.outbox.done(incident)
-        if self._log.get(partition, incident) is not None:
-            self._log.set_soon(partition, incident, None)
+        if self.log.get(partition, incident) is not None:
+            self.log.set_soon(partition, incident, None)
 
     def count_damaged(self, count: int) -> None:
         """So many entries of the log cannot be read."""
         for _ in range(count):
-            self._board.count_skipped(self._log.topic, "not readable")
+            self._board.count_skipped(self.log.topic, "not readable")
 
     def due_in(self) -> float | None:
         """Seconds until something is due, None if nothing waits."""
         due = self.outbox.next_due(self._sender.limiter.available_at())
         times = [time for time in (due, self._sender.resend_at) if time is not None]
-        return max(0.0, min(times) - self._clocks.monotonic()) if times else None
+        return max(0.0, min(times) - self.clocks.monotonic()) if times else None
 
     def send_next(self) -> bool:
         """Takes one step for the incident that has been due longest. False if none is due. Raises KafkaError."""
         self._sender.resend_if_due()
-        queued = self.outbox.next(self._clocks.monotonic(), self._sender.limiter.available_at())
+        queued = self.outbox.next(self.clocks.monotonic(), self._sender.limiter.available_at())
         if queued is not None:
             delay = self._sender.step(queued)
             if delay is None:
                 self.outbox.done(queued.transition.incident)
             else:
-                self.outbox.later(queued, self._clocks.monotonic() + delay)
-        now = self._clocks.monotonic()
+                self.outbox.later(queued, self.clocks.monotonic() + delay)
+        now = self.clocks.monotonic()
         if now >= self._forget_at:
             self._forget_at = now + _FORGET_EVERY_S
-            self._log.forget_resolved(self._clocks.now_ms() - _FORGET_MS)
+            self.log.forget_resolved(self.clocks.now_ms() - _FORGET_MS)
         if now >= self._report_at:
             self._report_at = now + _REPORT_EVERY_S
             self._report()
@@ -227,12 +220,12 @@ class Dispatcher:
 
     def to_read(self) -> list[tuple[int, int]]:
         """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
-        now_ms = self._clocks.now_ms()
+        now_ms = self.clocks.now_ms()
         return self.redelivery.due(now_ms) or self.redelivery.after_storm(self._storms, now_ms)
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""
-        return sum(entry.state == "undelivered" and not entry.silenced for _, entry in self._log.entries())
+        return sum(entry.state == "undelivered" and not entry.silenced for _, entry in self.log.entries())
 
     def _message_changed(self, entry: Entry) -> None:
         if entry.state == "sent":
@@ -240,7 +233,7 @@ class Dispatcher:
         self._storms.refresh(entry)
 
     def _report(self) -> None:
-        name, entries = self._receiver.name, [e for _, e in self._log.entries() if e.incident != LOG_START]
+        name, entries = self._receiver.name, [e for _, e in self.log.entries() if e.incident != LOG_START]
         oldest = self.outbox.oldest()
         self._board.set_waiting(name, len(self.outbox))
         self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)

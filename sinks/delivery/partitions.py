@@ -1,8 +1,7 @@
 """Partitions that this process gains and loses. It reads a partition's notification log before its first record."""
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import structlog
@@ -10,7 +9,6 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from sinks.delivery.dispatcher import Dispatcher
-from sinks.delivery.notification_log import NotificationLog
 from sinks.kafka.clients import Clients
 
 log = structlog.get_logger()
@@ -28,20 +26,11 @@ class Rebalance(NamedTuple):
 
 
 class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Of one receiver. The consumer calls `on_…` while it polls, where nothing may take long, so these only take notes;
-    the worker's thread acts on them afterwards.
-    """
+    """Of one receiver. The consumer calls `on_…` while it polls and nothing may take long; `act` follows afterwards."""
 
-    def __init__(
-        self,
-        consumer: Any,
-        clients: Clients,
-        notification_log: NotificationLog,
-        dispatcher: Dispatcher,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._consumer, self._clients, self._log = consumer, clients, notification_log
-        self._dispatcher, self._bootstrap, self._wall = dispatcher, dispatcher.bootstrap, wall
+    def __init__(self, consumer: Any, clients: Clients, dispatcher: Dispatcher) -> None:
+        self._consumer, self._clients, self._dispatcher = consumer, clients, dispatcher
+        self._log, self._bootstrap, self._clocks = dispatcher.log, dispatcher.bootstrap, dispatcher.clocks
         self._decided: deque[Rebalance] = deque()
         self._read_channel_at: float | None = None
 
@@ -67,10 +56,10 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def read_channel(self) -> None:
         """Finds out which messages exist in the channel, which records from before the log need. It may take tries."""
-        if self._read_channel_at is None or self._wall() < self._read_channel_at:
+        if self._read_channel_at is None or self._clocks.wall() < self._read_channel_at:
             return
-        delay = self._bootstrap.read_channel(self._now_ms())
-        self._read_channel_at = None if delay is None else self._wall() + delay
+        delay = self._bootstrap.read_channel(self._clocks.now_ms())
+        self._read_channel_at = None if delay is None else self._clocks.wall() + delay
 
     def _act(self, decided: Rebalance) -> int | None:
         where, partition = decided.partition, decided.partition.partition
@@ -81,12 +70,12 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
         damaged = self._log.load(partition, records)
         if damaged:
             log.error("notification log has unreadable entries", partition=partition, count=len(damaged))
-            self._bootstrap.mark_unknown(partition, damaged, self._now_ms())
+            self._bootstrap.mark_unknown(partition, damaged, self._clocks.now_ms())
             self._dispatcher.count_damaged(len(damaged))
         position = self._start(where) if self._bootstrap.is_new(partition) else self._resume(where)
         self._dispatcher.take_over(partition)
         if self._bootstrap.predates_log(partition, position):
-            self._read_channel_at = self._wall()
+            self._read_channel_at = self._clocks.wall()
         return position
 
     def _start(self, partition: TopicPartition) -> int:
@@ -96,14 +85,12 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
         first: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
         # The commit comes first: after a crash in between, everything is still read.
         self._consumer.commit({partition: OffsetAndMetadata(first, "", -1)}, timeout_ms=_COMMIT_MS)
-        self._bootstrap.start_log(partition.partition, end, self._now_ms())
+        self._bootstrap.start_log(partition.partition, end, self._clocks.now_ms())
         return first
 
     def _resume(self, partition: TopicPartition) -> int:
-        """Continues at the committed offset.
-
-        kafka-python would continue at its own position in a partition that was ours before a rebalance. But what was in
-        hand is forgotten, because another process may have sent it meanwhile.
+        """Continues at the committed offset. kafka-python keeps its own position in a partition that was ours before a
+        rebalance, but what was in hand is forgotten, because another process may have sent it meanwhile.
         """
         committed = self._consumer.committed(partition, timeout_ms=_ASK_MS)
         if committed is None:
@@ -111,11 +98,8 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
             end = self._consumer.end_offsets([partition])[partition]
             if self._bootstrap.predates_log(partition.partition, end):
                 # The topic was deleted, with the group's offsets, and created again: nothing in it predates the log.
-                self._bootstrap.start_log(partition.partition, 0, self._now_ms())
+                self._bootstrap.start_log(partition.partition, 0, self._clocks.now_ms())
         else:
             self._consumer.seek(partition, committed)
         position: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
         return position
-
-    def _now_ms(self) -> int:
-        return int(self._wall() * 1000)

@@ -22,7 +22,8 @@ from sinks.delivery.decision import Edit, FindExisting, Post, Skip, decide
 from sinks.delivery.notification_log import Entry
 from sinks.delivery.rate_limit import Method
 
-Step = tuple[Attempt | None, list[effects.Effect]]
+Effects = list[effects.Effect]
+Step = tuple[Attempt | None, Effects]
 
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _TRIES_COUNTED = 10
@@ -90,7 +91,7 @@ def _pending(attempt: Pending, entry: Entry | None, event: Event, context: Conte
                 return _give_up(attempt, entry, _DEFECT, context, [])
             return _retry(attempt, entry, _DEFECT, context, [])
         case Signal.LOGGED:
-            raise _impossible(attempt, event)
+            raise AssertionError(attempt, event)
         case _:
             assert_never(event)
 
@@ -104,7 +105,7 @@ def _start(attempt: Pending, entry: Entry | None, context: Context) -> Step:
         case FindExisting():
             # It is silenced, and no message exists that would have to be kept true.
             kept = context.without_message(entry)
-            digest: list[effects.Effect] = [] if kept is None else [effects.Changed(kept)]
+            digest: Effects = [] if kept is None else [effects.Changed(kept)]
             return None, [effects.Suppress("silence"), effects.Write(kept), *digest]
         case Post():
             return _send(attempt, entry, None, context)
@@ -156,12 +157,7 @@ def _refused(attempt: Pending, entry: Entry | None, refused: Refused, context: C
 
 
 def _retry(
-    attempt: Pending,
-    entry: Entry | None,
-    reason: str,
-    context: Context,
-    first: list[effects.Effect],
-    seconds: float | None = None,
+    attempt: Pending, entry: Entry | None, reason: str, context: Context, first: Effects, seconds: float | None = None
 ) -> Step:
     """With growing pauses unless `seconds` says when. A digest is never given up."""
     too_long = context.now - context.arrived >= _GIVE_UP_AFTER_MS and attempt.tries >= _GIVE_UP_AFTER_TRIES
@@ -170,7 +166,7 @@ def _retry(
     return replace(attempt, tries=_next(attempt.tries)), [*first, _again(attempt.tries, reason, seconds)]
 
 
-def _give_up(attempt: Pending, entry: Entry | None, reason: str, context: Context, first: list[effects.Effect]) -> Step:
+def _give_up(attempt: Pending, entry: Entry | None, reason: str, context: Context, first: Effects) -> Step:
     """The notification log keeps it, from where it is tried again once an hour (`redelivery.py`)."""
     if context.is_digest:
         return attempt, [*first, effects.Again(_BACKOFF_MAX_S)]
@@ -190,13 +186,13 @@ def _unlogged(attempt: Unlogged, event: Event) -> Step:
             seconds = _BACKOFF_MAX_S if attempt.entry.state == "undelivered" else None
             return replace(attempt, tries=_next(attempt.tries)), [_again(attempt.tries, _NOT_LOGGED, seconds)]
         case LookedUp() | Delivered() | RetryAfter() | Unknown() | Refused():
-            raise _impossible(attempt, event)
+            raise AssertionError(attempt, event)
         case _:
             assert_never(event)
 
 
 def _attaching(attempt: Attaching, event: Event, context: Context) -> Step:
-    """Each once, in order: the message says everything, so one that does not succeed in time is left out."""
+    """Each once, in order. One that does not succeed in time is left out: the message itself has everything."""
     first, rest = attempt.attachments[0], attempt.attachments[1:]
     match event:
         case Signal.DUE if first.posts and context.method != "post":
@@ -211,16 +207,16 @@ def _attaching(attempt: Attaching, event: Event, context: Context) -> Step:
         case Delivered() | RetryAfter() | Unknown() | Refused() | Signal.DEFECT:
             return Attaching(rest, attempt.tries) if rest else Pending(tries=attempt.tries), [effects.Again()]
         case LookedUp() | Signal.LOGGED | Signal.NOT_LOGGED:
-            raise _impossible(attempt, event)
+            raise AssertionError(attempt, event)
         case _:
             assert_never(event)
 
 
-def _limit(later: RetryAfter, method: Method) -> list[effects.Effect]:
+def _limit(later: RetryAfter, method: Method) -> Effects:
     """A limit holds for all calls of a method; other failures concern their incident alone."""
-    return (
-        [effects.Pause(method, later.seconds)] if later.failure == "rateLimited" and later.seconds is not None else []
-    )
+    if later.failure != "rateLimited" or later.seconds is None:
+        return []
+    return [effects.Pause(method, later.seconds)]
 
 
 def _again(tries: int, reason: str, seconds: float | None = None) -> effects.Again:
@@ -229,7 +225,3 @@ def _again(tries: int, reason: str, seconds: float | None = None) -> effects.Aga
 
 def _next(tries: int) -> int:
     return min(tries + 1, _TRIES_COUNTED)
-
-
-def _impossible(attempt: Attempt, event: Event) -> AssertionError:
-    return AssertionError(f"{type(event).__name__} does not happen to an attempt that is {type(attempt).__name__}")

@@ -13,11 +13,9 @@ _AT_ONCE = 50
 
 
 class Redelivery:
-    def __init__(self, notification_log: NotificationLog, outbox: Outbox) -> None:
-        self._log = notification_log
-        self._outbox = outbox
-        self._retry_at = 0
-        self._storm_check_at = 0
+    def __init__(self, log: NotificationLog, outbox: Outbox) -> None:
+        self._log, self._outbox = log, outbox
+        self._retry_at = self._storm_check_at = 0
 
     def retry_now(self) -> None:
         """The receiver accepts messages, so the next one need not wait for the hour."""

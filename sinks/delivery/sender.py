@@ -40,8 +40,8 @@ class Sender:
         self._receiver, self._log, self._board = receiver, notification_log, board
         self._clocks, self._on_change = clocks, on_change
         self.limiter = RateLimiter(receiver.sink.traits, clocks.monotonic)
+        # When everything open is sent again, None for a receiver that does not need it.
         self.resend_at = clocks.monotonic() if isinstance(receiver.sink, ResendingSink) else None
-        """When everything open is sent again, None for a receiver that does not need it."""
 
     def resend_if_due(self) -> None:
         sink, now = self._receiver.sink, self._clocks.monotonic()

@@ -1,10 +1,6 @@
 """The delivery loops: incidents and readings from Kafka to every receiver and to the metrics page.
 
-Each receiver has a thread, and so has the page, so that none of them delays another:
-
-    metrics         incidents and readings, from the beginning    → Board → /metrics
-    each receiver   incidents, as a member of a consumer group    → DeliveryWorker → Dispatcher → Sender → Sink
-
+Each receiver has a thread with a DeliveryWorker, and so has the metrics page, so that none of them delays another.
 Offsets are committed after delivery. A record whose commit was lost comes again, and the notification log says that it
 was sent. If Kafka does not answer, a thread waits and starts again.
 """

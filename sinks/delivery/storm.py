@@ -30,10 +30,8 @@ _CRITICAL_FACTOR = 2
 class Storms:
     """The digests of one receiver. If more than `limit` new messages wait, or come in a minute, the rest is folded."""
 
-    def __init__(self, notification_log: NotificationLog, outbox: Outbox, limit: int, clocks: Clocks) -> None:
-        self._log = notification_log
-        self._outbox = outbox
-        self._limit, self._clocks = limit, clocks
+    def __init__(self, log: NotificationLog, outbox: Outbox, limit: int, clocks: Clocks) -> None:
+        self._log, self._outbox, self._limit, self._clocks = log, outbox, limit, clocks
         self._storms: dict[int, dict[str, int]] = {}
         self._last_fold = 0
         # One queue for critical incidents and one for others: when they came, as many as are counted.
@@ -42,10 +40,9 @@ class Storms:
     def take_over(self, partition: int) -> None:
         """Counts what a new partition has folded. What belongs to another process's digest begins a new one."""
         ours = {entry.incident for _, entry in self._log.entries() if entry.incident.startswith(PREFIX)}
-        found = [entry for owner, entry in self._log.entries() if owner == partition and entry.folded is not None]
-        for entry in found:
-            one = entry.folded
-            assert one is not None  # noqa: S101 - for the type checker: the line above says so
+        for entry, one in [(entry, entry.folded) for owner, entry in self._log.entries() if owner == partition]:
+            if one is None:
+                continue
             if f"{PREFIX}{one.storm}" in ours:
                 self._storms.setdefault(one.storm, {})[entry.incident] = partition
                 self._refresh(one.storm)
@@ -53,12 +50,9 @@ class Storms:
                 self._keep(partition, entry, replace(one, storm=self._current()))
 
     def release(self, partition: int) -> None:
-        """Forgets a partition, and what is folded in it."""
         for storm, members in list(self._storms.items()):
-            kept = {name: owner for name, owner in members.items() if owner != partition}
-            if kept:
-                self._storms[storm] = kept
-            else:
+            self._storms[storm] = {name: owner for name, owner in members.items() if owner != partition}
+            if not self._storms[storm]:
                 del self._storms[storm]
 
     def floods(self, transition: Transition) -> bool:

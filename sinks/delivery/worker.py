@@ -4,7 +4,6 @@ One worker owns a partition at a time. It reads the partition's notification log
 """
 
 import time
-from collections.abc import Callable
 from threading import Event
 from typing import Any
 
@@ -18,6 +17,7 @@ from detectors.values.decoding import UndecodableError
 from sinks.contract.receiver import Receiver
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import NotificationLog
+from sinks.delivery.outbox import Clocks
 from sinks.delivery.partitions import PartitionOwnership
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError
@@ -50,8 +50,7 @@ def deliver_incidents(
         producer = clients.producer() if receiver.sink.traits.keeps_log else None
         notification_log = NotificationLog(producer, topics.deliveries, receiver.name)
         consumer = clients.group_consumer(receiver.name)
-        dispatcher = Dispatcher(receiver, notification_log, board)
-        worker = DeliveryWorker(consumer, clients, notification_log, dispatcher)
+        worker = DeliveryWorker(consumer, clients, Dispatcher(receiver, notification_log, board, Clocks()))
         consumer.subscribe([topics.incidents], listener=worker.ownership)
         worker.run(stop, drain_s)
     finally:
@@ -64,18 +63,10 @@ def deliver_incidents(
 class DeliveryWorker:
     """One member of a receiver's consumer group. Used from one thread."""
 
-    def __init__(
-        self,
-        consumer: Any,
-        clients: Clients,
-        notification_log: NotificationLog,
-        dispatcher: Dispatcher,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, consumer: Any, clients: Clients, dispatcher: Dispatcher) -> None:
         """`consumer` has to be subscribed with `ownership` as its listener."""
-        self._consumer, self._clients = consumer, clients
-        self._log, self._dispatcher = notification_log, dispatcher
-        self.ownership = PartitionOwnership(consumer, clients, notification_log, dispatcher, wall)
+        self._consumer, self._clients, self._dispatcher, self._log = consumer, clients, dispatcher, dispatcher.log
+        self.ownership = PartitionOwnership(consumer, clients, dispatcher)
         self._read: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._kafka_answers = True
@@ -145,11 +136,9 @@ class DeliveryWorker:
 
     def _requeue(self, partition: int, offset: int) -> None:
         found = self._clients.read_incident(partition, offset)
-        if found is None:
-            return
-        offset, value = found
         try:
-            self._dispatcher.requeue(decode_transition(value), partition, offset)
+            if found is not None:
+                self._dispatcher.requeue(decode_transition(found[1]), partition, found[0])
         except UndecodableError:
             log.warning("undelivered incident cannot be decoded", partition=partition, offset=offset)
 

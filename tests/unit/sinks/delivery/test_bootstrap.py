@@ -239,7 +239,7 @@ class Receivers:
             log = NotificationLog(producer, TOPICS.deliveries, receiver.name)
             dispatcher = Dispatcher(receiver, log, Board(), Clocks(lambda: self.now, lambda: self.now))
             consumer = GroupConsumer(kafka, receiver.name)
-            worker = DeliveryWorker(consumer, kafka, log, dispatcher, wall=lambda: self.now)
+            worker = DeliveryWorker(consumer, kafka, dispatcher)
             consumer.subscribe([TOPICS.incidents], worker.ownership)
             worker.poll_once()
             self.workers[receiver.name] = worker

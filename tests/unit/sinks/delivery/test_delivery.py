@@ -47,7 +47,7 @@ class World:
         self.consumer = GroupConsumer(self.kafka)
         log = NotificationLog(self.kafka.producer(), TOPICS.deliveries, "slack")
         self.dispatcher = Dispatcher(self.receiver(), log, self.board, Clocks(lambda: self.now, lambda: self.now))
-        self.worker = DeliveryWorker(self.consumer, self.kafka, log, self.dispatcher, wall=lambda: self.now)
+        self.worker = DeliveryWorker(self.consumer, self.kafka, self.dispatcher)
         self.consumer.subscribe([TOPICS.incidents], self.worker.ownership)
         self.worker.poll_once()
 

@@ -33,7 +33,7 @@ class Round(Bench):
             self.log._producer = None
         self.kafka.wall = self.wall
         self.consumer = GroupConsumer(self.kafka)
-        self.worker = DeliveryWorker(self.consumer, self.kafka, self.log, self.dispatcher, wall=self.wall)
+        self.worker = DeliveryWorker(self.consumer, self.kafka, self.dispatcher)
 
     def begin(self) -> None:
         """The group has given us our partitions, and they are read."""
