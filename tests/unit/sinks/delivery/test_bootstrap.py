@@ -1,4 +1,4 @@
-"""What a new or lost ledger does, what cannot be delivered, lanes that do not hold up each other, quiet hours."""
+"""What a new or lost log does, what cannot be delivered, receivers that do not hold up each other, quiet hours."""
 
 import time
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def world(slack: SlackServer) -> World:
     return World(slack, now=time.time(), channel=slack.channel_id("flink-alerts"), thread_updates=False)
 
 
-def lose_ledger(world: World, *, group: bool = False) -> None:
+def lose_log(world: World, *, group: bool = False) -> None:
     """The topic was deleted; with `group`, the consumer group's offsets, too."""
     for partition in list(world.kafka.logs):
         if partition.topic == TOPICS.deliveries:
@@ -45,10 +45,10 @@ def lose_ledger(world: World, *, group: bool = False) -> None:
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_after_a_lost_ledger_messages_that_stand_are_found_and_edited(world: World, group: bool) -> None:
+def test_after_a_lost_log_messages_that_stand_are_found_and_edited(world: World, group: bool) -> None:
     world.say(OPENED, make_transition(incident="other"))
     world.settle()
-    lose_ledger(world, group=group)
+    lose_log(world, group=group)
     world.start()
     world.say(UPDATED)
     world.settle()
@@ -56,12 +56,12 @@ def test_after_a_lost_ledger_messages_that_stand_are_found_and_edited(world: Wor
     assert len(world.slack.parents()) == 2
 
 
-def test_what_was_resolved_before_the_ledger_began_is_not_told(world: World) -> None:
+def test_what_was_resolved_before_the_log_began_is_not_told(world: World) -> None:
     for number in range(300):
         opened = make_transition(incident=f"old{number}")
         world.say(opened, msgspec.structs.replace(opened, seq=2, transition="resolved"))
     world.kafka.committed.clear()
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     assert world.slack.parents() == []
@@ -73,7 +73,7 @@ def test_when_the_incidents_topic_was_made_again_nothing_in_it_is_history(world:
     """Its offsets are below those at which the notification log began, and yet what it holds is new."""
     for number in range(30):
         world.say(make_transition(incident=f"old{number}"))
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     for partition in list(world.kafka.logs):
@@ -90,7 +90,7 @@ def test_when_the_incidents_topic_was_made_again_nothing_in_it_is_history(world:
 def test_what_was_resolved_while_nobody_delivered_ends_the_message_that_stands(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.say(RESOLVED)
     world.start()
     world.settle()
@@ -101,7 +101,7 @@ def test_what_was_resolved_while_nobody_delivered_ends_the_message_that_stands(w
 def test_old_open_incidents_without_a_message_are_told_once_in_one_message(world: World) -> None:
     for number in range(20):
         world.say(make_transition(incident=f"old{number}"))
-    lose_ledger(world)
+    lose_log(world)
     world.now += 2 * 3600
     world.start()
     world.settle()
@@ -114,7 +114,7 @@ def test_old_open_incidents_without_a_message_are_told_once_in_one_message(world
 
 def test_young_ones_are_told_as_ever(world: World) -> None:
     world.say(OPENED)
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     (parent,) = world.slack.parents()
@@ -124,7 +124,7 @@ def test_young_ones_are_told_as_ever(world: World) -> None:
 def test_history_is_not_read_before_the_channel_was(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.slack.fail_next("conversations.history", status=429, headers={"Retry-After": "20"}, error="ratelimited")
     world.start()
     world.say(UPDATED)
@@ -139,16 +139,16 @@ def test_history_is_not_read_before_the_channel_was(world: World) -> None:
 def test_without_the_right_to_read_the_channel_young_ones_are_told_anew(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.slack.fail_next("conversations.history", error="missing_scope")
     world.start()
     world.settle()
     assert len(world.slack.parents()) == 2
 
 
-def test_a_crash_while_the_ledger_begins_loses_nothing(world: World) -> None:
+def test_a_crash_while_the_log_begins_loses_nothing(world: World) -> None:
     world.say(OPENED)
-    lose_ledger(world)
+    lose_log(world)
     world.kafka.committed[FIRST] = 1
     world.kafka.refuse_writes = True
     with pytest.raises(Exception, match="no broker"):

@@ -268,7 +268,7 @@ def test_a_crash_between_intent_and_answer_is_looked_up_after_the_restart(slack:
     assert world.methods().count("chat.postMessage") == 1
 
 
-def test_while_the_ledger_cannot_be_written_nothing_is_sent(world: World) -> None:
+def test_while_the_log_cannot_be_written_nothing_is_sent(world: World) -> None:
     world.kafka.refuse_writes = True
     world.say(OPENED)
     world.settle()
@@ -378,7 +378,7 @@ def test_a_defect_in_rendering_one_incident_holds_up_no_other(world: World, monk
     assert world.kafka.committed[FIRST] == 2
 
 
-def test_a_tombstone_clears_the_ledger(world: World) -> None:
+def test_a_tombstone_clears_the_log(world: World) -> None:
     world.say(OPENED)
     world.settle()
     world.kafka.write(TOPICS.incidents, OPENED.incident, None)
@@ -399,7 +399,7 @@ def test_a_partition_that_goes_away_is_no_longer_delivered(world: World) -> None
     assert len(world.slack.parents()) == 1
 
 
-def test_a_new_owner_reads_the_ledger_before_it_sends(world: World) -> None:
+def test_a_new_owner_reads_the_log_before_it_sends(world: World) -> None:
     world.say(OPENED, partition=1)
     world.settle()
     second = TopicPartition(TOPICS.incidents, 1)
@@ -411,7 +411,7 @@ def test_a_new_owner_reads_the_ledger_before_it_sends(world: World) -> None:
     assert world.methods() == ["chat.postMessage"]
 
 
-def test_an_unreadable_ledger_entry_is_as_none(world: World) -> None:
+def test_an_unreadable_log_entry_is_as_none(world: World) -> None:
     world.kafka.write(TOPICS.deliveries, f"slack/{OPENED.incident}", b"{")
     world.kafka.write(TOPICS.deliveries, f"pager/{OPENED.incident}", b'{"other": "sink"}')
     world.start()

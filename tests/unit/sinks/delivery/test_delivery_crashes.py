@@ -12,7 +12,7 @@ from kafka.errors import KafkaTimeoutError
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import NotificationLog
 from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from tests.unit.sinks.delivery.test_bootstrap import DAY_S, lose_ledger
+from tests.unit.sinks.delivery.test_bootstrap import DAY_S, lose_log
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, Kept
 from tests.unit.sinks.samples import make_transition
@@ -187,7 +187,7 @@ class TestBeginnings:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         world.say(OPENED)
-        lose_ledger(world)
+        lose_log(world)
         world.kafka.committed[FIRST] = 1
 
         def crash(*_: object) -> None:

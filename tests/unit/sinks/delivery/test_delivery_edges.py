@@ -16,7 +16,7 @@ from sinks.delivery.service import Delivery
 from sinks.receivers import make_receivers
 from sinks.settings import Sinks
 from streaming.demo.fake_slack.server import TOKEN, Posted, SlackServer
-from tests.unit.sinks.delivery.test_bootstrap import DAY_S, QUIET, Receivers, lose_ledger, receivers
+from tests.unit.sinks.delivery.test_bootstrap import DAY_S, QUIET, Receivers, lose_log, receivers
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka, Producer
 from tests.unit.sinks.receiver import Receiver
@@ -119,7 +119,7 @@ class TestBounds:
         world.worker.run(stop, 3_600.0)
         assert time.monotonic() - began < 60
 
-    def test_a_lane_that_ends_closes_its_clients(self, slack: SlackServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_receiver_that_ends_closes_its_clients(self, slack: SlackServer, monkeypatch: pytest.MonkeyPatch) -> None:
         closed: list[str] = []
         kafka = MemoryKafka()
         monkeypatch.setattr(GroupConsumer, "close", lambda *_, **__: closed.append("consumer"))
@@ -384,7 +384,7 @@ class TestStorms:
 
     def test_old_incidents_of_a_digest_get_no_message_of_their_own_when_it_is_calm(self, world: World) -> None:
         world.say(*(make_transition(incident=f"old{number}") for number in range(5)))
-        lose_ledger(world)
+        lose_log(world)
         world.now += 2 * 3_600
         world.start()
         run(world, 200)
@@ -494,7 +494,7 @@ class TestGivenUp:
         assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 0
 
 
-def test_each_lane_has_the_channel_in_which_it_looks(slack: SlackServer) -> None:
+def test_each_receiver_has_the_channel_in_which_it_looks(slack: SlackServer) -> None:
     config = {"enabled": True, "channel": "C0123456789"}
-    (lane,) = make_receivers(Sinks.model_validate({"slack": config}))
-    assert lane.channel == "C0123456789"
+    (receiver,) = make_receivers(Sinks.model_validate({"slack": config}))
+    assert receiver.channel == "C0123456789"

@@ -1,4 +1,4 @@
-"""What becomes of a transition in one lane, and what is remembered and forgotten on the way."""
+"""What becomes of a transition in one receiver, and what is remembered and forgotten on the way."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -160,9 +160,9 @@ class TestHistory:
         assert delays == [waits] * 7 + [None, None]
         assert bench.sink.looked == [("C1", "", bench.now_ms() - 7 * DAY_MS)] * 8
 
-    @pytest.mark.parametrize("lane", [{"channel": ""}, {"traits": replace(EDITS, can_look_up=False)}])
-    def test_where_nothing_can_be_looked_up_nothing_is(self, lane: dict[str, Any]) -> None:
-        bench = Bench(**lane)
+    @pytest.mark.parametrize("receiver", [{"channel": ""}, {"traits": replace(EDITS, can_look_up=False)}])
+    def test_where_nothing_can_be_looked_up_nothing_is(self, receiver: dict[str, Any]) -> None:
+        bench = Bench(**receiver)
         assert bench.dispatcher.bootstrap.read_channel(bench.now_ms()) is None
         assert bench.sink.looked == []
 
@@ -235,7 +235,7 @@ class TestHistory:
 
 
 class TestRouting:
-    def test_what_is_for_another_lane_is_left_alone_until_it_was_told_here(self) -> None:
+    def test_what_is_for_another_receiver_is_left_alone_until_it_was_told_here(self) -> None:
         ours: list[bool] = [False]
         bench = Bench(is_target=lambda _: ours[0])
         bench.say(OPENED)

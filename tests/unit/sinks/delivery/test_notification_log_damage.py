@@ -149,7 +149,7 @@ def test_a_log_that_was_deleted_is_made_again_and_nothing_is_lost_or_doubled(wor
     assert "conversations.history" not in world.methods()
 
 
-def test_every_lane_writes_into_the_log_that_one_has_made_again(slack: SlackServer) -> None:
+def test_every_receiver_writes_into_the_log_that_one_has_made_again(slack: SlackServer) -> None:
     world = receivers(slack, routing={"routes": [{"to": ["slack:oncall"], "severity": "critical"}, {"to": ["slack"]}]})
     world.say(OPENED, make_transition(incident="bad", severity="critical"))
     world.settle()

@@ -1,4 +1,4 @@
-"""One lane from a transition to its receiver, at the edge of each pause and each limit."""
+"""One transition on its way to a receiver, at the edge of each pause and each limit."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -15,7 +15,7 @@ from sinks.integrations.pagerduty import event
 from sinks.prometheus.collector import Board
 from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
-from tests.unit.sinks.delivery.test_bootstrap import lose_ledger, receivers
+from tests.unit.sinks.delivery.test_bootstrap import lose_log, receivers
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, World, metric
 from tests.unit.sinks.delivery.test_storm import digests, incident, own, run
 from tests.unit.sinks.receiver import Receiver
@@ -60,7 +60,7 @@ def tell(world: World, *transitions: Transition) -> None:
     world.settle(5)
 
 
-def test_a_silenced_incident_is_told_to_nobody_and_leaves_nothing_in_the_ledger(world: World) -> None:
+def test_a_silenced_incident_is_told_to_nobody_and_leaves_nothing_in_the_log(world: World) -> None:
     tell(world, under(1, transition="opened"), under(2), under(3, transition="resolved"))
     assert world.slack.calls == []
     assert suppressed(world) == 3
@@ -168,11 +168,11 @@ def test_what_was_put_aside_is_not_tried_under_a_silence_and_is_told_after_it(wo
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_after_a_lost_ledger_silenced_incidents_are_edited_where_they_stand_and_else_not_told(
+def test_after_a_lost_log_silenced_incidents_are_edited_where_they_stand_and_else_not_told(
     world: World, group: bool
 ) -> None:
     tell(world, OPENED, under(1, incident="other", transition="opened"))
-    lose_ledger(world, group=group)
+    lose_log(world, group=group)
     world.now += 7200
     world.start()
     tell(world, under(2))

@@ -186,7 +186,7 @@ def test_the_digest_counts_what_it_does_not_name(world: World, monkeypatch: pyte
     assert metric(world.board, "flinkwatch_notifications_suppressed_total", integration="slack", reason="digest")
 
 
-def test_the_ledger_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_its_digests(world: World) -> None:
+def test_the_log_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_its_digests(world: World) -> None:
     for number in range(100):
         world.say(incident(number))
     run(world, 60.0)

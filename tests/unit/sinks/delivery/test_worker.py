@@ -66,7 +66,7 @@ def stopped() -> Event:
 
 
 @pytest.mark.parametrize(("kafka_answers", "drain_s", "sent"), [(True, 30.0, 1), (True, 0.0, 0), (False, 30.0, 0)])
-def test_a_courier_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_answers(
+def test_a_worker_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_answers(
     world: Round, kafka_answers: bool, drain_s: float, sent: int
 ) -> None:
     if not kafka_answers:

@@ -28,7 +28,7 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
 
 @pytest.fixture
 def world(slack: SlackServer) -> World:
-    # Slack's stand-in counts real seconds: what it says is newer than what the ledger does.
+    # Slack's stand-in counts real seconds: what it says is newer than what the log does.
     return World(slack, now=1.0, channel=slack.channel_id("flink-alerts"))
 
 

@@ -114,6 +114,6 @@ def test_without_numbers_or_with_charts_off_nothing_is_drawn() -> None:
 
 
 def test_what_was_told_survives_bytes_and_back() -> None:
-    """A restart in between changes nothing: the ledger holds all there is to know."""
+    """A restart in between changes nothing: the log holds all there is to know."""
     told = after(posted(series=SERIES), 1, severity="critical").notified
     assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)) == told
