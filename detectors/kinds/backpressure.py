@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.flink.expired_checkpoints import CheckpointAttempts
 from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
@@ -105,7 +105,6 @@ class Backpressure(Detector):
 
         busy_ms_per_s: float = Field(
             900,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             le=1000,
             description="Busy time (busyTimeMsPerSecond, in ms/s) from which a subtask counts as busy all the time.",
@@ -138,7 +137,6 @@ class Backpressure(Detector):
         )
         min_duration: Duration = Field(
             10_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Minimum time for which a subtask must be busy, seen in at least two scrapes. Shorter "
             "bursts are ignored.",
         )
@@ -159,7 +157,6 @@ class Backpressure(Detector):
         )
         min_slow_checkpoints: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1,
             description="Number of slow checkpoints in a row that turn the info into a warning.",
         )

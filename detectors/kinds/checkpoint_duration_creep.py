@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
 from detectors.flink.topology import Topology
@@ -108,14 +108,12 @@ class CheckpointDurationCreep(Detector):
         )
         growth: float = Field(
             0.5,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=0.1,
             description="Minimum growth of durations over the usual one (0.5 is 50 %). Load and storage cause "
             "smaller changes.",
         )
         min_increase: Duration = Field(
             500,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Minimum growth of durations as a time. Short checkpoints vary by large factors.",
         )
         horizon: Duration = Field(

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading
@@ -119,14 +119,12 @@ class CheckpointOverdue(Detector):
 
         factor: float = Field(
             3.0,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1.5,
             description="Multiple of the job's usual high (95 % quantile of its checkpoint durations) from which a "
             "checkpoint is overdue.",
         )
         min_age: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Age below which a checkpoint is never overdue. Short checkpoints vary by large factors.",
         )
         min_history: int = Field(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
@@ -56,7 +56,6 @@ class ClockSkew(Detector):
 
         ahead: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Lead of a source's clock over Kafka's above which it is reported. Smaller leads do no harm, "
             "because scrapes are 10 s to 30 s apart.",
         )

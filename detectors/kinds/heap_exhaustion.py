@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.gc_window import GcWindow
@@ -120,7 +120,6 @@ class HeapExhaustion(Detector):
         )
         gc_share: float = Field(
             0.3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="Share of the window spent in garbage collection above which the finding opens. 1 to 5 % are "
@@ -128,7 +127,6 @@ class HeapExhaustion(Detector):
         )
         full_share: float = Field(
             0.9,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0.5,
             lt=1,
             description="Share of Heap.Max still in use after two collections from which the heap counts as full.",
@@ -152,7 +150,6 @@ class HeapExhaustion(Detector):
         )
         missing_for: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Time for which a TaskManager's scrapes must be missing (or four scrape intervals, if longer) "
             "while other processes are still scraped.",
         )

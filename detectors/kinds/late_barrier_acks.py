@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Severity
@@ -100,14 +100,12 @@ class LateBarrierAcks(Detector):
 
         min_acks: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1,
             description="Number of late acknowledgements of one checkpoint from which the finding opens. Fewer occur "
             "after any restart or savepoint.",
         )
         repeats: int = Field(
             2,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Number of checkpoints with late acknowledgements, however few, from which the finding "
             "opens and is critical.",

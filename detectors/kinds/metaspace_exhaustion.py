@@ -19,7 +19,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Now
+from detectors.detector import Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.root_causes import only_job
@@ -107,21 +107,18 @@ class MetaspaceExhaustion(OutOfMemory):
 
         usage_warning: float = Field(
             0.8,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="Share of the Metaspace limit in use below which no warning is given.",
         )
         growth_factor: float = Field(
             1.5,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=1,
             description="Growth factor of Metaspace since the first deployment below which no warning is given. At "
             "larger growth the JVM has already tried to unload classes.",
         )
         min_deployments: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             le=_MAX_MARKS,
             description="Number of deployments that must each have left more Metaspace in use.",

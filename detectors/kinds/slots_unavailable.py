@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.root_causes import job_of, role_of
 from detectors.flink.stack_traces import FAILURE
@@ -96,7 +96,6 @@ class SlotsUnavailable(Detector):
 
         confirmation_delay: Duration = Field(
             10_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Time to wait after a WARN alone, because a TaskManager may be about to register.",
         )
         planned_for: Duration = Field(
@@ -106,7 +105,6 @@ class SlotsUnavailable(Detector):
         )
         no_taskmanager_for: Duration = Field(
             180_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Time without any registered TaskManager after which an active job is reported. Pods or "
             "containers start faster, even on a new node. Flink itself reports it after 5 min.",
         )

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
@@ -99,13 +99,11 @@ class TelemetryLost(Detector):
 
         gap_factor: float = Field(
             5.0,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Multiple of a source's usual longest gap after which its data counts as missing.",
         )
         min_gap: Duration = Field(
             60_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Minimum time without data before a source counts as missing. Flink waits 50 s for a "
             "heartbeat, and log shippers flush within 30 s.",
         )

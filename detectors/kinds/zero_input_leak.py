@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old, task_manager, task_managers
@@ -122,7 +122,6 @@ class ZeroInputLeak(Detector):
 
         min_checkpoints: int = Field(
             10,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Number of completed checkpoints without a commit from which a reader counts as leaking. "
             "Single commits may be skipped while another one is in progress.",
@@ -151,7 +150,6 @@ class ZeroInputLeak(Detector):
         )
         min_rise: float = Field(
             0.05,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="Share of Heap.Max by which the heap floor must have risen. Smaller rises may be noise.",
