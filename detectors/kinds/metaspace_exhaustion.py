@@ -4,7 +4,7 @@ Opens as critical at `OutOfMemoryError: Metaspace` (or `Compressed class space`)
 only the .out file has it, because the logger could not load a class either, and the process then ends in what looks
 like a planned stop. Before that it opens as a warning when metrics show a staircase: `Metaspace.Used` is above
 `usage_warning` of its limit, has grown by `growth_factor` since the first of at least `min_deployments` deployments
-without ever coming down, and one more step goes closed_because the limit. The JVM unloads classes only when it must, so
+without ever coming down, and one more step goes over the limit. The JVM unloads classes only when it must, so
 growth alone is healthy; growth that outlasts such a collection is not.
 
 Why it matters: each deployment leaves its classes behind (a thread that was never stopped, a driver that stays

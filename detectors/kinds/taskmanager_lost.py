@@ -211,9 +211,7 @@ class TaskManagerLost(Detector):
             loss.records.append(record)
 
     def _registered(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        """The TaskManager came back, or it replaces a lost one: on the same host, else the oldest loss. Each replaces
-        one.
-        """
+        """Close the loss of this TaskManager, or of the one that it replaces: on the same host, else the oldest."""
         state.hints.pop(tm, None)
         if tm in state.losses:
             if now.time > state.losses[tm].since:

@@ -192,7 +192,7 @@ def recurrence(times: list[int]) -> str:
 def writer(event: LogEvent, topology: Topology) -> ProcessRef:
     """The process whose memory a failing line is about: the TaskManager that it names, or that runs or wrote it.
 
-    A `.out` file does not report which TaskManager it belongs to, so that is derived from the container or the host.
+    A `.out` file does not show which TaskManager it belongs to, so that is derived from the container or the host.
     """
     fields = event.fields
     if fields.get("tm"):
