@@ -6,8 +6,9 @@ with `closed_at` set. A finding is told apart by its kind and subject.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.event import LogEvent
@@ -19,6 +20,10 @@ LESS_SENSITIVE = "x-less-sensitive"
 
 LESS_SENSITIVE_HIGHER: dict[str, Any] = {LESS_SENSITIVE: "higher"}
 LESS_SENSITIVE_LOWER: dict[str, Any] = {LESS_SENSITIVE: "lower"}
+
+
+Owner = Literal["job", "process", "cluster"]
+"""Whose end ends a finding although its subject was never seen well again: `incidents/orphaned.py` sees to it."""
 
 
 class DetectorConfig(BaseModel):
@@ -40,18 +45,26 @@ class Now(NamedTuple):
     time: int
 
 
+class NoState(msgspec.Struct, array_like=True):
+    """The state of a detector that remembers nothing."""
+
+
 class Detector:
     """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
 
     `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
     findings is the job's id.
+
+    `belongs_to`: a finding of a "job" ends when the job runs under another id, one of a "process" when its TaskManager
+    has left and a checkpoint completed without it; one of the "cluster" outlives both. Each kind declares its own.
     """
 
     kind: ClassVar[str]
+    belongs_to: ClassVar[Owner] = "cluster"
     per_job: ClassVar[bool] = False
-    wants: ClassVar[frozenset[str]]
-    Config: ClassVar[type[DetectorConfig]]
-    State: ClassVar[type[Any]]
+    wants: ClassVar[frozenset[str]] = frozenset()
+    Config: ClassVar[type[DetectorConfig]] = DetectorConfig
+    State: ClassVar[type[Any]] = NoState
 
     def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config

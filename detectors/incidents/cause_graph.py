@@ -100,6 +100,9 @@ _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind that the graph knows."""
 
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "input_gap"})
+"""Kinds that explain no other and that no other explains."""
+
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph lets `cause` be the reason for `effect`: not when it began after the effect had ended."""

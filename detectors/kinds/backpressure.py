@@ -79,6 +79,7 @@ class Backpressure(Detector):
     """See the module."""
 
     kind = "backpressure"
+    belongs_to = "job"
     per_job = True
     wants = frozenset(
         [

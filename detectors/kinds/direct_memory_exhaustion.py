@@ -29,6 +29,7 @@ class DirectMemoryExhaustion(OutOfMemory):
     """See the module."""
 
     kind = "direct_memory_exhaustion"
+    belongs_to = "process"
     wants = frozenset([FAILURE, "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):

@@ -63,6 +63,7 @@ class HaConnectionLost(Detector):
     """See the module."""
 
     kind = "ha_connection_lost"
+    belongs_to = "cluster"
     wants = frozenset(
         {
             *_MEANINGS,

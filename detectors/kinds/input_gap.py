@@ -42,6 +42,7 @@ class InputGap(Detector):
     """See the module."""
 
     kind = "input_gap"
+    belongs_to = "cluster"
     wants = frozenset(["input_lost", "input_began_again", "input_read_up"])
 
     class Config(DetectorConfig):

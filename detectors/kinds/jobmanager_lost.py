@@ -54,6 +54,7 @@ class JobmanagerLost(Detector):
     """See the module."""
 
     kind = "jobmanager_lost"
+    belongs_to = "cluster"
     wants = frozenset(
         {
             *_MARKS,

@@ -32,6 +32,7 @@ class MemoryLimitKill(OutOfMemory):
     """See the module."""
 
     kind = "memory_limit_kill"
+    belongs_to = "process"
     ends_process = True
     wants = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 

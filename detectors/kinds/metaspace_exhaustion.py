@@ -88,6 +88,7 @@ class MetaspaceExhaustion(OutOfMemory):
     """See the module."""
 
     kind = "metaspace_exhaustion"
+    belongs_to = "process"
     wants = frozenset(
         [
             FAILURE,

@@ -82,6 +82,7 @@ class Silence(Detector):
     """See the module."""
 
     kind = "silence"
+    belongs_to = "process"
     wants = frozenset(
         [
             *("heap_used", "metaspace_used", "records_in", "busy_time"),

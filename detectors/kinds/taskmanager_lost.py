@@ -68,6 +68,7 @@ class TaskManagerLost(Detector):
     """See the module."""
 
     kind = "taskmanager_lost"
+    belongs_to = "cluster"
     wants = frozenset(
         [
             "tm_timed_out",

@@ -13,8 +13,9 @@ from sinks.kafka.access import KafkaAccess
 from streaming.configuration.topic import ConfigTopic
 from streaming.embedded.job_process import JobProcess
 from streaming.recordings.replay import load
-from tests.e2e.harness import SCENARIOS, Installation
+from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence, replayed
+from tests.recorded import recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
@@ -68,7 +69,7 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
     admin.create_topics({config: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
     admin.close()
-    records = load([SCENARIOS / "late-barrier-acks" / "input.jsonl.gz"], "flink.logs", "flink.metrics")
+    records = load([recording("late-barrier-acks")], "flink.logs", "flink.metrics")
     start = records[0].timestamp
     page = "".join(SAMPLE % (n, n % 9) for n in range(7_900)).encode()
     large = [

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -19,10 +18,10 @@ from streaming.job.heartbeat import header
 from streaming.job.read import _LOG_SHAPE, SELECTION, Stage, _log_shaped, _match, _may_matter
 from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
+from tests.recorded import NAMES, recording
 from tests.unit.detectors.events.envelopes.test_metrics import VALUES
 from tests.unit.detectors.events.layouts.test_text_layout import ENVELOPES, LAYOUTS
 
-SCENARIOS = Path(__file__).parents[3] / "scenarios"
 METRICS = "flink.metrics"
 BUCKETS = 4
 NOW = 1_795_227_051_000
@@ -88,11 +87,10 @@ def test_columns_are_those_of_the_batches() -> None:
     assert tuple(SCHEMA.names) == tuple(SELECTION)
 
 
-@pytest.mark.parametrize("scenario", sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
+@pytest.mark.parametrize("scenario", NAMES)
 def test_nothing_that_reading_finds_is_passed_over(scenario: str) -> None:
     """On every scenario: the events and rejections of the stage are those of reading each record by itself."""
-    file = next(SCENARIOS.glob(f"{scenario}/input.jsonl*"))
-    records = load([file], "flink.logs", METRICS)
+    records = load([recording(scenario)], "flink.logs", METRICS)
     batches = [batch(records[i : i + 1000]) for i in range(0, len(records), 1000)]
     events, reasons = everything(run(*batches))
     expected, expected_reasons = read_one_by_one(records)

@@ -14,13 +14,11 @@ from streaming.configuration.settings import Settings
 from streaming.recordings.replay import load, replay
 from streaming.tuning.suggest import Suggestions, suggest
 from streaming.tuning.threshold import TUNABLE, Threshold, thresholds
-from tests.recorded import READER, SCENARIOS
+from tests.recorded import READER, recording
 
 # A checkpoint that hangs for 150 s, and one that does for 90 s, of the same job.
-LONG, SHORT = (
-    SCENARIOS / n / "input.jsonl.gz" for n in ("checkpoint-hung-then-done", "checkpoint-hung-then-cancelled")
-)
-STEADY = SCENARIOS / "healthy-steady" / "input.jsonl.gz"
+LONG, SHORT = (recording(n) for n in ("checkpoint-hung-then-done", "checkpoint-hung-then-cancelled"))
+STEADY = recording("healthy-steady")
 LIMIT = Threshold("checkpoint_overdue", "at_least")
 
 
