@@ -16,7 +16,8 @@ from detectors.incident import SEVERITIES, Finding
 Relation = Literal["job", "tm", "host", "cluster"]
 
 _MINUTE = 60_000
-_FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+"""The field of an entity in which the two findings of a relation must agree."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -164,7 +165,7 @@ def _precedence(finding: Finding, explained: int) -> tuple[int, int, int, str, s
 def _share(one: Finding, other: Finding, relation: Relation) -> bool:
     if relation == "cluster":
         return True
-    field = _FIELD[relation]
+    field = FIELD[relation]
     a, b = one.entity.get(field, ""), other.entity.get(field, "")
     if relation == "host":
         a, b = short(a), short(b)

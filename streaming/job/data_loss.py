@@ -108,7 +108,7 @@ class Gaps(Background):
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
         self._corrected: set[str] = set()
-        self._firsts = Firsts()
+        self.firsts = Firsts()
         self._lock = threading.Lock()
         self.corrected(began_again or [])
 
@@ -120,7 +120,7 @@ class Gaps(Background):
             self._made_again.clear()
             self._first_batch = None
             self._corrected = {flinkwatch_itself.where(line)[0] for line in began_again}
-            self._firsts.began_again(ours)
+            self.firsts.began_again(ours)
         for line in ours:
             self._tell(line)
 
@@ -136,7 +136,7 @@ class Gaps(Background):
                 again -= self._corrected
             if again:
                 raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and made again while it was read")
-            lines = self._firsts.judge(
+            lines = self.firsts.judge(
                 progress["batchId"],
                 _epoch_ms(progress["timestamp"]),
                 self._offsets(source["startOffset"]),
@@ -150,12 +150,12 @@ class Gaps(Background):
     def open(self) -> list[tuple[str, str]]:
         """Topics and partitions with a gap that are not read up yet."""
         with self._lock:
-            return self._firsts.open()
+            return self.firsts.open()
 
     def resume(self, gaps: list[tuple[str, str]]) -> None:
         """These were open when the process before ended."""
         with self._lock:
-            self._firsts.resume(gaps)
+            self.firsts.resume(gaps)
 
     def _offsets(self, text: str | None) -> Offsets:
         found = _parsed(text)
@@ -173,7 +173,7 @@ class Gaps(Background):
                         admin = admin or clients.enter_context(
                             closing(KafkaAdminClient(**client_options(self._access)))
                         )
-                        self._compare(topic_ids(admin, self._watched))
+                        self.compare(topic_ids(admin, self._watched))
                 except (KafkaError, SecretError) as error:
                     log.debug("first offsets are not known", error=str(error))
                 if self._stop.wait(_EVERY_S):
@@ -182,7 +182,7 @@ class Gaps(Background):
     def _consumer(self) -> Any:
         return KafkaConsumer(**client_options(self._access), enable_auto_commit=False, allow_auto_create_topics=False)
 
-    def _compare(self, ids: dict[str, str]) -> None:
+    def compare(self, ids: dict[str, str]) -> None:
         """A topic without an answer is being deleted: its old id stays, to be compared with the next."""
         with self._lock:
             self._made_again |= {topic for topic, one in ids.items() if self._ids.get(topic, one) != one}
@@ -192,7 +192,7 @@ class Gaps(Background):
         places = [TopicPartition(t, p) for t in self._topics for p in sorted(consumer.partitions_for_topic(t) or ())]
         firsts = by_topic(consumer.beginning_offsets(places))
         with self._lock:
-            self._firsts.saw(_now_ms(), firsts)
+            self.firsts.saw(_now_ms(), firsts)
 
 
 def _parsed(text: str | None) -> Offsets:

@@ -37,12 +37,12 @@ def step(self, cluster, state, events, *rest):
 def may_matter(values, metrics):
     if b"no room" in values.to_pylist():
         raise MemoryError("no room")
-    return _may_matter(values, metrics)
+    return _before(values, metrics)
 
 
 Engine.step = step
-_may_matter = read._may_matter
-read._may_matter = may_matter
+_before = read.may_matter
+read.may_matter = may_matter
 """
 SAMPLE = 'flink_taskmanager_Status_JVM_Memory_Heap_Used{tm_id="container_1700000000000_0001_01_%06d",host="h%d"} 1\n'
 HEADERS = (('"\\\x00\u2028', b"\xff\x00"), ("", b""), ("large", b"\x01" * 100_000))

@@ -48,7 +48,7 @@ class Done(NamedTuple):
     stale: list[str]
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     partition: int
     transition: Transition
 
@@ -66,14 +66,14 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
         )
     with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
         known = _known(consumer, settings.kafka.topics.incidents)
-        read = _read_before(folder)
+        read = read_before(folder)
         # What the old job has not read is read in any case.
         begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
-        stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
+        stale = end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
         offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
-        new = Rebuilt(until, by_topic(read), _may_change(known, stale, until), offsets)
-        kept = _replace(folder, new, now)
+        new = Rebuilt(until, by_topic(read), may_change(known, stale, until), offsets)
+        kept = replace(folder, new, now)
     return Done(kept, until, sorted(stale))
 
 
@@ -106,7 +106,7 @@ def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
     return {p: found[p].offset if found.get(p) is not None else ends[p] for p in partitions}
 
 
-def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known]) -> int:
+def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, Known]) -> int:
     """How far the old job had come: behind its newest record, and not past the first one that it has not read."""
     if not read:
         return max((each.transition.at for each in known.values()), default=-1) + 1
@@ -119,7 +119,7 @@ def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known])
     return min([max((time for time in done if time is not None), default=0) + 1, *(t for t in left if t is not None)])
 
 
-def _read_before(folder: Path) -> Offsets:
+def read_before(folder: Path) -> Offsets:
     """The end of the newest batch whose offsets can be read and that was committed."""
     commits = {f.name for f in (folder / "commits").glob("[0-9]*")}
     files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda file: -int(file.name))
@@ -157,9 +157,9 @@ def _until_silent(consumer: Any, partition: TopicPartition) -> Iterator[Any]:
             )
 
 
-def _known(consumer: Any, topic: str) -> dict[str, _Known]:
+def _known(consumer: Any, topic: str) -> dict[str, Known]:
     """The newest transition of each incident."""
-    known: dict[str, _Known] = {}
+    known: dict[str, Known] = {}
     for partition in _partitions(consumer, (topic,)):
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
@@ -171,7 +171,7 @@ def _known(consumer: Any, topic: str) -> dict[str, _Known]:
             if transition is None:
                 known.pop((record.key or b"").decode(errors="replace"), None)
             elif transition.incident not in known or known[transition.incident].transition.seq <= transition.seq:
-                known[transition.incident] = _Known(partition.partition, transition)
+                known[transition.incident] = Known(partition.partition, transition)
     return known
 
 
@@ -184,7 +184,7 @@ def _first_time(consumer: Any, kafka: Kafka, begins: Offsets, since: int | None)
     return max(times)
 
 
-def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int, now: int) -> set[str]:
+def end_lost(producer: Any, kafka: Kafka, known: dict[str, Known], first: int, now: int) -> set[str]:
     """Say of open incidents that began before `first` that they cannot be followed any longer."""
     lost = set()
     for partition, last in known.values():
@@ -194,12 +194,12 @@ def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int,
         said = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
         key, value = last.incident.encode(), msgspec.json.encode(said)
         producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_SILENT_S)
-        known[last.incident] = _Known(partition, said)
+        known[last.incident] = Known(partition, said)
         lost.add(last.incident)
     return lost
 
 
-def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[str, int]:
+def may_change(known: dict[str, Known], stale: set[str], until: int) -> dict[str, int]:
     """Incidents that are open, or ended so late that they may be continued."""
     return {
         incident: last.seq
@@ -208,7 +208,7 @@ def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[s
     }
 
 
-def _replace(folder: Path, new: Rebuilt, now: int) -> Path | None:
+def replace(folder: Path, new: Rebuilt, now: int) -> Path | None:
     """Move the old checkpoint aside and put the new one in its place; returns where the old one is."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1000))
     stay = (CheckpointLock.NAME, "before-rebuild-")

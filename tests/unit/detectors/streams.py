@@ -249,7 +249,7 @@ def _scrape(chance: Random, names: Sequence[str], at: int, offset: int) -> Metri
     return page(at, [*samples.values()], offset)
 
 
-def _stream(seed: int, length: int, wants: Collection[str]) -> list[Event]:
+def stream(seed: int, length: int, wants: Collection[str]) -> list[Event]:
     chance = Random(seed)
     lines = sorted(MEANINGS & set(wants) if wants else MEANINGS)
     names = sorted(METRICS & set(wants) if wants else METRICS)
@@ -278,4 +278,4 @@ def made_up(wants: Collection[str] = (), most: int = 60) -> st.SearchStrategy[li
     `wants` are the meanings and metric names to choose from; empty: all. Made from a seed, which is ten times faster
     than drawing each field; what fails is shown at its shortest length.
     """
-    return st.builds(_stream, st.integers(0, 10**9), st.integers(1, most), st.just(wants))
+    return st.builds(stream, st.integers(0, 10**9), st.integers(1, most), st.just(wants))

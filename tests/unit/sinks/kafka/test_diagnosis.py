@@ -11,7 +11,7 @@ from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain, lasting_obstacle
-from streaming.job.wait_for_brokers import _problem
+from streaming.job.wait_for_brokers import connection_problem
 
 VERSIONS = struct.pack(">ii", 4, 7)
 
@@ -72,4 +72,4 @@ def test_a_connection_that_times_out_is_told_with_who_may_drop_it(
     access = KafkaAccess(bootstrap_servers="b-1.example.org:14001")
     assert lasting_obstacle(access) is None
     assert says in explain(access, KafkaTimeoutError())
-    assert says in _problem("b-1.example.org:14001")
+    assert says in connection_problem("b-1.example.org:14001")

@@ -76,11 +76,11 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
     wrong = HostClock(lambda: time.time() + 86_400)
-    pulse._clock = wrong
-    pulse._not_written(KafkaTimeoutError("no broker"))
-    assert pulse._clock is wrong
-    pulse._not_written(InvalidTimestampError("out of range"))
-    assert abs(pulse._clock.steady(pulse._clock.beat()) / 1000 - time.time()) < 60
+    pulse.clock = wrong
+    pulse.not_written(KafkaTimeoutError("no broker"))
+    assert pulse.clock is wrong
+    pulse.not_written(InvalidTimestampError("out of range"))
+    assert abs(pulse.clock.steady(pulse.clock.beat()) / 1000 - time.time()) < 60
 
 
 def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:

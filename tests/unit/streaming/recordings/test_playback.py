@@ -10,7 +10,7 @@ from kafka.errors import KafkaTimeoutError
 from detectors.events.event import Record
 from sinks.kafka.topics import TopicNames
 from streaming.demo import settled
-from streaming.demo.demo import _Player
+from streaming.demo.demo import Player
 from streaming.demo.settled import Settled
 from streaming.errors import UserError
 from streaming.job import canary
@@ -79,8 +79,8 @@ def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProdu
 
 def test_a_recording_that_could_not_be_played_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playback, "KafkaProducer", BrokenProducer)
-    with _Player(Playback("", RECORDS, "pulse", 1_000)) as player:
-        player._thread.join(60)
+    with Player(Playback("", RECORDS, "pulse", 1_000)) as player:
+        player.thread.join(60)
         assert not player.played.is_set()
         with pytest.raises(UserError, match=r"not played to its end: .*no broker"):
             player.check()
