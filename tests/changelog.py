@@ -32,9 +32,15 @@ def printed(given: Iterable[tuple[str, str]]) -> str:
         entries = [text for name, text in found if name.split(".")[1] == section]
         if entries:
             lines += [f"### {section.capitalize()}", ""]
-            lines += [textwrap.fill(" ".join(e.split()), 125, initial_indent="- ", subsequent_indent="  ") for e in entries]
+            lines += [
+                textwrap.fill(" ".join(e.split()), 125, initial_indent="- ", subsequent_indent="  ") for e in entries
+            ]
             lines.append("")
     return "\n".join(lines)
+
+
+def _entry(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 125, initial_indent="- ", subsequent_indent="  ")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 A finding ends when its own subject is seen well again. When the JobManager died and its job came back under another id,
 or the TaskManager was replaced, nobody will ever speak of that subject again. What proves the end then is a checkpoint
 of the job as it runs now: the JobManager was started anew and has not spoken of the old job since, or the TaskManager
-left. A leak is not among these findings: it goes on in the next process.
+left. Each kind declares which of the two it belongs to (`Detector.belongs_to`). A leak does not end with its process:
+it goes on in the next one.
 """
 
 from collections.abc import Iterator
