@@ -12,7 +12,7 @@ from detectors.kinds.backpressure import Backpressure
 from detectors.kinds.checkpoint_failing import CheckpointFailing
 from detectors.kinds.clock_skew import ClockSkew
 from detectors.kinds.heap_exhaustion import HeapExhaustion
-from detectors.kinds.silence import Silence
+from detectors.kinds.telemetry_lost import TelemetryLost
 from detectors.kinds.zero_input_leak import ZeroInputLeak
 
 _SERIES = "max by (kind, severity, cluster, job)"
@@ -122,7 +122,7 @@ def _checkpoints() -> Iterator[Panel]:
     yield graph(
         "Failed checkpoints in a row",
         "`checkpoint_failing`, `late_barrier_acks`: since the last completed one." + _DEFAULT,
-        Query(_job("checkpoints_failed_in_a_row"), "{{job}}"),
+        Query(_job("checkpoint_consecutive_failures"), "{{job}}"),
         limit=CheckpointFailing.Config().in_a_row,
     )
     yield graph(
@@ -139,7 +139,7 @@ def _load() -> Iterator[Panel]:
         "`backpressure`: the share of its time for which the job's busiest subtask is busy." + _DEFAULT,
         Query(_job("busiest_subtask_ratio"), "{{job}}"),
         unit="percentunit",
-        limit=Backpressure.Config().busy / 1000,
+        limit=Backpressure.Config().busy_ms_per_s / 1000,
     )
     yield graph(
         "Skew of the input",
@@ -180,17 +180,17 @@ def _hearing() -> Iterator[Panel]:
     )
     yield graph(
         "Since the last sample",
-        "`silence`: time since a process of Flink was heard of in the metrics; its limit follows from its own rhythm, "
-        "and is at least the line." + _DEFAULT,
+        "`telemetry_lost`: time since the metrics last showed a Flink process. The limit follows the usual interval "
+        "and is never below the line." + _DEFAULT,
         Query(f"time() - max by (process) (flinkwatch_last_sample_timestamp_seconds{{{_HERE}}})", "{{process}}"),
         unit="s",
-        limit=Silence.Config().at_least / 1000,
+        limit=TelemetryLost.Config().min_gap / 1000,
     )
     yield graph(
         "Since the last line of the log",
-        "`silence`: time since the log told of a job's checkpoints; its limit follows from its own rhythm, and is at "
-        "least the line." + _DEFAULT,
+        "`telemetry_lost`: time since the log last mentioned a checkpoint of the job. The limit follows the usual "
+        "interval and is never below the line." + _DEFAULT,
         Query(f"time() - {_job('last_log_line_timestamp_seconds')}", "{{job}}"),
         unit="s",
-        limit=Silence.Config().at_least / 1000,
+        limit=TelemetryLost.Config().min_gap / 1000,
     )

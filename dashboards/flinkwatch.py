@@ -40,7 +40,7 @@ def _overview() -> Iterator[Panel]:
     yield number(
         "Behind",
         "Records the last batch left unread for its limit.",
-        f"sum({_of('offsets_behind')})",
+        f"sum({_of('consumer_lag_records')})",
         (100_000, ORANGE),
     )
     yield number(
@@ -50,7 +50,7 @@ def _overview() -> Iterator[Panel]:
         (60, RED),
         unit="s",
     )
-    yield number("Canary takes", "From the pulse topic to delivery.", f"max({_of('canary_seconds')})", unit="s")
+    yield number("Canary takes", "From Kafka to delivery.", f"max({_of('canary_round_trip_seconds')})", unit="s")
     yield number(
         "Undelivered",
         "Waiting for longer than a day; they are kept.",
@@ -64,12 +64,12 @@ def _reading() -> Iterator[Panel]:
     yield graph(
         "Records behind",
         "Left unread by the last batch for its limit.",
-        Query(f"max by (topic) ({_of('offsets_behind')})", "{{topic}}"),
+        Query(f"max by (topic) ({_of('consumer_lag_records')})", "{{topic}}"),
     )
     yield graph(
         "The stream's clock is behind by",
         "How old the newest is that every partition has reached; deadlines run on this clock.",
-        Query(_newest("clock_timestamp_seconds"), "clock"),
+        Query(_newest("stream_time_timestamp_seconds"), "clock"),
         Query(f"max({_of('clock_host_ahead_seconds')})", "the job's host is ahead by"),
         Query(f"max({_of('cluster_waits_seconds')})", "a cluster waits for a partition that lags"),
         unit="s",
@@ -121,7 +121,7 @@ def _batches() -> Iterator[Panel]:
     yield graph(
         "Canary",
         "How long a record takes through everything, and how long ago the last one that came back was sent.",
-        Query(f"max({_of('canary_seconds')})", "takes"),
+        Query(f"max({_of('canary_round_trip_seconds')})", "takes"),
         Query(_newest("canary_timestamp_seconds"), "last one sent before"),
         unit="s",
     )

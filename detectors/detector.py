@@ -50,7 +50,7 @@ class NoState(msgspec.Struct, array_like=True):
 
 
 class Detector:
-    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
+    """See the module. `event_types` are the meanings (or metric names) it is given; `kind` is also its module's name.
 
     `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
     findings is the job's id.
@@ -62,7 +62,7 @@ class Detector:
     kind: ClassVar[str]
     belongs_to: ClassVar[Owner] = "cluster"
     per_job: ClassVar[bool] = False
-    wants: ClassVar[frozenset[str]] = frozenset()
+    event_types: ClassVar[frozenset[str]] = frozenset()
     Config: ClassVar[type[DetectorConfig]] = DetectorConfig
     State: ClassVar[type[Any]] = NoState
 
@@ -86,7 +86,7 @@ class Detector:
         """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
         return ()
 
-    def reconsider(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+    def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
         """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
         return ()
 

@@ -95,7 +95,7 @@ def hardening(container: Container) -> None:
 def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
     """Alive but not ready while there is no broker; then it goes on by itself, and tells the incident."""
     sinks = {"slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url}}
-    streaming = {"pulse": False, "starting_offsets": "earliest"}
+    streaming = {"heartbeat": False, "starting_offsets": "earliest"}
     bootstrap = broker.bootstrap
     broker.stop()
     container = Container("run", {**settings(bootstrap, **streaming), "sinks": sinks}, f"--env=SLACK_BOT_TOKEN={TOKEN}")
@@ -119,7 +119,7 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         container.until(lambda: container.get("/-/ready")[0] == 200, 300, "ready once the broker is there")
         passed("a broker that comes up later: ready, in the same process")
         hardening(container)
-        playback = Playback(bootstrap, records, "flinkwatch.pulse", 20)
+        playback = Playback(bootstrap, records, "flinkwatch.heartbeat", 20)
         playback.run(threading.Event())
         told = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
@@ -143,8 +143,8 @@ def shows_incident(page: str) -> bool:
 
 
 def first_batch(bootstrap: str) -> None:
-    """As in earnest, with pulse and canary. A machine that has no time for it is not the image's fault: then the figure
-    is only said.
+    """As in earnest, with heartbeat and canary. A machine that has no time for it is not the image's fault: then the
+    figure is only said.
     """
     configuration = settings(bootstrap)
     configuration["kafka"]["topics"] = {"prefix": "second"}

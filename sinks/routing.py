@@ -30,11 +30,11 @@ def _as_text(value: Any) -> Any:
 TimeOfDay = Annotated[time, BeforeValidator(_as_text)]
 
 
-class _Rule(BaseModel):
+class _RoutingSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class Route(_Rule):
+class Route(_RoutingSection):
     """Incidents that fit every field go to the lanes in `to`; fields are patterns with * and ?."""
 
     cluster: str = Field(default="*", description="Pattern of the cluster's name.")
@@ -56,7 +56,7 @@ class Route(_Rule):
         )
 
 
-class QuietHours(_Rule):
+class QuietHours(_RoutingSection):
     """From `begin` to `end`, on `days`, new incidents below a severity wait; what is still open is told at `end`."""
 
     begin: TimeOfDay = Field(description='Local time, "22:00".')
@@ -97,7 +97,7 @@ class QuietHours(_Rule):
         return None
 
 
-class Routing(_Rule):
+class Routing(_RoutingSection):
     """Which incident goes where, and when; needs a restart when changed."""
 
     routes: tuple[Route, ...] = Field(

@@ -9,7 +9,7 @@ from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.webhook import WebhookConfig
-from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.collector import PrometheusConfig
 from sinks.routing import Routing
 
 SLACK = "slack"
@@ -22,8 +22,8 @@ class Sinks(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     slack: SlackConfig = Field(default_factory=SlackConfig, description="Messages to Slack channels.")
-    prometheus: PageConfig = Field(
-        default_factory=PageConfig, description="The page that Prometheus scrapes, and the health of the process."
+    prometheus: PrometheusConfig = Field(
+        default_factory=PrometheusConfig, description="The page that Prometheus scrapes, and the health of the process."
     )
     webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="A receiver of your own: signed JSON.")
     alertmanager: AlertmanagerConfig = Field(

@@ -45,7 +45,7 @@ class _Lines:
     debug = info = warning = warn = error = err = critical = fatal = failure = exception = log = msg
 
 
-class OneForm(io.TextIOBase):
+class JsonStderr(io.TextIOBase):
     """Standard error of a process that logs JSON: a line that anything else prints becomes an event, too."""
 
     def __init__(self, inner: TextIO) -> None:
@@ -77,8 +77,8 @@ def is_event(line: str) -> bool:
 
 def keep_one_form() -> None:
     """From now on nothing in this process prints anything but JSON to stderr, if that is the form of the log."""
-    if _json and not isinstance(sys.stderr, OneForm):
-        sys.stderr = OneForm(sys.stderr)
+    if _json and not isinstance(sys.stderr, JsonStderr):
+        sys.stderr = JsonStderr(sys.stderr)
 
 
 def _as_event(line: str) -> str:
@@ -86,7 +86,7 @@ def _as_event(line: str) -> str:
     return json.dumps({"event": line, "level": "error", "timestamp": now})
 
 
-class _Handler(logging.Handler):
+class _StructlogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # What py4j logs with a traceback it also raises; it uses the root logger.
         if f"{os.sep}py4j{os.sep}" not in record.pathname:
@@ -116,7 +116,7 @@ def configure_logs(log_format: str = "auto") -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=_Lines,
     )
-    handler = _Handler()
+    handler = _StructlogHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer], foreign_pre_chain=shared

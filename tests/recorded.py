@@ -11,12 +11,12 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import SEVERITIES, Transition
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import load, replay
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
-PUBLISHED = publish(Live(), 0, "tests")
+PUBLISHED = publish(LiveSettings(), 0, "tests")
 READER = Reader(Identity(), frozenset({"flink.metrics"}))
 
 

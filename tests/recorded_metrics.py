@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from detectors.engine import bucket
 from detectors.events.event import Event, Record, Rejected
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
 
@@ -36,8 +36,9 @@ def write_samples(played: Iterable[Played], end: int, file: Path) -> int:
 
 
 def _scrapes(records: Sequence[Record]) -> Iterator[tuple[int, list[Metric]]]:
-    """The board every `SCRAPE_S`; the stream's clock goes on as with a pulse a second, as far as anything is due."""
-    index, store, board = bucket.Index(published=PUBLISHED), MemoryStore(), Board()
+    """The board every `SCRAPE_S`; the stream's clock goes on as with a heartbeat a second, as far as anything is
+    due."""
+    index, store, board = bucket.BucketIndex(published=PUBLISHED), MemoryStore(), IncidentCollector()
     stepped = records[0].timestamp
     scrape = stepped + 1_000 * SCRAPE_S
     events: list[Event] = []
@@ -53,7 +54,7 @@ def _scrapes(records: Sequence[Record]) -> Iterator[tuple[int, list[Metric]]]:
         events += [] if isinstance(read, Rejected) else read
 
 
-def _show(board: Board, said: bucket.Said) -> None:
+def _show(board: IncidentCollector, said: bucket.BucketOutput) -> None:
     for transition in said.transitions:
         board.show_incident(transition.incident, transition)
         if transition.transition == "opened":

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from detectors.engine.bucket import Said
+from detectors.engine.bucket import BucketOutput
 from detectors.incident import Finding, Reading, Transition
 
 Flat = dict[str, str]
@@ -30,7 +30,7 @@ def transitions_text(transitions: Iterable[Transition]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def readings_text(steps: Iterable[Said]) -> str:
+def readings_text(steps: Iterable[BucketOutput]) -> str:
     """Every series: how many readings it had, how often it was taken back, its first and its last reading."""
     own: dict[str, list[Reading]] = {}
     gone: Counter[str] = Counter()

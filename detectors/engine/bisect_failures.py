@@ -6,26 +6,26 @@ until the event at fault stands alone: it alone is lost, and the state is as if 
 
 from typing import NamedTuple
 
-from detectors.engine.engine import ClusterState, Engine, Step, arrival, decode_state, encode_state
+from detectors.engine.engine import ClusterState, Engine, StepOutput, arrival, decode_state, encode_state
 from detectors.events.event import Event
 
 # Where more than a few fail the fault is not with single events, and looking for them costs a step each.
 _MAX_DEFECTS = 8
 
 
-class Defect(NamedTuple):
+class FailedEvent(NamedTuple):
     """An event that a detector could not take: the error, in one line."""
 
     event: Event
     error: str
 
 
-class Stepped(NamedTuple):
+class SteppedCluster(NamedTuple):
     """A cluster after its step: its state, the same as bytes, and what was said."""
 
     state: ClusterState
     encoded: bytes
-    said: Step
+    said: StepOutput
 
 
 def step(
@@ -35,8 +35,8 @@ def step(
     events: list[Event],
     until: int,
     since: int,
-    defects: list[Defect],
-) -> Stepped | None:
+    defects: list[FailedEvent],
+) -> SteppedCluster | None:
     """`Engine.step` from the state `before` (None: a new cluster); None when nothing could be taken.
 
     What is left out is added to `defects`, the cluster's own of this batch. Raises StateVersionError.
@@ -44,11 +44,11 @@ def step(
     state = decode_state(before) if before is not None else engine.new_state()
     try:
         said = engine.step(cluster, state, events, until, since)
-        return Stepped(state, encode_state(state), said)
+        return SteppedCluster(state, encode_state(state), said)
     except Exception as error:  # noqa: BLE001
         # The outer edge: an error in a detector must not stop the stream.
         if len(events) < 2 or len(defects) >= _MAX_DEFECTS:
-            defects += [Defect(event, f"{type(error).__name__}: {error}") for event in events]
+            defects += [FailedEvent(event, f"{type(error).__name__}: {error}") for event in events]
             return None
     events = sorted(events, key=arrival)
     half = len(events) // 2
@@ -59,10 +59,10 @@ def step(
     return first if second is None else second._replace(said=_joined(first.said, second.said))
 
 
-def _joined(first: Step, second: Step) -> Step:
+def _joined(first: StepOutput, second: StepOutput) -> StepOutput:
     again = {reading.key() for reading in second.readings}
     gone = [key for key in first.gone if key not in again]
-    return Step(
+    return StepOutput(
         first.transitions + second.transitions,
         first.readings + second.readings,
         gone + second.gone,

@@ -14,20 +14,20 @@ from pydantic import ValidationError
 
 from detectors.engine import bisect_failures, late_partitions
 from detectors.engine import entries_cut as cut
-from detectors.engine.bisect_failures import Defect
-from detectors.engine.engine import Dropped, StateVersionError
+from detectors.engine.bisect_failures import FailedEvent
+from detectors.engine.engine import DroppedState, StateVersionError
 from detectors.engine.engines import Configuration
-from detectors.engine.entries_cut import Cut
-from detectors.engine.host_clock import Beats
-from detectors.engine.late_partitions import Clocks, Order
-from detectors.engine.not_understood import Recognised
+from detectors.engine.entries_cut import EntriesCut
+from detectors.engine.host_clock import HeartbeatClock
+from detectors.engine.late_partitions import PartitionOrder, StreamClocks
+from detectors.engine.not_understood import Recognition
 from detectors.events.event import Event
 from detectors.incident import Reading, Transition
-from detectors.incidents.known_issues import Issues
+from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import MAX_SILENCES, Silence
-from detectors.settings.live import Live, Published, PublishedSilence, settings_hash
-from detectors.values.bounded import put
-from detectors.values.name_pattern import Match
+from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, settings_hash
+from detectors.values.bounded import put_bounded
+from detectors.values.name_pattern import NamePatterns
 
 INDEX_VERSION = 1
 # Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
@@ -51,7 +51,7 @@ class Store(Protocol):
         """Forget the cluster."""
 
 
-class Index(msgspec.Struct):
+class BucketIndex(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
     `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
@@ -64,7 +64,7 @@ class Index(msgspec.Struct):
     version: int = INDEX_VERSION
     clock: int = 0
     dues: dict[str, int] = {}
-    published: Published | None = None
+    published: PublishedConfiguration | None = None
     records: int = 0
     rejected: dict[str, int] = {}
     counted_at: int = 0
@@ -72,10 +72,10 @@ class Index(msgspec.Struct):
     matched: dict[str, list[int]] = {}
     silences_hash: str = ""
     cut: dict[str, int] = {}
-    recognised: Recognised = msgspec.field(default_factory=Recognised)
+    recognised: Recognition = msgspec.field(default_factory=Recognition)
     front: int = 0
-    orders: dict[str, Order] = {}
-    beats: Beats = msgspec.field(default_factory=Beats)
+    orders: dict[str, PartitionOrder] = {}
+    beats: HeartbeatClock = msgspec.field(default_factory=HeartbeatClock)
     catching_up: bool = False
 
     def go_back(self, clock: int) -> None:
@@ -85,7 +85,7 @@ class Index(msgspec.Struct):
         self.dues = dict.fromkeys(self.dues, 0)
         self.orders = {}
 
-    def configure(self, published: Published | None, silences: Iterable[PublishedSilence]) -> int:
+    def configure(self, published: PublishedConfiguration | None, silences: Iterable[PublishedSilence]) -> int:
         """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of
         silences that are refused: there is no room for them.
         """
@@ -111,7 +111,7 @@ class Index(msgspec.Struct):
     def overrides(self) -> list[str]:
         """What each override in force is about, such as `cluster=prod-*, job=orders`."""
         written = self.published.overrides if self.published else []
-        said = [[f"{key}={o[key]}" for key in Match.model_fields if o.get(key, "*") != "*"] for o in written]
+        said = [[f"{key}={o[key]}" for key in NamePatterns.model_fields if o.get(key, "*") != "*"] for o in written]
         return [", ".join(patterns) or "everything" for patterns in said]
 
     def config_hash(self) -> str:
@@ -119,7 +119,7 @@ class Index(msgspec.Struct):
         return self.published.hash if self.published else _DEFAULT
 
 
-class Said(NamedTuple):
+class BucketOutput(NamedTuple):
     """What a step over a bucket says; `defects` are events lost to an error in a detector, `refused` those of clusters
     for which there is no room: how many, and the first of each; `dropped` are detectors' states that could not be read,
     `cut` the clusters that are too large to be kept whole.
@@ -128,17 +128,17 @@ class Said(NamedTuple):
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
-    defects: list[Defect]
+    defects: list[FailedEvent]
     refused: dict[str, tuple[int, Event]]
-    dropped: list[Dropped]
-    cut: list[Cut]
+    dropped: list[DroppedState]
+    cut: list[EntriesCut]
 
 
 encode_index = msgspec.msgpack.Encoder().encode
-_decode_index = msgspec.msgpack.Decoder(Index).decode
+_decode_index = msgspec.msgpack.Decoder(BucketIndex).decode
 
 
-def decode_index(data: bytes) -> Index:
+def decode_index(data: bytes) -> BucketIndex:
     """Bytes → index. Raises StateVersionError when another version wrote it."""
     try:
         index = _decode_index(data)
@@ -150,42 +150,42 @@ def decode_index(data: bytes) -> Index:
 
 
 _configurations: dict[tuple[str, str, str], Configuration] = {}
-_NO_ISSUES = Issues()
-_DEFAULT = settings_hash(Live())
+_NO_ISSUES = IssueCatalogue()
+_DEFAULT = settings_hash(LiveSettings())
 
 
-def _configuration(index: Index, issues: Issues) -> Configuration:
+def _configuration(index: BucketIndex, issues: IssueCatalogue) -> Configuration:
     """The configuration in force; built once in a process."""
     key = index.config_hash(), index.silences_hash, issues.hash
     found = _configurations.get(key)
     if found is None:
         live, silences = _read(index)
         found = Configuration(live, index.config_hash(), silences, issues)
-        put(_configurations, key, found, _MAX_CONFIGURATIONS)
+        put_bounded(_configurations, key, found, _MAX_CONFIGURATIONS)
     return found
 
 
-def _read(index: Index) -> tuple[Live, tuple[Silence, ...]]:
+def _read(index: BucketIndex) -> tuple[LiveSettings, tuple[Silence, ...]]:
     """The settings and silences that a bucket keeps.
 
     Those of another version of flinkwatch are not in force: a batch that is run again after an upgrade may still have
     them, and the job publishes its own before the next one.
     """
     try:
-        live = index.published.live() if index.published else Live()
+        live = index.published.live() if index.published else LiveSettings()
         return live, tuple(s.read() for s in index.silences.values())
     except ValidationError:
-        return Live(), ()
+        return LiveSettings(), ()
 
 
 def step(
-    index: Index,
+    index: BucketIndex,
     store: Store,
     events: Iterable[Event],
     until: int,
-    issues: Issues = _NO_ISSUES,
+    issues: IssueCatalogue = _NO_ISSUES,
     front: int | None = None,
-) -> Said:
+) -> BucketOutput:
     """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`.
 
     `front` is how far the furthest partition has come; without it, and while a backlog is worked off, nothing is taken
@@ -194,13 +194,13 @@ def step(
     configuration = _configuration(index, issues)
     since, until = index.clock, max(until, index.clock)
     before = 0 if front is None or index.catching_up else index.front
-    clocks = Clocks(until, before, max(index.front, front or 0, until))
+    clocks = StreamClocks(until, before, max(index.front, front or 0, until))
     by_cluster: dict[str, list[Event]] = {
         c: [] for c, due in index.dues.items() if due <= until and due <= late_partitions.due(index.orders, c, clocks)
     }
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
-    said = Said([], [], [], [], _refused(index, store, by_cluster), [], [])
+    said = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
     for cluster, own in by_cluster.items():
         taken = late_partitions.take(index.orders, cluster, own, clocks)
         _step(index, store, configuration, cluster, taken, since, said)
@@ -208,7 +208,7 @@ def step(
     return said
 
 
-def _refused(index: Index, store: Store, by_cluster: dict[str, list[Event]]) -> dict[str, tuple[int, Event]]:
+def _refused(index: BucketIndex, store: Store, by_cluster: dict[str, list[Event]]) -> dict[str, tuple[int, Event]]:
     """Take out the clusters beyond MAX_CLUSTERS that are new; those that are known stay."""
     new = [cluster for cluster in by_cluster if cluster not in index.dues]
     room = MAX_CLUSTERS - len(index.dues)
@@ -222,16 +222,16 @@ def _refused(index: Index, store: Store, by_cluster: dict[str, list[Event]]) -> 
 
 
 def _step(
-    index: Index,
+    index: BucketIndex,
     store: Store,
     configuration: Configuration,
     cluster: str,
-    taken: late_partitions.Taken,
+    taken: late_partitions.ReadyEvents,
     since: int,
-    said: Said,
+    said: BucketOutput,
 ) -> None:
     engine = configuration.engine(cluster)
-    defects: list[Defect] = []
+    defects: list[FailedEvent] = []
     since = min(since, taken.until)
     stepped = bisect_failures.step(engine, cluster, store.get(cluster), taken.events, taken.until, since, defects)
     said.defects.extend(defects)

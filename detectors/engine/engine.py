@@ -20,19 +20,19 @@ import msgspec
 from detectors import DETECTORS
 from detectors.detector import Detector, Now
 from detectors.engine import entries_cut as cut
-from detectors.engine.entries_cut import Cut
+from detectors.engine.entries_cut import EntriesCut
 from detectors.engine.host_clock import FAR_MS
-from detectors.engine.time_zones import Zones
+from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.event import Event, MetricEvent, Sample
-from detectors.flink.stack_traces import FAILURE, Throwables
+from detectors.flink.stack_traces import FAILURE, StackTraces
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Reading, Transition
 from detectors.incidents import lifecycle
-from detectors.incidents.known_issues import Issues
-from detectors.incidents.orphaned import Gone
+from detectors.incidents.known_issues import IssueCatalogue
+from detectors.incidents.orphaned import OrphanedFindings
 from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence
-from detectors.incidents.transitions import Incident, Scene
+from detectors.incidents.transitions import Incident, IncidentContext
 
 STATE_VERSION = 2
 _AHEAD_MS = 60_000
@@ -56,21 +56,21 @@ class ClusterState(msgspec.Struct):
     version: int = STATE_VERSION
     clock: int = 0
     last_event: int = 0
-    zones: Zones = msgspec.field(default_factory=Zones)
+    zones: TimeZoneOffsets = msgspec.field(default_factory=TimeZoneOffsets)
     topology: Topology = msgspec.field(default_factory=Topology)
-    throwables: Throwables = msgspec.field(default_factory=Throwables)
+    throwables: StackTraces = msgspec.field(default_factory=StackTraces)
     detectors: dict[str, msgspec.Raw] = {}
     dues: dict[str, int] = {}
     incidents: list[Incident] = []
     past: list[Occurrence] = []
-    gone: Gone = msgspec.field(default_factory=Gone)
+    gone: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
     readings: dict[str, bytes] = {}
     readings_at: int = 0
     unread: list[str] = []
     mark: str = ""
 
 
-class Dropped(NamedTuple):
+class DroppedState(NamedTuple):
     """The state of one detector in one cluster that could not be read: another version wrote it, or it is damaged."""
 
     cluster: str
@@ -78,7 +78,7 @@ class Dropped(NamedTuple):
     error: str
 
 
-class Step(NamedTuple):
+class StepOutput(NamedTuple):
     """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped or
     cut.
     """
@@ -86,8 +86,8 @@ class Step(NamedTuple):
     transitions: list[Transition]
     readings: list[Reading]
     gone: list[str]
-    dropped: tuple[Dropped, ...] = ()
-    cut: tuple[Cut, ...] = ()
+    dropped: tuple[DroppedState, ...] = ()
+    cut: tuple[EntriesCut, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -113,7 +113,7 @@ def decode_state(data: bytes) -> ClusterState:
 _decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
 
 
-class ByJob(NamedTuple):
+class JobSettings(NamedTuple):
     """Settings that some jobs have of their own: `settings` gives `DetectorSettings` by the name of a job, `kinds` the
     kinds that are different, and whether any job switches them on.
     """
@@ -135,17 +135,17 @@ class Engine:
         settings: Any,
         config: str = "",
         *,
-        by_job: ByJob | None = None,
+        by_job: JobSettings | None = None,
         silences: tuple[Silence, ...] = (),
         mark: str = "",
-        issues: Issues = Issues(),  # noqa: B008 - it cannot change
+        issues: IssueCatalogue = IssueCatalogue(),  # noqa: B008 - it cannot change
     ) -> None:
         self.life = settings.incidents
         self.config = config
         self.mark = mark or config
         self.silences = silences
         self.issues = issues
-        self.by_job = by_job or ByJob(lambda _: settings, {})
+        self.by_job = by_job or JobSettings(lambda _: settings, {})
         on = [d for d in DETECTORS if getattr(settings, d.kind).enabled or self.by_job.kinds.get(d.kind)]
         self.kinds = frozenset(d.kind for d in on)
         self._shared = Detectors([d(getattr(settings, d.kind)) for d in on])
@@ -171,7 +171,9 @@ class Engine:
             return kind not in self.kinds
         return not getattr(self.by_job.settings(topology.job_name(subject)), kind).enabled
 
-    def step(self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0) -> Step:
+    def step(
+        self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0
+    ) -> StepOutput:
         """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes `state`.
 
         The clock had come to `since`: that is when another configuration than that of the last step takes force.
@@ -212,7 +214,7 @@ class Detectors:
         self.all = detectors
         self.by_want: dict[str, list[Detector]] = {}
         for detector in detectors:
-            for want in sorted(detector.wants):
+            for want in sorted(detector.event_types):
                 self.by_want.setdefault(want, []).append(detector)
 
 
@@ -241,11 +243,11 @@ class _Fold:
         self._open: dict[str, Any] = {}
         self._said: list[Transition] = []
         self._gone: list[str] = []
-        self._dropped: list[Dropped] = []
+        self._dropped: list[DroppedState] = []
         # Detectors that have taken something in since they were last asked for their deadline.
         self._unasked: dict[str, Detector] = {}
 
-    def run(self, events: Iterable[Event], until: int, since: int) -> Step:
+    def run(self, events: Iterable[Event], until: int, since: int) -> StepOutput:
         state = self._state
         before = dict(state.topology.cut)
         if state.clock - until > FAR_MS:
@@ -268,7 +270,7 @@ class _Fold:
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
         told = cut.news(self._cluster, before, state.topology.cut)
-        return Step(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped), told)
+        return StepOutput(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped), told)
 
     def _go_back(self, until: int) -> None:
         """The clock had been driven ahead by a host whose own was wrong (`host_clock.py`)."""
@@ -301,7 +303,7 @@ class _Fold:
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._open:
                 own = self._touch(detector)
-                for finding in detector.reconsider(own, state.clock, state.topology):
+                for finding in detector.on_config_change(own, state.clock, state.topology):
                     self._report(finding)
                 self._unasked[detector.kind] = detector
 
@@ -319,7 +321,7 @@ class _Fold:
         if state.topology.update(event, time):
             self._named()
         now = Now(clock, time)
-        for detector in self._detectors.by_want.get(event.meaning, ()):
+        for detector in self._detectors.by_want.get(event.event_type, ()):
             self._offer(detector, event, now)
         failure = state.throwables.join(event)
         if failure is not None:
@@ -389,17 +391,17 @@ class _Fold:
     def _report(self, finding: Finding) -> None:
         if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
-        self._said += lifecycle.report(self._state.incidents, finding, self._scene())
+        self._said += lifecycle.accept_finding(self._state.incidents, finding, self._scene())
 
-    def _scene(self) -> Scene:
+    def _scene(self) -> IncidentContext:
         state, engine = self._state, self._engine
-        return Scene(
+        return IncidentContext(
             self._cluster,
             engine.config,
             state.topology.version,
             state.past,
-            engine.life.recurs_within,
-            engine.life.recurs_at,
+            engine.life.recurrence_window,
+            engine.life.recurrence_min_count,
             state.throwables,
             engine.issues,
             engine.silences,
@@ -418,7 +420,7 @@ class _Fold:
         try:
             return _decoders[detector.kind](raw)
         except msgspec.MsgspecError as error:
-            self._dropped.append(Dropped(self._cluster, detector.kind, str(error)))
+            self._dropped.append(DroppedState(self._cluster, detector.kind, str(error)))
         # A detector that begins again never sees the end of what it had found before.
         why = f"flinkwatch could not read the stored state of {detector.kind} and began again without it"
         state = self._state

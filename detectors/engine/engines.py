@@ -5,10 +5,10 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from detectors.engine.engine import ByJob, Engine
-from detectors.incidents.known_issues import Issues
+from detectors.engine.engine import Engine, JobSettings
+from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import Silence
-from detectors.settings.live import DetectorSettings, Live
+from detectors.settings.live import DetectorSettings, LiveSettings
 from detectors.settings.overrides import resolve
 
 _MAX_NAMES = 4096
@@ -17,7 +17,9 @@ _MAX_NAMES = 4096
 class Configuration:
     """Settings and silences under which clusters are stepped; `hash` names the settings in transitions."""
 
-    def __init__(self, live: Live, config_hash: str, silences: tuple[Silence, ...], issues: Issues) -> None:
+    def __init__(
+        self, live: LiveSettings, config_hash: str, silences: tuple[Silence, ...], issues: IssueCatalogue
+    ) -> None:
         self.overrides = live.overrides
         self._written = live.detectors.model_dump(mode="json")
         self._hash = config_hash
@@ -72,7 +74,7 @@ class Configuration:
         return Engine(
             self._resolved(for_all),
             self._hash,
-            by_job=ByJob(by_job, switched) if switched else None,
+            by_job=JobSettings(by_job, switched) if switched else None,
             silences=self._silences,
             mark=self._mark,
             issues=self._issues,

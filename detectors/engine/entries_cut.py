@@ -10,7 +10,7 @@ from detectors.incident import Reading
 _NAME = "cluster_entries_cut_total"
 
 
-class Cut(NamedTuple):
+class EntriesCut(NamedTuple):
     """How many live entries of one cluster have been cut since it was first seen."""
 
     cluster: str
@@ -18,14 +18,14 @@ class Cut(NamedTuple):
     number: int
 
 
-def news(cluster: str, before: dict[str, int], now: dict[str, int]) -> tuple[Cut, ...]:
+def news(cluster: str, before: dict[str, int], now: dict[str, int]) -> tuple[EntriesCut, ...]:
     """The counts to report in the log: the first entry, and each time that the count has ten times as many.
 
     >>> news("prod", {}, {"jobs": 3}), news("prod", {"jobs": 3}, {"jobs": 9}), news("prod", {"jobs": 9}, {"jobs": 12})
-    ((Cut(cluster='prod', what='jobs', number=3),), (), (Cut(cluster='prod', what='jobs', number=12),))
+    ((EntriesCut(cluster='prod', what='jobs', number=3),), (), (EntriesCut(cluster='prod', what='jobs', number=12),))
     """
     return tuple(
-        Cut(cluster, what, count)
+        EntriesCut(cluster, what, count)
         for what, count in sorted(now.items())
         if what not in before or len(str(count)) > len(str(before[what]))
     )

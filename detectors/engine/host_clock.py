@@ -1,7 +1,7 @@
 """What time it is, when the clock of the driver's host may be wrong.
 
-Each beat of the pulse has two times: the host's clock, which anybody may set, and a monotonic one, which only counts.
-As long as both go on alike the host is believed. Where they part the host's clock was set: time goes on as the
+Each beat of the heartbeat has two times: the host's clock, which anybody may set, and a monotonic one, which only
+counts. As long as both go on alike the host is believed. Where they part the host's clock was set: time goes on as the
 monotonic one counts, unless the partitions show that the new time is the right one. Where all that is read stays far
 behind for minutes, the host was wrong from its start: the clock goes back to what the partitions show.
 
@@ -24,15 +24,15 @@ _STEP_MS = 2_000
 _FOLLOWED = 100
 
 
-class Beat(NamedTuple):
-    """A beat of the pulse: the process that wrote it, its monotonic time, and the time of its host (ms)."""
+class Heartbeat(NamedTuple):
+    """A beat of the heartbeat: the process that wrote it, its monotonic time, and the time of its host (ms)."""
 
     run: str
     counted: int
     at: int
 
 
-class Beats(msgspec.Struct, array_like=True):
+class HeartbeatClock(msgspec.Struct, array_like=True):
     """What is known of the driver's clock: by `run`, `began` is the time at which its monotonic clock was 0.
 
     `wrong` is how far its host's clock is ahead of what is believed, ms; `behind` the count since which everything that
@@ -46,7 +46,7 @@ class Beats(msgspec.Struct, array_like=True):
     behind: int = -1
 
 
-def heard(beats: Beats, beat: Beat, others: int, clock: int) -> int:
+def heard(beats: HeartbeatClock, beat: Heartbeat, others: int, clock: int) -> int:
     """The time it is; `others` is the greatest Kafka timestamp of other partitions in the same batch (0: none)."""
     told = beat.at - beat.counted
     if beat.run != beats.run:
@@ -65,7 +65,7 @@ def heard(beats: Beats, beat: Beat, others: int, clock: int) -> int:
     return beats.began + beat.counted
 
 
-def _all_behind(beats: Beats, others: int, clock: int) -> bool:
+def _all_behind(beats: HeartbeatClock, others: int, clock: int) -> bool:
     """Whether all that was read for as long as FAR_MS is further than that behind the clock."""
     if others >= clock - FAR_MS:
         beats.behind = -1

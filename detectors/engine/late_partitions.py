@@ -7,8 +7,8 @@ kept, and all are taken in order of their time. Where nothing is late nothing wa
 
 A lag is learned, by partition, from an event that is older than the stream had come before its batch: it was late by at
 least that, and by no more than how far the stream has come with it. In a backlog that takes several batches nothing is
-learned: the pulse is read ahead of it, so all of it looks late. A lag is forgotten once the partition has been prompt
-for a while; while nothing comes from it nobody can know. What is later than BOUND_MS is not waited for.
+learned: the heartbeat is read ahead of it, so all of it looks late. A lag is forgotten once the partition has been
+prompt for a while; while nothing comes from it nobody can know. What is later than BOUND_MS is not waited for.
 
 >>> orders = {}
 >>> prompt = take(orders, "c", [], Clocks(100_000, 90_000, 100_000)); prompt.until
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.events.event import Event, LogEvent, MetricEvent
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 BOUND_MS = 120_000
 """The longest lag within which the order of arrival does not matter."""
@@ -38,7 +38,7 @@ _MAX_PARTITIONS = 64
 _MOST_WAITING = 50_000
 
 
-class Clocks(NamedTuple):
+class StreamClocks(NamedTuple):
     """How far the stream has come: on its least advanced partition, on its furthest one before this batch (0 while that
     tells nothing), and now.
     """
@@ -48,7 +48,7 @@ class Clocks(NamedTuple):
     front: int
 
 
-class Lag(msgspec.Struct, array_like=True):
+class PartitionLag(msgspec.Struct, array_like=True):
     """How late the events of a partition were, in this window of time and in the one before; when it was heard last."""
 
     now: int = 0
@@ -57,10 +57,10 @@ class Lag(msgspec.Struct, array_like=True):
     heard: int = 0
 
 
-class Order(msgspec.Struct, array_like=True):
+class PartitionOrder(msgspec.Struct, array_like=True):
     """What a cluster waits for, by partition, and what waits."""
 
-    lags: dict[str, Lag] = {}
+    lags: dict[str, PartitionLag] = {}
     waiting: list[LogEvent | MetricEvent] = []
 
     def wait(self) -> int:
@@ -68,18 +68,18 @@ class Order(msgspec.Struct, array_like=True):
         return max((max(lag.now, lag.before) for lag in self.lags.values()), default=0)
 
 
-class Taken(NamedTuple):
+class ReadyEvents(NamedTuple):
     """The events whose turn has come, and the clock of their cluster."""
 
     events: list[Event]
     until: int
 
 
-Orders = dict[str, Order]
+Orders = dict[str, PartitionOrder]
 """By cluster; those that have nothing late have none."""
 
 
-def due(orders: Orders, cluster: str, clocks: Clocks) -> int:
+def due(orders: Orders, cluster: str, clocks: StreamClocks) -> int:
     """The clock of a cluster."""
     order = orders.get(cluster)
     return clocks.until if order is None else min(clocks.until, clocks.front - order.wait())
@@ -91,35 +91,35 @@ def next_waiting(orders: Orders, cluster: str) -> int | None:
     return min((e.timestamp for e in order.waiting), default=None) if order is not None else None
 
 
-def take(orders: Orders, cluster: str, events: list[Event], clocks: Clocks) -> Taken:
+def take(orders: Orders, cluster: str, events: list[Event], clocks: StreamClocks) -> ReadyEvents:
     """Learn what is late, and tell what may be taken now; the rest waits in `orders`."""
     order = orders.get(cluster)
     if order is None:
         if not any(_lag(e, clocks) for e in events):
-            return Taken(events, clocks.until)
-        order = orders[cluster] = Order()
+            return ReadyEvents(events, clocks.until)
+        order = orders[cluster] = PartitionOrder()
     _learn(order, events, clocks)
     until = due(orders, cluster, clocks)
     if not order.wait() and not order.waiting:
         del orders[cluster]
-        return Taken(events, until)
+        return ReadyEvents(events, until)
     ready: list[Event] = []
     waiting: list[Event] = []
     for event in (*order.waiting, *events):
         # What is far ahead belongs to a partition that is read ahead in a catch-up, or to a producer that lies.
         (waiting if until < event.timestamp <= until + BOUND_MS else ready).append(event)
     order.waiting = _bounded(orders, order, waiting, ready)
-    return Taken(ready, until)
+    return ReadyEvents(ready, until)
 
 
-def _lag(event: Event, clocks: Clocks) -> int:
+def _lag(event: Event, clocks: StreamClocks) -> int:
     late = clocks.before - event.timestamp
     if not _TOLERATED_MS < late <= BOUND_MS:
         return 0
     return min(clocks.front - event.timestamp, 2 * late, BOUND_MS)
 
 
-def _learn(order: Order, events: list[Event], clocks: Clocks) -> None:
+def _learn(order: PartitionOrder, events: list[Event], clocks: StreamClocks) -> None:
     for event in events:
         late = _lag(event, clocks)
         partition = f"{event.topic}/{event.partition}"
@@ -127,8 +127,8 @@ def _learn(order: Order, events: list[Event], clocks: Clocks) -> None:
         if known is None:
             if not late:
                 continue
-            known = Lag(window=clocks.front)
-            put(order.lags, partition, known, _MAX_PARTITIONS)
+            known = PartitionLag(window=clocks.front)
+            put_bounded(order.lags, partition, known, _MAX_PARTITIONS)
         elif clocks.front - known.window >= _WINDOW_MS:
             known.now, known.before, known.window = 0, known.now, clocks.front
         known.now, known.heard = max(known.now, late), clocks.front
@@ -137,7 +137,7 @@ def _learn(order: Order, events: list[Event], clocks: Clocks) -> None:
             del order.lags[partition]
 
 
-def _bounded(orders: Orders, order: Order, waiting: list[Event], ready: list[Event]) -> list[Event]:
+def _bounded(orders: Orders, order: PartitionOrder, waiting: list[Event], ready: list[Event]) -> list[Event]:
     """What may go on waiting; the oldest of what is too much do not."""
     room = _MOST_WAITING - sum(_weight(o.waiting) for o in orders.values() if o is not order)
     if _weight(waiting) <= room:

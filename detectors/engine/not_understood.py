@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.incident import Reading
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 READING = "input_not_understood_ratio"
 
@@ -23,7 +23,7 @@ _RECENT = 2_000
 _FORGET_MS = 3_600_000
 
 
-class Looked(msgspec.Struct, array_like=True):
+class SourceSample(msgspec.Struct, array_like=True):
     """What a task saw of one source: how many records, how many of them are not understood, how many of these seem
     to be Flink's.
     """
@@ -36,10 +36,10 @@ class Looked(msgspec.Struct, array_like=True):
     flink: int
 
 
-class Source(msgspec.Struct, array_like=True):
+class UnknownSource(msgspec.Struct, array_like=True):
     """A source of which something was not understood, since `since` (clock, ms); `told`: its reading exists."""
 
-    looked: Looked
+    looked: SourceSample
     since: int
     at: int
     told: bool = False
@@ -57,17 +57,17 @@ class Source(msgspec.Struct, array_like=True):
         return lasting and looked.flink > 0 and looked.seen >= _ENOUGH and looked.missed >= _MOST * looked.seen
 
 
-class Recognised(msgspec.Struct, array_like=True):
+class Recognition(msgspec.Struct, array_like=True):
     """Of one bucket: (understood, not understood) by topic since the beginning, and the sources that are not."""
 
     topics: dict[str, tuple[int, int]] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, UnknownSource] = {}
 
-    def fold(self, looked: Iterable[Looked], clock: int) -> list[str]:
+    def fold(self, looked: Iterable[SourceSample], clock: int) -> list[str]:
         """Take in what was seen up to `clock`; the keys of readings that end."""
         for one in looked:
             understood, missed = self.topics.get(one.topic, (0, 0))
-            put(self.topics, one.topic, (understood + one.seen - one.missed, missed + one.missed), _MAX_TOPICS)
+            put_bounded(self.topics, one.topic, (understood + one.seen - one.missed, missed + one.missed), _MAX_TOPICS)
             self._fold(one, clock)
         return [key for name in [*self.sources] for key in self._ended(name, clock)]
 
@@ -84,12 +84,12 @@ class Recognised(msgspec.Struct, array_like=True):
                 found.append(source.reading(at))
         return found
 
-    def _fold(self, one: Looked, clock: int) -> None:
+    def _fold(self, one: SourceSample, clock: int) -> None:
         name = f"{one.topic}\n{one.cluster}\n{one.host}"
         source = self.sources.get(name)
         if source is None:
             if one.missed and len(self.sources) < _MAX_SOURCES:
-                self.sources[name] = Source(one, clock, clock)
+                self.sources[name] = UnknownSource(one, clock, clock)
             return
         known = source.looked
         known.seen, known.missed, known.flink = (

@@ -10,14 +10,14 @@ A line without a time was written as long before it arrived as the lines around 
 import msgspec
 
 from detectors.events.event import LogEvent
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _QUARTER_MS = 15 * 60_000
 _MAX_ZONE_MS = 15 * 3_600_000
 _MAX_SOURCES = 500
 
 
-class Zones(msgspec.Struct, array_like=True):
+class TimeZoneOffsets(msgspec.Struct, array_like=True):
     """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from the broker.
 
     `delays` are the least ms from a line's own time to its Kafka timestamp, by source.
@@ -34,12 +34,12 @@ class Zones(msgspec.Struct, array_like=True):
         time = event.local_time if event.zoned else self._unzoned(event)
         delay = event.timestamp - time
         if delay < self.delays.get(event.source, delay + 1):
-            put(self.delays, event.source, delay, _MAX_SOURCES)
+            put_bounded(self.delays, event.source, delay, _MAX_SOURCES)
         return time
 
     def _unzoned(self, event: LogEvent) -> int:
         epoch = event.fields.get("epoch")
-        if event.meaning == "checkpoint_triggered" and epoch is not None:
+        if event.event_type == "checkpoint_triggered" and epoch is not None:
             self._learn(event.source, _rounded(event.local_time - int(epoch)))
         offset = self.learned.get(event.source)
         if offset is None:

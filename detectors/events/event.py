@@ -23,7 +23,7 @@ class Record(msgspec.Struct, frozen=True):
 class LogEvent(msgspec.Struct, array_like=True, tag="log"):
     """A log line that matters: `meaning` is an entry of `vocabulary`, `fields` its named parts."""
 
-    meaning: str
+    event_type: str
     cluster: str
     source: str
     host: str

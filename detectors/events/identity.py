@@ -104,7 +104,7 @@ class Origin(NamedTuple):
         return f"{place}:{self.container or self.file}" if self.container or self.file else place
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a record belongs, each name cut to MAX_NAME."""
 
     cluster: str
@@ -112,14 +112,14 @@ class Place(NamedTuple):
     host: str
 
 
-class Places:
+class Locations:
     """The places of origins. Lines share origins by the thousand: cached."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._known: dict[Origin, Place] = {}
+        self._known: dict[Origin, Location] = {}
 
-    def of(self, origin: Origin) -> Place:
+    def of(self, origin: Origin) -> Location:
         """The place of an origin."""
         place = self._known.get(origin)
         if place is None:
@@ -128,6 +128,6 @@ class Places:
             cluster, source = origin.cluster(self._identity), origin.source()
             # A key is often all that comes with a raw line: cluster/host.
             host = origin.host or origin.key.partition("/")[2]
-            place = Place(cluster[:MAX_NAME], source[:MAX_NAME], host[:MAX_NAME])
+            place = Location(cluster[:MAX_NAME], source[:MAX_NAME], host[:MAX_NAME])
             self._known[origin] = place
         return place

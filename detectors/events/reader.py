@@ -9,11 +9,11 @@ from detectors.events.envelopes import metrics as metric_envelopes
 from detectors.events.envelopes.logs import UnreadableError
 from detectors.events.envelopes.metrics import Page
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
-from detectors.events.identity import MAX_NAME, Identity, Origin, Place, Places
+from detectors.events.identity import MAX_NAME, Identity, Location, Locations, Origin
 from detectors.events.layouts import json_layout, stack_line, text_layout
-from detectors.events.layouts.json_layout import Logged
+from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
-from detectors.events.vocabulary.recognition import Recognised, has_layout, of_flink, tags_of
+from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -32,7 +32,7 @@ class Reader:
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
         self._identity = identity
-        self._places = Places(identity)
+        self._places = Locations(identity)
         self._metric_topics = metric_topics
 
     def read(self, record: Record) -> list[Event] | Rejected:
@@ -48,7 +48,7 @@ class Reader:
             self._text(record, text, origin, logged, events)
         return events
 
-    def _text(self, record: Record, text: str, origin: Origin, logged: Logged | None, events: list[Event]) -> None:
+    def _text(self, record: Record, text: str, origin: Origin, logged: LoggedLine | None, events: list[Event]) -> None:
         """Read the lines of one text, and the stack that a JSON layout keeps beside it."""
         place = self._places.of(origin)
         time, zoned = (-1, False) if logged is None else (logged.time, logged.zoned)
@@ -86,7 +86,7 @@ class Reader:
             for line in logged.stack.splitlines():
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
-    def recognise(self, record: Record) -> Recognised | None:
+    def recognise(self, record: Record) -> RecognisedRecord | None:
         """What a look at one record shows of its source; None where it shows nothing: it cannot be read, is blank, or
         is part of a stack.
         """
@@ -101,18 +101,18 @@ class Reader:
             return None
         understood = any(one for one, _ in known)
         place = self._places.of(known[0][1][1])
-        return Recognised(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
+        return RecognisedRecord(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
 
-    def _recognised_metrics(self, record: Record) -> Recognised:
+    def _recognised_metrics(self, record: Record) -> RecognisedRecord:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)
         events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
-            return Recognised(events[0].cluster, events[0].host, understood=True, flink=True)
+            return RecognisedRecord(events[0].cluster, events[0].host, understood=True, flink=True)
         origin = logs.origin_of(record, self._identity.header)
         place = self._places.of(
             origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
         )
-        return Recognised(place.cluster, place.host, understood=False, flink=of_flink(value))
+        return RecognisedRecord(place.cluster, place.host, understood=False, flink=of_flink(value))
 
     def _metrics(self, record: Record) -> list[Event]:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)
@@ -151,7 +151,7 @@ def time_of(line: str) -> int:
 
 
 def _continued(
-    record: Record, place: Place, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
+    record: Record, place: Location, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
 ) -> bool:
     """Read a line that goes on with the one before it; whether a stack that follows is still an orphan."""
     if (found := match.match_anywhere(line)) is not None:
@@ -166,13 +166,13 @@ def _continued(
 
 
 def _log_event(
-    record: Record, place: Place, local_time: int, zoned: bool, found: tuple[str, dict[str, str]], message: str
+    record: Record, place: Location, local_time: int, zoned: bool, found: tuple[str, dict[str, str]], message: str
 ) -> LogEvent:
-    meaning, fields = found
+    event_type, fields = found
     if len(message) > MAX_NAME:
         fields = {name: value[:MAX_NAME] for name, value in fields.items()}
     return LogEvent(
-        meaning,
+        event_type,
         place.cluster,
         place.source,
         place.host,
@@ -187,7 +187,7 @@ def _log_event(
     )
 
 
-def _metric_event(record: Record, place: Place, time: int, samples: list[Sample]) -> MetricEvent:
+def _metric_event(record: Record, place: Location, time: int, samples: list[Sample]) -> MetricEvent:
     return MetricEvent(
         cluster=place.cluster,
         source=place.source,

@@ -11,8 +11,8 @@ import msgspec
 
 from detectors.events.event import MetricEvent, Sample
 from detectors.incident import Evidence
-from detectors.numerics.multiscale import History, Point
-from detectors.values.bounded import put, whole
+from detectors.numerics.multiscale import MultiscaleSeries, Point
+from detectors.values.bounded import put_bounded, to_int
 
 _MAX_TRIGGERS = 16
 _MAX_GAPS = 16
@@ -30,7 +30,7 @@ _UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m
 _UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 
 
-class Gauge(msgspec.Struct, array_like=True):
+class DurationGauge(msgspec.Struct, array_like=True):
     """What metrics told last (−1: nothing): duration, the count that goes with it, the newest count and size, and a
     count with its time, from which the interval is learned. `fresh`: no count has come since the duration changed.
     """
@@ -45,14 +45,14 @@ class Gauge(msgspec.Struct, array_like=True):
     marked: int = 0
 
 
-class Durations(msgspec.Struct, array_like=True):
+class CheckpointDurations(msgspec.Struct, array_like=True):
     """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
     in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
     from an expiry (0: none seen). What was written before `reset` is of the past; `records` are of one checkpoint in
     six, `expired` are the last expiries with the age at which they came.
     """
 
-    history: History = msgspec.field(default_factory=History)
+    history: MultiscaleSeries = msgspec.field(default_factory=MultiscaleSeries)
     seen: int = 0
     completed: int = -1
     triggered: int = -1
@@ -64,7 +64,7 @@ class Durations(msgspec.Struct, array_like=True):
     restored: bool = False
     reset: int = _LONG_AGO
     logged: bool = False
-    gauge: Gauge = msgspec.field(default_factory=Gauge)
+    gauge: DurationGauge = msgspec.field(default_factory=DurationGauge)
     records: list[tuple[str, int, int, int, str]] = []
     expired: list[tuple[int, int]] = []
 
@@ -89,7 +89,7 @@ class Durations(msgspec.Struct, array_like=True):
         if number <= self.triggered or time < self.reset:
             return
         before = self.triggers.get(number - 1, -1)
-        put(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
+        put_bounded(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
         if before >= 0 and self.completed == number - 1 and self.last > 0 and not savepoint:
             self._gap(time - before, self.last)
         self.triggered = number
@@ -130,15 +130,15 @@ class Durations(msgspec.Struct, array_like=True):
         """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
         gauge = self.gauge
         if sample.name == "completed_checkpoints":
-            self._counted(gauge, whole(sample.value), event.time)
+            self._counted(gauge, to_int(sample.value), event.time)
         elif sample.name == "last_checkpoint_full_size":
-            gauge.size, gauge.full = max(whole(sample.value), -1), True
+            gauge.size, gauge.full = max(to_int(sample.value), -1), True
         elif sample.name == "last_checkpoint_size":
             # Of an incremental checkpoint it is the part that was written: the full size says more where it is there.
-            gauge.size = gauge.size if gauge.full else max(whole(sample.value), -1)
+            gauge.size = gauge.size if gauge.full else max(to_int(sample.value), -1)
         elif sample.value > 0 and not self.logged:
             newest = self.history.newest()
-            duration = whole(sample.value)
+            duration = to_int(sample.value)
             if (duration == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
                 return False
             gauge.fresh = True
@@ -148,7 +148,7 @@ class Durations(msgspec.Struct, array_like=True):
             return self._take(Point(event.time, sample.value, gauge.size, load), record)
         return False
 
-    def _counted(self, gauge: Gauge, count: int, time: int) -> None:
+    def _counted(self, gauge: DurationGauge, count: int, time: int) -> None:
         gauge.count = count
         if gauge.fresh:
             gauge.counted, gauge.fresh = count, False

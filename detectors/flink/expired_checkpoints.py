@@ -2,13 +2,13 @@
 
 import msgspec
 
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _MAX_TRIGGERS = 16
 _MAX_EXPIRED = 16
 
 
-class Attempts(msgspec.Struct, array_like=True):
+class CheckpointAttempts(msgspec.Struct, array_like=True):
     """Event times (ms) of the triggers in flight by number, and the last expired ones: (time of expiry, age)."""
 
     triggers: dict[int, int] = {}
@@ -16,7 +16,7 @@ class Attempts(msgspec.Struct, array_like=True):
 
     def trigger(self, number: int, time: int) -> None:
         """A trigger line."""
-        put(self.triggers, number, time, _MAX_TRIGGERS)
+        put_bounded(self.triggers, number, time, _MAX_TRIGGERS)
 
     def expire(self, number: int, time: int) -> None:
         """An expiry. Without its trigger the age is not known, and nothing is drawn."""

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import msgspec
 
-from detectors.values.bounded import whole
+from detectors.values.bounded import to_int
 
 # A minute in either case.
 _ENTRIES = 14
@@ -16,7 +16,7 @@ _CONCURRENT = ("Cycles", "ConcurrentMarkSweep", "Concurrent_GC")
 _YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "Pauses")
 
 
-class Entry(msgspec.Struct, array_like=True):
+class GcSample(msgspec.Struct, array_like=True):
     """What came since the entry before: ms, ms in collections, collections, those of the old generation; and the heap
     in use in 64 KiB. Of the first entry only the last is of use.
     """
@@ -35,7 +35,7 @@ class GcWindow(msgspec.Struct, array_like=True):
 
     spent: dict[int, int] = {}
     counts: dict[int, int] = {}
-    entries: list[Entry] = []
+    entries: list[GcSample] = []
     limit: int = 0
     time: int = 0
     at: int = 0
@@ -47,9 +47,9 @@ class GcWindow(msgspec.Struct, array_like=True):
             return
         self.at = max(self.at, clock)
         if name == "heap_max":
-            self.limit = whole(value)
+            self.limit = to_int(value)
         else:
-            self._enter(time, Entry(used=whole(value) // _UNIT))
+            self._enter(time, GcSample(used=to_int(value) // _UNIT))
 
     def collected(self, name: str, collector: str, number: int, value: float, time: int, clock: int) -> None:
         """Take in the counter of a collector, of its time or of its collections."""
@@ -59,7 +59,7 @@ class GcWindow(msgspec.Struct, array_like=True):
         concurrent = any(word in collector for word in _CONCURRENT)
         if name == "gc_time" and concurrent:
             return
-        total = whole(value)
+        total = to_int(value)
         if total < self._counters(name).get(number, 0):
             self.spent, self.counts = {}, {}
         own = self._counters(name)
@@ -72,10 +72,10 @@ class GcWindow(msgspec.Struct, array_like=True):
         more = total - own.get(number, total)
         own[number] = total
         if name == "gc_time":
-            self._enter(time, Entry(spent=more, used=used))
+            self._enter(time, GcSample(spent=more, used=used))
         else:
             old = not concurrent and not any(word in collector for word in _YOUNG)
-            self._enter(time, Entry(count=more, old=more if old else 0, used=used))
+            self._enter(time, GcSample(count=more, old=more if old else 0, used=used))
 
     def share(self, over: int) -> float | None:
         """Share of the last `over` ms spent in collections; None while less is known."""
@@ -110,7 +110,7 @@ class GcWindow(msgspec.Struct, array_like=True):
     def _counters(self, name: str) -> dict[int, int]:
         return self.spent if name == "gc_time" else self.counts
 
-    def _last(self, over: int) -> list[Entry]:
+    def _last(self, over: int) -> list[GcSample]:
         """The entries of the last `over` ms, and a little more: what they tell began `over` ms ago or before."""
         age = 0
         for n in range(len(self.entries) - 1, 0, -1):
@@ -119,13 +119,15 @@ class GcWindow(msgspec.Struct, array_like=True):
                 return self.entries[n:]
         return []
 
-    def _enter(self, time: int, more: Entry) -> None:
+    def _enter(self, time: int, more: GcSample) -> None:
         if self.entries:
             last = self.entries[-1]
             more.ms = time - self.time
             close = len(self.entries) > 1 and last.ms < _SPACING_MS
             if more.ms == 0 or close:
-                last = Entry(last.ms + more.ms, last.spent + more.spent, last.count + more.count, last.old + more.old)
+                last = GcSample(
+                    last.ms + more.ms, last.spent + more.spent, last.count + more.count, last.old + more.old
+                )
                 last.used = more.used
                 self.entries[-1], self.time = last, time
                 return

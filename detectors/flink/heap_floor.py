@@ -7,8 +7,8 @@ the lowest of eight samples lies near the floor wherever in the sawtooth they we
 even under its old name: the collectors' counters tell.
 
 Collections of the young generation alone leave garbage that has grown old in the floor, until an old one takes it: a
-healthy floor may climb for an hour and fall back. So a rise says by itself (`Rise.proven`) that memory is kept only
-when it has outlived an old collection, or stands above where every collector would have started one.
+healthy floor may climb for an hour and fall back. So a rise says by itself (`HeapFloorRise.proven`) that memory is kept
+only when it has outlived an old collection, or stands above where every collector would have started one.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ import msgspec
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen
-from detectors.values.bounded import whole
+from detectors.values.bounded import to_int
 
 _POINTS = 48
 _SAMPLES = 8
@@ -32,7 +32,7 @@ _YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "G1_Concurrent", "Paus
 _BEYOND_GARBAGE = 0.7
 
 
-class Rise(msgspec.Struct, frozen=True):
+class HeapFloorRise(msgspec.Struct, frozen=True):
     """A floor that rises: bytes at the first and the last third, cycles seen, from when to when, its line
     (time in epoch ms), when it reaches the heap's limit, and whether garbage cannot explain it.
     """
@@ -47,7 +47,7 @@ class Rise(msgspec.Struct, frozen=True):
     proven: bool
 
 
-class Floor(msgspec.Struct, array_like=True):
+class HeapFloor(msgspec.Struct, array_like=True):
     """Of one process. `points` are, one a cycle or several, the seconds since the one before (the first: since
     `started`) and the floor in 64 KiB, in turn; `low` is the cycle's lowest sample so far (bytes), `tooth` the samples
     since the last fall, `limit` Heap.Max; `counts` the collectors' counters with the time they were read, `after_old`
@@ -71,7 +71,7 @@ class Floor(msgspec.Struct, array_like=True):
 
     def take(self, time: int, used: float) -> bool:
         """Take in a sample of the heap in use; whether a cycle ended before it. Late and repeated ones are dropped."""
-        at, used = time - self.started, whole(used)
+        at, used = time - self.started, to_int(used)
         if at <= self.seen and self.samples > 0:
             return False
         fell = self.samples > 0 and used < _FALL * self.used
@@ -133,7 +133,7 @@ class Floor(msgspec.Struct, array_like=True):
         """The points as (epoch ms, bytes)."""
         return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
 
-    def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> Rise | None:
+    def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> HeapFloorRise | None:
         """The rise of the floor after `warm_up` ms, when it is one: over `cycles`, significant, by `least` of the
         limit, and not levelling off.
         """
@@ -154,7 +154,7 @@ class Floor(msgspec.Struct, array_like=True):
             return None
         outlived = self.after_old if self.after_old > 0 else -1
         proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
-        return Rise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
+        return HeapFloorRise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
 
 
 def task_manager(topology: Topology, label: str) -> str:

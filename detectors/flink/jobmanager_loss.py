@@ -4,18 +4,18 @@ import re
 
 import msgspec
 
-from detectors.flink.jobmanagers import JobManagers, Master, Rhythm
+from detectors.flink.jobmanagers import CheckpointCadence, JobManagerProcess, JobManagers
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 _UNDER_WAY = frozenset({"RUNNING", "RESTARTING", "FAILING"})
 
 
-class Loss(msgspec.Struct, array_like=True):
+class JobManagerLoss(msgspec.Struct, array_like=True):
     """One loss. `since` is the event time of the first symptom, `told` of the last proof, `left` of the first
     TaskManager that gave up; `at` is the clock of the first proof. `refused`: connections are, not only silent. `led`
     is the clock at which a JobManager was there again, `without`: its jobs did not come back with it.
@@ -41,13 +41,18 @@ class Loss(msgspec.Struct, array_like=True):
     without: bool = False
 
 
-def jobs_of(loss: Loss, topology: Topology) -> list[str]:
+def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
     """The jobs that were under way when it was lost."""
     return [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY] or ([loss.job] if loss.job else [])
 
 
 def finding(
-    loss: Loss, master: Master | None, known: JobManagers, limits: Timeouts, now: int, topology: Topology
+    loss: JobManagerLoss,
+    master: JobManagerProcess | None,
+    known: JobManagers,
+    limits: Timeouts,
+    now: int,
+    topology: Topology,
 ) -> Finding:
     """What is said of a loss as it stands at `now`."""
     host = loss.address.rpartition(":")[0]
@@ -56,10 +61,10 @@ def finding(
     running = [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY]
     job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
     name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
-    rhythm = known.rhythms.get(job) or known.rhythms.get("") or Rhythm()
+    rhythm = known.rhythms.get(job) or known.rhythms.get("") or CheckpointCadence()
     last = f"; last completed checkpoint {rhythm.checkpoint}" if rhythm.checkpoint else ""
     if rhythm.checkpoint and rhythm.completed <= loss.since:
-        last += f", {spoken(loss.since - rhythm.completed)} before"
+        last += f", {humanize(loss.since - rhythm.completed)} before"
     return Finding(
         kind="jobmanager_lost",
         subject=loss.subject,
@@ -80,15 +85,15 @@ def finding(
     )
 
 
-def _why(loss: Loss, topology: Topology) -> str:
+def _why(loss: JobManagerLoss, topology: Topology) -> str:
     names = [_tm(source, topology) for source in loss.tms]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    after = f" {spoken(loss.left - loss.since)} after the first sign" if loss.left - loss.since >= 1_000 else ""
+    after = f" {humanize(loss.left - loss.since)} after the first sign" if loss.left - loss.since >= 1_000 else ""
     seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} gave it up{after}" if names else ""
     return ", ".join(part for part in (loss.why, seen) if part)
 
 
-def _gone(loss: Loss, topology: Topology) -> str:
+def _gone(loss: JobManagerLoss, topology: Topology) -> str:
     names = [topology.job_name(job) or job for job in jobs_of(loss, topology)] if loss.without else []
     if not names:
         return ""
@@ -96,7 +101,9 @@ def _gone(loss: Loss, topology: Topology) -> str:
     return f"; a JobManager is there again, but {whose} did not come back with it"
 
 
-def _forecast(loss: Loss, rhythm: Rhythm, limits: Timeouts, yarn: bool, now: int) -> Forecast | None:
+def _forecast(
+    loss: JobManagerLoss, rhythm: CheckpointCadence, limits: Timeouts, yarn: bool, now: int
+) -> Forecast | None:
     """What comes first: the checkpoint that is due, TaskManagers that exit, YARN that replaces the containers."""
     due = rhythm.triggered + rhythm.interval
     if not loss.left and rhythm.interval and now < due < loss.since + limits.registration:
@@ -106,19 +113,19 @@ def _forecast(loss: Loss, rhythm: Rhythm, limits: Timeouts, yarn: bool, now: int
         left = (loss.left or loss.since) + limits.registration
         # TaskManagers that have not yet said that they lost it take up to a heartbeat timeout more.
         latest = left + (5_000 if loss.left else limits.heartbeat)
-        limit = f"registration timeout {spoken(limits.registration)}"
+        limit = f"registration timeout {humanize(limits.registration)}"
         what = f"the TaskManagers exit unless a JobManager leads before ({limit})"
         return Forecast(what, left if loss.left else latest, left, latest)
     if yarn:
         at = loss.since + limits.expiry
-        what = f"YARN replaces the containers (expiry {spoken(limits.expiry)})"
+        what = f"YARN replaces the containers (expiry {humanize(limits.expiry)})"
         return Forecast(what, at, at - 60_000, at + 60_000)
     return None
 
 
-def _advice(loss: Loss, limits: Timeouts, on_yarn: bool) -> str:
+def _advice(loss: JobManagerLoss, limits: Timeouts, on_yarn: bool) -> str:
     yarn = (
-        f"On YARN a container whose node does not answer is replaced after {spoken(limits.expiry)}, "
+        f"On YARN a container whose node does not answer is replaced after {humanize(limits.expiry)}, "
         f"at about {_hour(loss.since + limits.expiry)} UTC, and not before. "
         if on_yarn
         else ""

@@ -4,7 +4,7 @@ import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incident import Evidence
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 BY_A_JOBMANAGER = frozenset(
     {
@@ -26,7 +26,7 @@ _MAX_JOBS = 100
 _UNKNOWN_ENDED_MS = 60_000
 
 
-class Master(msgspec.Struct, array_like=True):
+class JobManagerProcess(msgspec.Struct, array_like=True):
     """A JobManager by its own log: host, RPC address, and event times of its start and of its last sign of life."""
 
     host: str = ""
@@ -35,7 +35,7 @@ class Master(msgspec.Struct, array_like=True):
     heard: int = LONG_AGO
 
 
-class Witness(msgspec.Struct, array_like=True):
+class TaskManagerView(msgspec.Struct, array_like=True):
     """A TaskManager by its own log: the JobManager it registered with, and how and when it has lost it since.
 
     `suspect` is the address it complains of; `stopped` the event time of a signal to it.
@@ -61,7 +61,7 @@ class Witness(msgspec.Struct, array_like=True):
         return 0 <= time - self.stopped <= _UNKNOWN_ENDED_MS
 
 
-class Rhythm(msgspec.Struct, array_like=True):
+class CheckpointCadence(msgspec.Struct, array_like=True):
     """A job's checkpoints: the last completed one and when, the last trigger, and the distance of triggers."""
 
     checkpoint: str = ""
@@ -73,11 +73,11 @@ class Rhythm(msgspec.Struct, array_like=True):
 class JobManagers(msgspec.Struct, array_like=True):
     """Processes by source; `addresses` of both kinds of process; `orderly` the event time of orderly ends."""
 
-    masters: dict[str, Master] = {}
-    witnesses: dict[str, Witness] = {}
+    masters: dict[str, JobManagerProcess] = {}
+    witnesses: dict[str, TaskManagerView] = {}
     addresses: dict[str, str] = {}
     orderly: dict[str, int] = {}
-    rhythms: dict[str, Rhythm] = {}
+    rhythms: dict[str, CheckpointCadence] = {}
     yarn: bool = False
 
     def measured(self, event: MetricEvent) -> None:
@@ -88,8 +88,8 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def started(self, event: LogEvent, time: int) -> None:
         """A process tells what it is, or where it listens."""
-        if event.meaning == "rpc_started":
-            put(self.addresses, event.source, event.fields.get("address", ""), _MAX_SOURCES)
+        if event.event_type == "rpc_started":
+            put_bounded(self.addresses, event.source, event.fields.get("address", ""), _MAX_SOURCES)
             return
         what = event.fields.get("what", "")
         self.yarn = self.yarn or "YARN" in what.upper()
@@ -97,49 +97,49 @@ class JobManagers(msgspec.Struct, array_like=True):
         if known is not None and known.began >= time:
             return
         if "Entrypoint" in what or ("JobManager" in what and "TaskManager" not in what):
-            put(self.masters, event.source, Master(event.host, "", time, time), _MAX_SOURCES)
+            put_bounded(self.masters, event.source, JobManagerProcess(event.host, "", time, time), _MAX_SOURCES)
             self.orderly.pop(event.source, None)
             self.addresses.pop(event.source, None)
 
-    def heard(self, event: LogEvent, time: int) -> Master:
+    def heard(self, event: LogEvent, time: int) -> JobManagerProcess:
         """A line that only a JobManager writes."""
         master = self.master(event)
         master.heard = max(master.heard, time)
-        if event.meaning == "leader_granted":
+        if event.event_type == "leader_granted":
             if time > master.began:
                 master.began = time
                 self.orderly.pop(event.source, None)
             master.address = event.fields.get("address", "") or master.address
-        elif event.meaning == "checkpoint_triggered" and "savepoint" not in event.fields.get("type", "").lower():
+        elif event.event_type == "checkpoint_triggered" and "savepoint" not in event.fields.get("type", "").lower():
             rhythm = self._rhythm(event)
             if rhythm.triggered and time > rhythm.triggered:
                 rhythm.interval = time - rhythm.triggered
             rhythm.triggered = max(rhythm.triggered, time)
-        elif event.meaning == "checkpoint_completed" and time > (rhythm := self._rhythm(event)).completed:
+        elif event.event_type == "checkpoint_completed" and time > (rhythm := self._rhythm(event)).completed:
             rhythm.checkpoint, rhythm.completed = event.fields.get("checkpoint", ""), time
         return master
 
-    def master(self, event: LogEvent) -> Master:
+    def master(self, event: LogEvent) -> JobManagerProcess:
         """The JobManager that wrote a line."""
         known = self.masters.get(event.source)
         if known is None:
-            known = Master(event.host)
-            put(self.masters, event.source, known, _MAX_SOURCES)
+            known = JobManagerProcess(event.host)
+            put_bounded(self.masters, event.source, known, _MAX_SOURCES)
         return known
 
-    def witness(self, event: LogEvent) -> Witness:
+    def witness(self, event: LogEvent) -> TaskManagerView:
         """The TaskManager that wrote a line."""
         known = self.witnesses.get(event.source)
         if known is None:
-            known = Witness()
-            put(self.witnesses, event.source, known, _MAX_SOURCES)
+            known = TaskManagerView()
+            put_bounded(self.witnesses, event.source, known, _MAX_SOURCES)
         return known
 
     def ends(self, source: str, time: int) -> None:
         """A process ends in an orderly way, unless it has started anew since."""
         known = self.masters.get(source)
         if known is None or known.began <= time:
-            put(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
+            put_bounded(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
         """Whether this JobManager had ended so; one that is not known by its source may be any that has."""
@@ -160,14 +160,14 @@ class JobManagers(msgspec.Struct, array_like=True):
         there = [s for s in self.masters if address and self.address(s) == address]
         return max(there, key=lambda s: self.masters[s].began, default="")
 
-    def may_lead(self, witness: Witness, address: str) -> bool:
+    def may_lead(self, witness: TaskManagerView, address: str) -> bool:
         """Whether an address may be the JobManager's: what a TaskManager registered with tells, else no other's."""
         if witness.address:
             return address == witness.address
         return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
 
-    def _rhythm(self, event: LogEvent) -> Rhythm:
+    def _rhythm(self, event: LogEvent) -> CheckpointCadence:
         job = event.fields.get("job", "")
         if job not in self.rhythms:
-            put(self.rhythms, job, Rhythm(), _MAX_JOBS)
+            put_bounded(self.rhythms, job, CheckpointCadence(), _MAX_JOBS)
         return self.rhythms[job]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.values.bounded import put, whole
+from detectors.values.bounded import put_bounded, to_int
 
 _MAX_READERS = 4_000
 _MAX_JOBS = 400
@@ -36,12 +36,12 @@ def affected(version: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) < _FIXED
 
 
-class Reader(msgspec.Struct, array_like=True):
+class KafkaReader(msgspec.Struct, array_like=True):
     """One reader: its counters, since when both stand still, the job's count then (`base`, -1: none yet).
 
-    There may be thousands: times are the job's (`Job.at`), names are numbers in its lists. `flat` checkpoints have
-    completed since, seen at `seen`. `owned` and `moved` are when an offset of its partitions was last seen, and last
-    seen to be 0 or more; `said`: it was found to leak, and nothing has shown otherwise.
+    There may be thousands: times are the job's (`CommittingJob.at`), names are numbers in its lists. `flat` checkpoints
+    have completed since, seen at `seen`. `owned` and `moved` are when an offset of its partitions was last seen, and
+    last seen to be 0 or more; `said`: it was found to leak, and nothing has shown otherwise.
     """
 
     tm: int
@@ -62,7 +62,7 @@ class Reader(msgspec.Struct, array_like=True):
         self.since, self.base, self.flat = time, base, 0
 
 
-class Job(msgspec.Struct, array_like=True):
+class CommittingJob(msgspec.Struct, array_like=True):
     """A job: its readers by operator and subtask, and its completed checkpoints: the last two counts with their times,
     from the gauge or else from lines. `name` is the job's in metrics, `operators` are ids with names. Times count from
     `begun` (epoch ms).
@@ -70,7 +70,7 @@ class Job(msgspec.Struct, array_like=True):
 
     begun: int
     name: str = ""
-    readers: dict[str, Reader] = {}
+    readers: dict[str, KafkaReader] = {}
     operators: list[str] = []
     tms: list[str] = []
     topics: list[str] = []
@@ -110,7 +110,7 @@ class Job(msgspec.Struct, array_like=True):
             if (tm is None or self.tms[reader.tm] == tm) and at > reader.since:
                 reader.restart(at)
 
-    def leaking(self) -> list[Reader]:
+    def leaking(self) -> list[KafkaReader]:
         """The readers of which that was said."""
         return [r for r in self.readers.values() if r.said]
 
@@ -118,21 +118,21 @@ class Job(msgspec.Struct, array_like=True):
         """Checkpoints since the last commit: the most of its readers that own a split."""
         return max((r.flat for r in self.readers.values() if r.owned > _NEVER), default=None)
 
-    def on(self, readers: Iterable[Reader]) -> set[str]:
+    def on(self, readers: Iterable[KafkaReader]) -> set[str]:
         """The TaskManagers of readers."""
         return {self.tms[r.tm] for r in readers}
 
-    def read_by(self, readers: Iterable[Reader]) -> str:
+    def read_by(self, readers: Iterable[KafkaReader]) -> str:
         """The topics of readers, three at most."""
         return ", ".join(sorted({self.topics[r.topic] for r in readers if r.topic >= 0} - {""})[:3])
 
 
-class Commits(msgspec.Struct, array_like=True):
+class OffsetCommits(msgspec.Struct, array_like=True):
     """All jobs of a cluster by id; `off` are the TaskManagers that do not commit, `full` is until when no new reader is
     looked at since there are too many: those that are known keep their history.
     """
 
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, CommittingJob] = {}
     off: dict[str, int] = {}
     touched: list[str] = []
     cures: dict[str, str] = {}
@@ -152,16 +152,16 @@ class Commits(msgspec.Struct, array_like=True):
             if reader is None and not self._room(time):
                 return
             number = _number(job.tms, tm, (r.tm for r in job.readers.values()))
-            reader = Reader(number, operator, at, said=reader is not None and reader.said)
+            reader = KafkaReader(number, operator, at, said=reader is not None and reader.said)
             job.readers[key] = reader
             job.name = labels.get("job_name", "")
         if job.tms[reader.tm] != tm:
             return
         match sample.name:
             case "commits_succeeded":
-                self._succeeded(name, job, reader, whole(sample.value), at)
+                self._succeeded(name, job, reader, to_int(sample.value), at)
             case "commits_failed":
-                failed = whole(sample.value)
+                failed = to_int(sample.value)
                 if reader.failed not in (-1, failed) and at > reader.since:
                     reader.restart(at)
                 reader.failed = failed
@@ -177,7 +177,7 @@ class Commits(msgspec.Struct, array_like=True):
         job = self._job(name, time)
         at = job.at(time)
         job.gauge = max(job.gauge, at)
-        job.counted(whole(value), at)
+        job.counted(to_int(value), at)
 
     def completed_line(self, name: str, number: int, time: int) -> None:
         """Take in a completed checkpoint told by a line; lines count where there is no counter."""
@@ -190,7 +190,7 @@ class Commits(msgspec.Struct, array_like=True):
 
     def restarted(self, name: str, value: float, time: int) -> None:
         """Take in the job's counter of restarts: its readers are new ones."""
-        job, count = self._job(name, time), whole(value)
+        job, count = self._job(name, time), to_int(value)
         if job.restarts not in (-1, count):
             job.again(job.at(time))
         job.restarts = count
@@ -198,7 +198,7 @@ class Commits(msgspec.Struct, array_like=True):
     def refused(self, tm: str, for_ever: bool, time: int) -> None:
         """A TaskManager does not commit, or could not."""
         if for_ever:
-            put(self.off, tm, time, _MAX_TMS)
+            put_bounded(self.off, tm, time, _MAX_TMS)
         for job in self.jobs.values():
             job.again(job.at(time), tm)
 
@@ -215,7 +215,7 @@ class Commits(msgspec.Struct, array_like=True):
         jobs, self.touched = self.touched, []
         return jobs
 
-    def leaking(self, name: str, checkpoints: int, flat_for: int) -> list[Reader]:
+    def leaking(self, name: str, checkpoints: int, flat_for: int) -> list[KafkaReader]:
         """Readers of the job that own a split, have read nothing and have committed nothing for so long."""
         job = self.jobs[name]
         found = []
@@ -233,7 +233,7 @@ class Commits(msgspec.Struct, array_like=True):
         why = self.cures.pop(name, "")
         return why if name not in self.jobs or not self.jobs[name].leaking() else ""
 
-    def _succeeded(self, name: str, job: Job, reader: Reader, value: int, at: int) -> None:
+    def _succeeded(self, name: str, job: CommittingJob, reader: KafkaReader, value: int, at: int) -> None:
         if at <= reader.seen:
             return
         if reader.succeeded < 0:
@@ -250,16 +250,16 @@ class Commits(msgspec.Struct, array_like=True):
         if name not in self.touched:
             self.touched = [*self.touched, name]
 
-    def _cure(self, name: str, reader: Reader, why: str) -> None:
+    def _cure(self, name: str, reader: KafkaReader, why: str) -> None:
         if reader.said:
             reader.said = False
-            put(self.cures, name, why, _MAX_JOBS)
+            put_bounded(self.cures, name, why, _MAX_JOBS)
 
-    def _job(self, name: str, time: int) -> Job:
+    def _job(self, name: str, time: int) -> CommittingJob:
         job = self.jobs.get(name)
         if job is None:
-            job = Job(time - _LATE_MS)
-            put(self.jobs, name, job, _MAX_JOBS)
+            job = CommittingJob(time - _LATE_MS)
+            put_bounded(self.jobs, name, job, _MAX_JOBS)
         return job
 
     def _room(self, time: int) -> bool:

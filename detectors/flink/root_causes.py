@@ -1,6 +1,6 @@
 """What is behind a failure: its root cause, and whether it is a fault of its own or the consequence of another.
 
-Stacks arrive a line at a time (`stack_traces.py`); a `Fault` is what the lines of one failure have told so far.
+Stacks arrive a line at a time (`stack_traces.py`); a `RootCause` is what the lines of one failure have told so far.
 """
 
 import re
@@ -9,7 +9,7 @@ import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
 """Meanings of failing lines that tell why tasks or jobs failed."""
@@ -62,7 +62,7 @@ CONSEQUENCES = frozenset({"planned", "process", "slots"})
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
 
 
-class Fault(msgspec.Struct, array_like=True):
+class RootCause(msgspec.Struct, array_like=True):
     """One failure: class and message of the deepest cause, the first own frame, and its `role` ("" is its own).
 
     `attempt` and `job` are those of the failing line, empty where it names none; `first` is the outermost throwable.
@@ -89,12 +89,12 @@ class Fault(msgspec.Struct, array_like=True):
         return f"{said} at {self.frame}" if self.frame else said
 
 
-class Faults(msgspec.Struct, array_like=True):
+class RootCauses(msgspec.Struct, array_like=True):
     """The last failures each source has told."""
 
-    sources: dict[str, list[Fault]] = {}
+    sources: dict[str, list[RootCause]] = {}
 
-    def take(self, event: LogEvent, time: int) -> Fault | None:
+    def take(self, event: LogEvent, time: int) -> RootCause | None:
         """Fold one `failure` event; None when it is not about a task or a job that fails."""
         fields = event.fields
         if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
@@ -102,28 +102,28 @@ class Faults(msgspec.Struct, array_like=True):
         known = self.sources.get(event.source)
         if known is None:
             known = []
-            put(self.sources, event.source, known, _MAX_SOURCES)
+            put_bounded(self.sources, event.source, known, _MAX_SOURCES)
         fault = next((f for f in known if f.id == fields["id"]), None)
         if fault is None:
-            fault = Fault(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))
+            fault = RootCause(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))
             known[:] = [*known[1 - _MAX_FAULTS :], fault]
         deepen(fault, event)
         return fault
 
-    def before(self, source: str, time: int, attempt: str = "", within: int = 60_000) -> Fault | None:
+    def before(self, source: str, time: int, attempt: str = "", within: int = 60_000) -> RootCause | None:
         """The failure a line of this source is about: that of the attempt it names, else the last one."""
         # A line of a stack has no time of its own but that of its arrival, which may be after the line that follows.
         known = [f for f in self.sources.get(source, ()) if abs(time - f.time) <= within]
         named = [f for f in known if attempt and f.attempt == attempt]
         return named[-1] if named else known[-1] if known else None
 
-    def of_job(self, source: str, job: str, time: int, within: int = 60_000) -> Fault | None:
+    def of_job(self, source: str, job: str, time: int, within: int = 60_000) -> RootCause | None:
         """The last failure that a line naming this job was followed by."""
         known = [f for f in self.sources.get(source, ()) if f.job == job and abs(time - f.time) <= within]
         return known[-1] if known else None
 
 
-def deepen(fault: Fault, event: LogEvent) -> None:
+def deepen(fault: RootCause, event: LogEvent) -> None:
     """Take in what one more line of its stack tells."""
     fields = event.fields
     fault.name, fault.message, fault.frame = fields["class"], fields["message"][: 2 * _MAX_TEXT], fields["frame"]

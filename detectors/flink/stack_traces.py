@@ -10,7 +10,7 @@ import msgspec
 from detectors.events.event import LogEvent
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.match import THROWS
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 FAILURE = "failure"
 """Meaning of the joined event. Its fields: those of the failing line; `of`, its meaning (empty when it has none);
@@ -24,7 +24,7 @@ _WITHIN_MS = 10_000
 _CALM = frozenset({"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "RECONCILING"})
 
 
-class Stack(msgspec.Struct, array_like=True):
+class StackTrace(msgspec.Struct, array_like=True):
     """A failing line and its stack so far; `timestamp` is Kafka's."""
 
     of: str
@@ -35,27 +35,27 @@ class Stack(msgspec.Struct, array_like=True):
     frame_wanted: bool = False
 
 
-class Throwables(msgspec.Struct, array_like=True):
+class StackTraces(msgspec.Struct, array_like=True):
     """The last failing line of each source."""
 
-    stacks: dict[str, Stack] = {}
+    stacks: dict[str, StackTrace] = {}
 
     def join(self, event: LogEvent) -> LogEvent | None:
         """Take in any line; the failure it tells more about, or None."""
-        if event.meaning in THROWS and event.fields.get("state") in _CALM:
+        if event.event_type in THROWS and event.fields.get("state") in _CALM:
             self.stacks.pop(event.source, None)
             return None
-        if event.meaning in THROWS:
-            put(
+        if event.event_type in THROWS:
+            put_bounded(
                 self.stacks,
                 event.source,
-                Stack(event.meaning, _address(event), event.timestamp, event.fields),
+                StackTrace(event.event_type, _address(event), event.timestamp, event.fields),
                 _MAX_SOURCES,
             )
             return None
-        if event.meaning == stack_line.THROWN:
+        if event.event_type == stack_line.THROWN:
             return _failure(event, self._thrown(event))
-        if event.meaning == stack_line.FRAME:
+        if event.event_type == stack_line.FRAME:
             stack = self.stacks.get(event.source)
             if stack is None or not stack.frame_wanted:
                 return None
@@ -64,7 +64,7 @@ class Throwables(msgspec.Struct, array_like=True):
             return _failure(event, stack)
         return None
 
-    def _thrown(self, event: LogEvent) -> Stack:
+    def _thrown(self, event: LogEvent) -> StackTrace:
         stack = self.stacks.get(event.source)
         told = f"{event.fields['class']}: {event.fields['message']}".rstrip(": ")
         caused = "caused" in event.fields
@@ -75,8 +75,8 @@ class Throwables(msgspec.Struct, array_like=True):
             # The same line again is a record that came twice.
             or (stack.first and not caused and told != stack.first)
         ):
-            stack = Stack("", _address(event), event.timestamp, {})
-            put(self.stacks, event.source, stack, _MAX_SOURCES)
+            stack = StackTrace("", _address(event), event.timestamp, {})
+            put_bounded(self.stacks, event.source, stack, _MAX_SOURCES)
         stack.first = stack.first or told
         stack.fields = {**stack.fields, "class": event.fields["class"], "message": event.fields["message"]}
         stack.frame_wanted = True
@@ -87,6 +87,6 @@ def _address(event: LogEvent) -> str:
     return f"{event.topic}/{event.partition}/{event.offset}"
 
 
-def _failure(event: LogEvent, stack: Stack) -> LogEvent:
+def _failure(event: LogEvent, stack: StackTrace) -> LogEvent:
     fields = {"frame": "", **stack.fields, "of": stack.of, "id": stack.id, "first": stack.first}
-    return msgspec.structs.replace(event, meaning=FAILURE, fields=fields)
+    return msgspec.structs.replace(event, event_type=FAILURE, fields=fields)

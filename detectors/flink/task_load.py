@@ -5,12 +5,12 @@ import msgspec
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _MAX_SUBTASKS = 512
 
 
-class Hot(msgspec.Struct, array_like=True):
+class BusySubtask(msgspec.Struct, array_like=True):
     """A subtask that is busy all the time: event time since when, last sample, its value in ms/s, its TaskManager."""
 
     since: int
@@ -20,7 +20,7 @@ class Hot(msgspec.Struct, array_like=True):
     host: str
 
 
-class Input(msgspec.Struct, array_like=True):
+class SubtaskInput(msgspec.Struct, array_like=True):
     """Records a subtask has read: the counter, when, and their rate in 1/s (-1: unknown)."""
 
     sum: float
@@ -28,35 +28,35 @@ class Input(msgspec.Struct, array_like=True):
     rate: float = -1.0
 
 
-class Task(msgspec.Struct, array_like=True):
+class TaskLoad(msgspec.Struct, array_like=True):
     """What is unusual about a task (a vertex of the job): subtasks that are hot, backpressured or with full inputs.
 
     The last two hold event times. `inputs` is kept only while a subtask is hot.
     """
 
     name: str
-    hot: dict[str, Hot] = {}
+    hot: dict[str, BusySubtask] = {}
     waits: dict[str, int] = {}
     full: dict[str, int] = {}
-    inputs: dict[str, Input] = {}
+    inputs: dict[str, SubtaskInput] = {}
 
     def count(self, subtask: str, value: float, time: int) -> None:
         """Take in the counter of records a subtask has read; it begins anew with a new attempt."""
         last = self.inputs.get(subtask)
         if last is None or value < last.sum:
-            put(self.inputs, subtask, Input(value, time), _MAX_SUBTASKS)
+            put_bounded(self.inputs, subtask, SubtaskInput(value, time), _MAX_SUBTASKS)
         elif time - last.time >= 1_000:
-            self.inputs[subtask] = Input(value, time, (value - last.sum) * 1000 / (time - last.time))
+            self.inputs[subtask] = SubtaskInput(value, time, (value - last.sum) * 1000 / (time - last.time))
 
 
-def skew(task: Task) -> float | None:
+def skew(task: TaskLoad) -> float | None:
     """Greatest over median rate of the subtasks' input, or None when it is unknown."""
     rates = [i.rate for i in task.inputs.values() if i.rate >= 0]
     median = quantile(rates, 0.5) if len(rates) > 1 else 0.0
     return max(rates) / median if median > 0 else None
 
 
-def place(task: Task, topology: Topology) -> tuple[str, str]:
+def place(task: TaskLoad, topology: Topology) -> tuple[str, str]:
     """(TaskManager, host) when all hot subtasks are on one; its id as the logs have it where they do."""
     tms = {(h.tm, h.host) for h in task.hot.values()}
     if len(tms) != 1:
@@ -65,7 +65,7 @@ def place(task: Task, topology: Topology) -> tuple[str, str]:
     return next((t for t in topology.tms if filtered(t) == filtered(tm)), tm), host
 
 
-def measured(task: Task, has_busy: bool) -> str:
+def measured(task: TaskLoad, has_busy: bool) -> str:
     """The hot subtasks in words: how many, which, and their share of the input."""
     hot = sorted(task.hot, key=lambda s: int(s) if s.isdigit() else 0)
     total = len(task.inputs)

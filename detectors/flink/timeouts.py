@@ -54,7 +54,7 @@ class Timeouts(msgspec.Struct, array_like=True):
     def learn(self, event: LogEvent) -> None:
         """Take in a line that may tell one."""
         fields = event.fields
-        match event.meaning:
+        match event.event_type:
             case "configured":
                 self._set(_OPTIONS.get(fields.get("key", ""), ""), flink_duration(fields.get("value", "")))
             case "ha_session":

@@ -11,7 +11,7 @@ import msgspec
 
 from detectors.events.event import LogEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _MAX_JOBS = 200
 _MAX_TMS = 400
@@ -48,7 +48,7 @@ class Subtask(msgspec.Struct, array_like=True):
     host: str = ""
 
 
-class Intake(msgspec.Struct, array_like=True):
+class InputRate(msgspec.Struct, array_like=True):
     """Records read by all subtasks of one job on one TaskManager: last sum, when, and rate an hour (-1: unknown)."""
 
     sum: int
@@ -72,7 +72,7 @@ class Topology(msgspec.Struct, array_like=True):
     tm_of_source: dict[str, str] = {}
     attempts: dict[str, Subtask] = {}
     placements: dict[str, tuple[str, str]] = {}
-    intake: dict[str, dict[int, Intake]] = {}
+    intake: dict[str, dict[int, InputRate]] = {}
     names: dict[str, str] = {}
     cut: dict[str, int] = {}
 
@@ -81,8 +81,8 @@ class Topology(msgspec.Struct, array_like=True):
         job = event.fields.get("job")
         name = self.job_name(job) if job is not None else ""
         if job is not None and self.job_of_source.get(event.source) != job:
-            put(self.job_of_source, event.source, job, _MAX_SOURCES)
-        match event.meaning:
+            put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
+        match event.event_type:
             case "task_state":
                 self._task_state(event)
             case "task_deploying":
@@ -163,14 +163,14 @@ class Topology(msgspec.Struct, array_like=True):
         job, name = sample.labels.get("job_id", ""), sample.labels.get("job_name", "")
         if not job or not name or job in self.names:
             return False
-        put(self.names, job, name, _MAX_JOBS)
+        put_bounded(self.names, job, name, _MAX_JOBS)
         return self.job_name(job) == name
 
     def _measured(self, job: str, tm: int, total: int, time: int) -> None:
         tms = self.intake.get(job)
         if tms is None:
             tms = {}
-            out = put(self.intake, job, tms, _MAX_JOBS)
+            out = put_bounded(self.intake, job, tms, _MAX_JOBS)
             if out is not None and any(time - heard.time < _ALIVE_MS for heard in out[1].values()):
                 self._count("jobs")
         last = tms.get(tm)
@@ -178,20 +178,20 @@ class Topology(msgspec.Struct, array_like=True):
             return
         # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
         if last is None or total < last.sum or time == last.time:
-            least = put(tms, tm, Intake(total, time), _MAX_TMS)
+            least = put_bounded(tms, tm, InputRate(total, time), _MAX_TMS)
             if least is not None and time - least[1].time < _ALIVE_MS:
                 self._count("taskmanagers")
         elif time - last.time >= 1000:
-            tms[tm] = Intake(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
+            tms[tm] = InputRate(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
 
     def _started(self, event: LogEvent) -> None:
         self.version = event.fields["version"]
         container = _CONTAINER.search(event.source)
         if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
-            put(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
+            put_bounded(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
 
     def _tm_started(self, event: LogEvent, time: int) -> None:
-        put(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
+        put_bounded(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
         self._know(event.fields["tm"], event.host, time)
 
     def _tm_registered(self, event: LogEvent, time: int) -> None:
@@ -205,7 +205,7 @@ class Topology(msgspec.Struct, array_like=True):
         self._keep(event.fields["job"], Job(name, event.fields["state"], time), time)
 
     def _keep(self, job: str, known: Job, time: int) -> None:
-        out = put(self.jobs, job, known, _MAX_JOBS)
+        out = put_bounded(self.jobs, job, known, _MAX_JOBS)
         if out is not None and not _ended(out[1], time):
             self._count("jobs")
 
@@ -223,7 +223,7 @@ class Topology(msgspec.Struct, array_like=True):
         if attempt is not None:
             attempt.tm, attempt.host = tm or attempt.tm, host
             return
-        put(self.placements, place, (tm, host), _MAX_ATTEMPTS)
+        put_bounded(self.placements, place, (tm, host), _MAX_ATTEMPTS)
 
     def _task_state(self, event: LogEvent) -> None:
         attempt = event.fields["attempt"]
@@ -235,14 +235,14 @@ class Topology(msgspec.Struct, array_like=True):
         known = self.attempts.get(attempt)
         if known is None:
             known = Subtask(task, index)
-            put(self.attempts, attempt, known, _MAX_ATTEMPTS)
+            put_bounded(self.attempts, attempt, known, _MAX_ATTEMPTS)
         if event.source in self.tm_of_source:
             known.tm = self.tm_of_source[event.source]
 
     def _know(self, tm: str, host: str, time: int) -> None:
         known = self.tms.get(tm)
         if known is None:
-            out = put(self.tms, tm, TaskManager(host), _MAX_TMS)
+            out = put_bounded(self.tms, tm, TaskManager(host), _MAX_TMS)
             if out is not None and self._alive(*out, time):
                 self._count("taskmanagers")
         elif host:

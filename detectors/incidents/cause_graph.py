@@ -54,36 +54,42 @@ LINKS: tuple[Link, ...] = (
     Link("zero_input_leak", "taskmanager_lost", "tm", 120 * 24 * 60 * _MINUTE, critical=True),
     # Its meaning is told by job and its memory by TaskManager.
     *_chain("zero_input_leak", "zero_input_leak", "job", 120 * 24 * 60),
-    *_chain("heap_exhaustion", "taskmanager_lost silence", "tm", 24 * 60),
+    *_chain("heap_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
     *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 24 * 60),
     # One process may be known by its id and by its host, and the TaskManagers of a job fill alike.
     *_chain("heap_exhaustion", "heap_exhaustion", "job", 60),
-    *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost silence", "tm", 15),
+    *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost telemetry_lost", "tm", 15),
     *_chain("memory_limit_kill direct_memory_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15),
     # Metaspace is warned of many deployments before it is exhausted.
-    *_chain("metaspace_exhaustion", "taskmanager_lost silence", "tm", 24 * 60),
+    *_chain("metaspace_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
     *_chain("metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
     *_chain(_OUT_OF_MEMORY, "slots_unavailable", "cluster", 24 * 60),
     # The TaskManagers of a job fill alike, and one that is killed again is the same leak.
     *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
     # Nodes and the JobManager
     # From the time a node falls silent, as long as a patient YARN waits: ten minutes by default.
-    *_chain("node_lost", "taskmanager_lost jobmanager_lost silence", "host", 30),
+    *_chain("node_lost", "taskmanager_lost jobmanager_lost telemetry_lost", "host", 30),
     *_chain(
-        "ha_connection_lost", f"jobmanager_lost taskmanager_lost silence restart_loop {_CHECKPOINTS}", "cluster", 15
+        "ha_connection_lost",
+        f"jobmanager_lost taskmanager_lost telemetry_lost restart_loop {_CHECKPOINTS}",
+        "cluster",
+        15,
     ),
     *_chain(
-        "jobmanager_lost", f"taskmanager_lost silence restart_loop slots_unavailable {_CHECKPOINTS}", "cluster", 15
+        "jobmanager_lost",
+        f"taskmanager_lost telemetry_lost restart_loop slots_unavailable {_CHECKPOINTS}",
+        "cluster",
+        15,
     ),
     # Nodes that go together are a rack or a switch; a JobManager that is replaced and lost again is one event, and so
     # are all of them when what they need is gone.
     *_chain("node_lost", "node_lost", "cluster", 2),
     *_chain("jobmanager_lost", "jobmanager_lost", "cluster", 10),
     # TaskManagers and slots
-    *_chain("taskmanager_lost", "late_barrier_acks silence", "tm", 15),
+    *_chain("taskmanager_lost", "late_barrier_acks telemetry_lost", "tm", 15),
     *_chain("taskmanager_lost", f"slots_unavailable restart_loop {_CHECKPOINTS}", "cluster", 15),
     # What falls silent holds up checkpoints; several that do so together are one event.
-    *_chain("silence", f"silence {_CHECKPOINTS}", "cluster", 15),
+    *_chain("telemetry_lost", f"telemetry_lost {_CHECKPOINTS}", "cluster", 15),
     # Several TaskManagers lost together are one event, whatever took them down.
     *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
     # Slots are the cluster's: all jobs that lack them are one event.
@@ -101,7 +107,7 @@ _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind that the graph knows."""
 
-UNLINKED: frozenset[str] = frozenset({"clock_skew", "input_gap"})
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
 """Kinds that explain no other and that no other explains."""
 
 

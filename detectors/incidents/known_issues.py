@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from detectors.flink.stack_traces import Throwables
+from detectors.flink.stack_traces import StackTraces
 from detectors.incident import Finding, KnownIssue
 from detectors.incidents.cause_graph import KINDS
 
@@ -69,7 +69,7 @@ class Affected(_Entry):
     before: Version = "999.0"
 
 
-class Issue(_Entry):
+class IssueEntry(_Entry):
     """One entry of the file."""
 
     id: str = Field(pattern=r"^[A-Za-z][\w/#.\- ]{2,60}$")
@@ -96,31 +96,31 @@ class Issue(_Entry):
 class KnownIssues(_Entry):
     """The whole file."""
 
-    known_issues: tuple[Issue, ...]
+    known_issues: tuple[IssueEntry, ...]
 
     @field_validator("known_issues")
     @classmethod
-    def _unique(cls, issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
+    def _unique(cls, issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
         ids = [issue.id for issue in issues]
         if twice := {i for i in ids if ids.count(i) > 1}:
             raise ValueError(f"ids must be unique: {', '.join(sorted(twice))}")
         return issues
 
 
-class Issues(NamedTuple):
+class IssueCatalogue(NamedTuple):
     """The entries, the most certain first, and a hash that names them."""
 
-    entries: tuple[Issue, ...] = ()
+    entries: tuple[IssueEntry, ...] = ()
     hash: str = ""
 
 
-def by_certainty(issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
+def by_certainty(issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
     """In the order in which they are tried."""
     return tuple(sorted(issues, key=lambda i: _CERTAINTY.index(i.certainty)))
 
 
 def find(
-    issues: Issues, findings: list[Finding], version: str, throwables: Throwables, present: str = ""
+    issues: IssueCatalogue, findings: list[Finding], version: str, throwables: StackTraces, present: str = ""
 ) -> KnownIssue | None:
     """The entry that the findings look like; `present`, the one found before, stays as long as its version allows."""
     stays = [i for i in issues.entries if i.id == present and _applies(i, version) is not None]
@@ -131,7 +131,7 @@ def find(
     return None
 
 
-def _applies(issue: Issue, version: str) -> str | None:
+def _applies(issue: IssueEntry, version: str) -> str | None:
     """What the version says of it in words; None when it is not affected."""
     connector = f"; connector: {issue.connector}" if issue.connector else ""
     doubt = "" if issue.certainty == "sure" else f", the match is {issue.certainty}"
@@ -150,14 +150,14 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in found[0].split(".")[:3]) if found else ()
 
 
-def _shows(signature: Signature, findings: list[Finding], throwables: Throwables) -> bool:
+def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:
     kinds = {f.kind for f in findings}
     if not kinds.issuperset(signature.beside):
         return False
     return any(_is(signature, f, throwables) for f in findings if f.kind in signature.kinds)
 
 
-def _is(signature: Signature, finding: Finding, throwables: Throwables) -> bool:
+def _is(signature: Signature, finding: Finding, throwables: StackTraces) -> bool:
     series = [finding.series.name] if finding.series is not None else []
     places = [v for k, v in finding.entity.items() if k in ("task", "operator", "topic")]
     own = [finding.summary, *(e.text for e in finding.evidence)]
@@ -173,7 +173,7 @@ def _any(pattern: str, texts: Iterable[str]) -> bool:
     return not pattern or any(re.search(pattern, text, re.IGNORECASE) for text in texts)
 
 
-def _failures(finding: Finding, throwables: Throwables) -> Iterator[str]:
+def _failures(finding: Finding, throwables: StackTraces) -> Iterator[str]:
     """Class, message and frame of the failures that the cluster's processes told of near the finding."""
     for stack in throwables.stacks.values():
         if finding.since - _NEAR_MS <= stack.timestamp <= finding.at + _NEAR_MS:

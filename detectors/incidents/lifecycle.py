@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from detectors.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents import recurrence
 from detectors.incidents.cause_graph import joined, leading
-from detectors.incidents.transitions import Incident, Scene, identity, say, severity_now
-from detectors.values.durations import Duration, spoken
+from detectors.incidents.transitions import Incident, IncidentContext, identity, make_transition, severity_now
+from detectors.values.durations import Duration, humanize
 
 _MAX_INCIDENTS = 100
 _MAX_FINDINGS = 20
@@ -30,7 +30,7 @@ _MAX_MORE = 500
 _MANY = 50
 
 
-class Life(BaseModel):
+class IncidentConfig(BaseModel):
     """When incidents change; reloads live."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,13 +53,13 @@ class Life(BaseModel):
         description="Smallest time between two updates that change neither cause, severity nor the kinds of findings; "
         "it doubles with each of them.",
     )
-    update_at_most: Duration = Field(
+    max_update_interval: Duration = Field(
         1_800_000, description="Longest time that such updates are held back: a trend of hours needs no line a minute."
     )
-    recurs_at: int = Field(
+    recurrence_min_count: int = Field(
         3, ge=2, le=20, description="From this coming on an incident of the same kind on the same job is said to recur."
     )
-    recurs_within: Duration = Field(
+    recurrence_window: Duration = Field(
         1_209_600_000, description="Comings further back than this do not count: a slow leak kills every few days."
     )
     forget_after: Duration = Field(
@@ -69,7 +69,7 @@ class Life(BaseModel):
     )
 
 
-def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Transition]:
+def accept_finding(incidents: list[Incident], finding: Finding, scene: IncidentContext) -> list[Transition]:
     """Take a finding (new, changed or closed) into the incidents of its cluster; `finding.at` is the clock."""
     own = _holder(incidents, finding)
     if finding.closed_at is not None:
@@ -93,7 +93,7 @@ def report(incidents: list[Incident], finding: Finding, scene: Scene) -> list[Tr
     return said + _joined(incidents, incident, [], finding, scene)
 
 
-def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
+def due(incidents: list[Incident], last_event: int, life: IncidentConfig) -> int | None:
     """The clock time at which `tick` has something to say or to forget."""
     times = []
     for incident in incidents:
@@ -114,7 +114,9 @@ def due(incidents: list[Incident], last_event: int, life: Life) -> int | None:
     return min(times, default=None)
 
 
-def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene: Scene) -> list[Transition]:
+def tick(
+    incidents: list[Incident], now: int, last_event: int, life: IncidentConfig, scene: IncidentContext
+) -> list[Transition]:
     """What the clock alone brings: resolved, stale, an update held back; forgets what can no longer come back."""
     said = []
     for incident in list(incidents):
@@ -128,30 +130,30 @@ def tick(incidents: list[Incident], now: int, last_event: int, life: Life, scene
         elif incident.closed_at is not None:
             if now >= incident.closed_at + life.resolve_after:
                 incident.resolved_at = now
-                said.append(say(incident, "resolved", now, _proof(incident), scene))
+                said.append(make_transition(incident, "resolved", now, _proof(incident), scene))
         elif not incident.stale and now >= last_event + life.stale_after:
             incident.stale = True
-            reason = f"for {spoken(now - last_event)} nothing that tells of this cluster has arrived"
-            said.append(say(incident, "stale", now, reason, scene))
+            reason = f"for {humanize(now - last_event)} nothing that tells of this cluster has arrived"
+            said.append(make_transition(incident, "stale", now, reason, scene))
         elif incident.last_heard(last_event):
             incident.stale = False
-            said.append(say(incident, "updated", now, "records of this cluster arrive again", scene))
+            said.append(make_transition(incident, "updated", now, "records of this cluster arrive again", scene))
         elif incident.changed and now >= _next_update(incident, life):
             repeats = incident.repeats + 1
-            said.append(say(incident, "updated", now, incident.changed, scene))
+            said.append(make_transition(incident, "updated", now, incident.changed, scene))
             incident.repeats = repeats
     return said
 
 
 def switched_off(
-    incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, scene: Scene
+    incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, scene: IncidentContext
 ) -> list[Transition]:
     """Close what detectors have open that are off (by kind and subject of the finding): they prove nothing more."""
     return closed_of(incidents, is_off, now, scene)
 
 
 def closed_of(
-    incidents: list[Incident], whose: Callable[[str, str], bool], now: int, scene: Scene, because: str = ""
+    incidents: list[Incident], whose: Callable[[str, str], bool], now: int, scene: IncidentContext, because: str = ""
 ) -> list[Transition]:
     """Close what is open of detectors that never will, by kind and subject: without a reason they are switched off."""
     said = []
@@ -178,12 +180,12 @@ def go_back(incidents: list[Incident], now: int) -> None:
         ]
 
 
-def silences_changed(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
+def silences_changed(incidents: list[Incident], now: int, scene: IncidentContext) -> list[Transition]:
     """Silences that begin, end or are changed at once."""
     return [t for incident in incidents if incident.seq for t in _silence_turned(incident, now, scene)]
 
 
-def _silence_turned(incident: Incident, now: int, scene: Scene) -> list[Transition]:
+def _silence_turned(incident: Incident, now: int, scene: IncidentContext) -> list[Transition]:
     """A silence may have begun or ended. Of what is about to be resolved only that is said."""
     incident.silence_turns = scene.silence_turns(incident, now)
     silence = scene.silence(incident, now)
@@ -194,13 +196,13 @@ def _silence_turned(incident: Incident, now: int, scene: Scene) -> list[Transiti
         reason = f"silenced by {silence.author}: {silence.comment}"
     elif incident.stale:
         reason = "its silence is over, and whether it is still open nobody knows"
-    return [say(incident, "stale" if incident.stale else "updated", now, reason, scene)]
+    return [make_transition(incident, "stale" if incident.stale else "updated", now, reason, scene)]
 
 
-def _next_update(incident: Incident, life: Life) -> int:
+def _next_update(incident: Incident, life: IncidentConfig) -> int:
     """When new numbers alone may be told again."""
     return incident.said_at + min(
-        life.update_every << min(incident.repeats, 20), max(life.update_at_most, life.update_every)
+        life.update_every << min(incident.repeats, 20), max(life.max_update_interval, life.update_every)
     )
 
 
@@ -227,7 +229,9 @@ def _joins(incident: Incident, finding: Finding) -> bool:
     return any(joined(f, finding) for f in incident.findings if f.severity != "info" or incident.seq == 0)
 
 
-def _noted(incidents: list[Incident], own: Incident | None, finding: Finding, scene: Scene) -> list[Transition]:
+def _noted(
+    incidents: list[Incident], own: Incident | None, finding: Finding, scene: IncidentContext
+) -> list[Transition]:
     """A finding of severity info: kept where it belongs, told with the next change."""
     home = own
     if home is None:
@@ -246,7 +250,7 @@ def _noted(incidents: list[Incident], own: Incident | None, finding: Finding, sc
 
 
 def _joined(
-    incidents: list[Incident], incident: Incident, others: list[Incident], finding: Finding, scene: Scene
+    incidents: list[Incident], incident: Incident, others: list[Incident], finding: Finding, scene: IncidentContext
 ) -> list[Transition]:
     """A finding of weight becomes part of `incident`, and with it all of `others`."""
     new = incident.seq == 0
@@ -267,7 +271,7 @@ def _joined(
     incident.merged = [*incident.merged, *(m for other in merged for m in (*other.merged, other.id))][-_MAX_FINDINGS:]
     if new:
         incident.id, incident.opened_at = _identify(scene.cluster, finding), finding.at
-        return [say(incident, "opened", finding.at, "", scene)]
+        return [make_transition(incident, "opened", finding.at, "", scene)]
     cause = leading(incident.findings, incident.leader(), incident.led_before())
     if merged:
         reason = f"{finding.kind} joins this and {', '.join(other.id for other in merged)} into one"
@@ -287,19 +291,21 @@ def _joined(
     if not merged and _too_often(incident, before[1]):
         incident.changed = reason
         return []
-    told = [say(incident, "updated", finding.at, reason, scene)]
+    told = [make_transition(incident, "updated", finding.at, reason, scene)]
     return told + [_part_of(other, incident.id, finding, scene) for other in merged]
 
 
-def _part_of(other: Incident, survivor: str, finding: Finding, scene: Scene) -> Transition:
+def _part_of(other: Incident, survivor: str, finding: Finding, scene: IncidentContext) -> Transition:
     """The end of an incident that lives on in another: its findings go on there, so this is no recovery."""
     _close(other, finding.at)
-    last = say(other, "resolved", finding.at, f"part of {survivor}", scene, part_of=survivor)
+    last = make_transition(other, "resolved", finding.at, f"part of {survivor}", scene, part_of=survivor)
     scene.past[:] = [o for o in scene.past if o.incident != other.id]
     return last
 
 
-def _closed(incidents: list[Incident], incident: Incident, finding: Finding, scene: Scene) -> list[Transition]:
+def _closed(
+    incidents: list[Incident], incident: Incident, finding: Finding, scene: IncidentContext
+) -> list[Transition]:
     if identity(finding) in incident.more:
         incident.more.remove(identity(finding))
     else:
@@ -321,7 +327,7 @@ def _closed(incidents: list[Incident], incident: Incident, finding: Finding, sce
     if same and severity_now(incident) == incident.severity and not incident.stale:
         reason = f"{finding.kind} is over for one of several"
     elif not _too_often(incident, incident.severity):
-        return [say(incident, "updated", finding.at, reason, scene)]
+        return [make_transition(incident, "updated", finding.at, reason, scene)]
     incident.changed = reason
     return []
 
@@ -381,7 +387,7 @@ def _one_of_many(incidents: list[Incident], finding: Finding) -> Incident | None
     return next((i for i in reversed(incidents) if i.cause[0] == finding.kind), None)
 
 
-def _make_room(incidents: list[Incident], now: int, scene: Scene) -> list[Transition]:
+def _make_room(incidents: list[Incident], now: int, scene: IncidentContext) -> list[Transition]:
     """Bounded: what says nothing goes first, then what is resolved, then the one that was said longest ago."""
     if len(incidents) < _MAX_INCIDENTS:
         return []
@@ -390,7 +396,7 @@ def _make_room(incidents: list[Incident], now: int, scene: Scene) -> list[Transi
     if out.seq == 0 or out.resolved_at is not None:
         return []
     reason = f"no longer followed: more than {_MAX_INCIDENTS} incidents are open in this cluster"
-    return [say(out, "stale", now, reason, scene)]
+    return [make_transition(out, "stale", now, reason, scene)]
 
 
 def _identify(cluster: str, finding: Finding) -> str:

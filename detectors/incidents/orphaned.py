@@ -17,7 +17,7 @@ from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.incidents.transitions import Incident
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _OWNERS = {detector.kind: detector.belongs_to for detector in DETECTORS}
 _SETTLED_MS = 60_000
@@ -26,7 +26,7 @@ _MAX_TMS = 200
 _MAX_JOBS = 200
 
 
-class Gone(msgspec.Struct, array_like=True):
+class OrphanedFindings(msgspec.Struct, array_like=True):
     """Clock times: when a JobManager started last, when TaskManagers left, when jobs were heard while one is open."""
 
     started: int = -1
@@ -35,13 +35,13 @@ class Gone(msgspec.Struct, array_like=True):
 
     def update(self, event: LogEvent, clock: int, incidents: list[Incident], topology: Topology) -> Iterator[Finding]:
         """Take in one line; the findings that end by it, closed."""
-        match event.meaning:
+        match event.event_type:
             case "process_version":
                 if "Entrypoint" in event.fields["what"] or "JobManager" in event.fields["what"]:
                     self.started = clock
             case "tm_closed" | "tm_unreachable" | "tm_timed_out":
                 tm = filtered(event.fields["tm"])
-                put(self.tms, tm, self.tms.get(tm, clock), _MAX_TMS)
+                put_bounded(self.tms, tm, self.tms.get(tm, clock), _MAX_TMS)
             case "tm_registered":
                 self.tms.pop(filtered(event.fields["tm"]), None)
         if not incidents:
@@ -49,8 +49,8 @@ class Gone(msgspec.Struct, array_like=True):
             return
         job = event.fields.get("job")
         if job is not None:
-            put(self.heard, job, clock, _MAX_JOBS)
-        if event.meaning == "checkpoint_completed":
+            put_bounded(self.heard, job, clock, _MAX_JOBS)
+        if event.event_type == "checkpoint_completed":
             yield from self._ended(topology.job_of(event), event.fields["checkpoint"], clock, incidents, topology)
 
     def _ended(

@@ -11,7 +11,7 @@ import msgspec
 
 from detectors.incident import Recurrence
 from detectors.numerics.trend import quantile
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 
 _MAX_PAST = 100
 _STEADY = 0.2
@@ -65,5 +65,5 @@ def spoken_recurrence(one: Recurrence) -> str:
     """
     number = f"{one.count}{'th' if one.count % 100 in (11, 12, 13) else _SUFFIX.get(one.count % 10, 'th')}"
     if one.steady:
-        return f"the {number} time, every {spoken(one.period)}: a constant period marks a leak or a schedule"
-    return f"the {number} time, most often {spoken(one.period)} apart"
+        return f"the {number} time, every {humanize(one.period)}: a constant period marks a leak or a schedule"
+    return f"the {number} time, most often {humanize(one.period)} apart"

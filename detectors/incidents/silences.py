@@ -11,13 +11,13 @@ from hashlib import sha256
 from pydantic import AwareDatetime, Field, model_validator
 
 from detectors.incident import Silenced
-from detectors.values.name_pattern import Match, Pattern, fits
+from detectors.values.name_pattern import NamePatterns, Pattern, fits
 
 MAX_SILENCES = 500
 """Of the configuration, and of the command line: every bucket of clusters keeps them all."""
 
 
-class Silence(Match):
+class Silence(NamePatterns):
     """Incidents that fit every pattern are told to nobody from `begins` until `until`."""
 
     id: str = Field("", max_length=64, description="Its name; without one it is made from the rest.")

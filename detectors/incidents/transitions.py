@@ -2,11 +2,11 @@
 
 import msgspec
 
-from detectors.flink.stack_traces import Throwables
+from detectors.flink.stack_traces import StackTraces
 from detectors.incident import SEVERITIES, Change, Evidence, Finding, Series, Severity, Silenced, Transition
 from detectors.incidents import known_issues, recurrence
 from detectors.incidents.cause_graph import leading
-from detectors.incidents.known_issues import Issues
+from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence, in_force, next_edge
 
@@ -64,17 +64,17 @@ class Incident(msgspec.Struct):
         return [f for f in self.findings if identity(f) in self.led]
 
 
-class Scene(msgspec.Struct):
+class IncidentContext(msgspec.Struct):
     """What is known beside the findings: of the cluster, its past, its failures, and of defects of Flink in general."""
 
     cluster: str
     config: str = ""
     version: str = ""
     past: list[Occurrence] = []
-    recurs_within: int = 0
-    recurs_at: int = 1 << 30
-    throwables: Throwables = msgspec.field(default_factory=Throwables)
-    issues: Issues = Issues()
+    recurrence_window: int = 0
+    recurrence_min_count: int = 1 << 30
+    throwables: StackTraces = msgspec.field(default_factory=StackTraces)
+    issues: IssueCatalogue = IssueCatalogue()
     silences: tuple[Silence, ...] = ()
 
     def new_issue(self, incident: Incident) -> str:
@@ -107,7 +107,9 @@ def severity_now(incident: Incident) -> Severity:
     return max(open_ones, key=SEVERITIES.index) if open_ones else incident.severity
 
 
-def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene, part_of: str = "") -> Transition:
+def make_transition(
+    incident: Incident, change: Change, now: int, reason: str, scene: IncidentContext, part_of: str = ""
+) -> Transition:
     """The incident as it stands at `now`, as its next transition; changes what it keeps of what was said.
 
     A partition that is read ahead may date a transition up to a minute ahead of the clock. The next one is not dated
@@ -126,7 +128,7 @@ def say(incident: Incident, change: Change, now: int, reason: str, scene: Scene,
     findings = [cause, *incident.findings]
     job = job_of(findings)
     recurrence.named(scene.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
-    again = recurrence.recurrence(scene.past, incident.id, scene.recurs_within, scene.recurs_at)
+    again = recurrence.recurrence(scene.past, incident.id, scene.recurrence_window, scene.recurrence_min_count)
     issue = known_issues.find(scene.issues, incident.findings, scene.version, scene.throwables, incident.issue)
     incident.issue = issue.id if issue is not None else ""
     silence = scene.silence(incident, now)

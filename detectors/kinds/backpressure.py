@@ -1,9 +1,10 @@
 """An operator that is slower than its input: who it is, and whether checkpoints suffer.
 
-Info when a subtask is busy nearly all the time for at least `lasting` while the tasks before it wait: another task of
-the job is backpressured, or the subtask's own input is full. It becomes a warning when `min_dragged` checkpoints in a
-row took more than `drag` × what is usual for the job: then barriers wait behind data, and the slow operator is named.
-Where Flink has no busyTime (before 1.13, legacy sources) a full input takes its place.
+Info when a subtask is busy nearly all the time for at least `min_duration` while the tasks before it wait: another task
+of the job is backpressured, or the subtask's own input is full. It becomes a warning when `min_slow_checkpoints`
+checkpoints in a row took more than `slow_checkpoint_factor` × what is usual for the job: then barriers wait behind
+data, and the slow operator is named. Where Flink has no busyTime (before 1.13, legacy sources) a full input takes its
+place.
 
 Not said: a source that is busy (it reads as fast as it can), the first moments after a start (busyTime is 1000 for
 every task then, but nothing waits), checkpoints that are slow while a restarted job catches up, and slow checkpoints
@@ -22,13 +23,13 @@ from pydantic import Field
 
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
-from detectors.flink.expired_checkpoints import Attempts
-from detectors.flink.task_load import Hot, Task, measured, place, skew
+from detectors.flink.expired_checkpoints import CheckpointAttempts
+from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading, Series
 from detectors.numerics.trend import quantile
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_TASKS = 64
@@ -40,7 +41,7 @@ _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 _RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
-class Open(msgspec.Struct, array_like=True):
+class OpenBackpressure(msgspec.Struct, array_like=True):
     """The finding that is open: event time of its start, task, places, what was measured of it, and the records."""
 
     since: int
@@ -59,7 +60,7 @@ class JobLoad(msgspec.Struct, array_like=True):
     `peak` is the busiest subtask of this window and of the one before: [start of the window, ms/s, ms/s].
     """
 
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, TaskLoad] = {}
     usual: list[int] = []
     points: list[tuple[int, int]] = []
     last_number: int = -1
@@ -71,8 +72,8 @@ class JobLoad(msgspec.Struct, array_like=True):
     peak: list[float] = []
     quiet_until: int = 0
     reset: int = -(1 << 62)
-    open: Open | None = None
-    attempts: Attempts = msgspec.field(default_factory=Attempts)
+    open: OpenBackpressure | None = None
+    attempts: CheckpointAttempts = msgspec.field(default_factory=CheckpointAttempts)
 
 
 class Backpressure(Detector):
@@ -81,7 +82,7 @@ class Backpressure(Detector):
     kind = "backpressure"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "busy_time",
             "backpressured_time",
@@ -102,41 +103,45 @@ class Backpressure(Detector):
     class Config(DetectorConfig):
         """Thresholds of backpressure."""
 
-        busy: float = Field(
+        busy_ms_per_s: float = Field(
             900,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             le=1000,
             description="ms/s from which a subtask is busy all the time.",
         )
-        calm: float = Field(750, gt=0, le=1000, description="ms/s below which it no longer is: a gap to `busy`.")
-        waiting: float = Field(
+        no_longer_busy_ms_per_s: float = Field(
+            750, gt=0, le=1000, description="ms/s below which it no longer is: a gap to `busy_ms_per_s`."
+        )
+        backpressured_ms_per_s: float = Field(
             100,
             gt=0,
             le=1000,
             description="ms/s from which a task counts as backpressured: legacy sources show no more.",
         )
-        full: float = Field(0.95, gt=0, le=1, description="Share of the input buffers in use that means a full input.")
-        queue: int = Field(
+        input_buffer_usage: float = Field(
+            0.95, gt=0, le=1, description="Share of the input buffers in use that means a full input."
+        )
+        input_queue_length: int = Field(
             8,
             ge=1,
             description="Buffers queued from which an input is full: more than a channel's own two and Flink's "
             "eight floating ones share out in a job that keeps up.",
         )
-        lasting: Duration = Field(
+        min_duration: Duration = Field(
             10_000,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Busy for this long, over two scrapes: one may be a burst.",
         )
-        stale: Duration = Field(180_000, description="A sample older than this says nothing any more.")
-        drag: float = Field(
+        sample_max_age: Duration = Field(180_000, description="A sample older than this says nothing any more.")
+        slow_checkpoint_factor: float = Field(
             5.0, ge=2, description="A checkpoint is dragged above this multiple of the job's usual duration (median)."
         )
-        drag_at_least: Duration = Field(
+        slow_checkpoint_min_duration: Duration = Field(
             3_000, description="Never dragged below this duration: short checkpoints vary by large factors."
         )
         min_history: int = Field(5, ge=2, le=16, description="Checkpoints before the job's usual duration is known.")
-        min_dragged: int = Field(
+        min_slow_checkpoints: int = Field(
             3,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1,
@@ -165,13 +170,13 @@ class Backpressure(Detector):
         job = topology.job_of(event)
         known = state.jobs.get(job)
         if known is None:
-            if event.meaning not in ("checkpoint_completed", "checkpoint_triggered"):
+            if event.event_type not in ("checkpoint_completed", "checkpoint_triggered"):
                 return
             known = self._job(state, job)
         number = int(event.fields.get("checkpoint", -1))
         if number in known.savepoints:
             return
-        match event.meaning:
+        match event.event_type:
             case "checkpoint_triggered":
                 known.attempts.trigger(number, now.time)
                 if "savepoint" in event.fields.get("type", "").lower():
@@ -205,7 +210,7 @@ class Backpressure(Detector):
         known = state.jobs.get(job)
         if known is None:
             known = JobLoad()
-            put(state.jobs, job, known, _MAX_JOBS)
+            put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 
     def _measure(self, state: State, event: MetricEvent) -> list[str]:
@@ -241,38 +246,44 @@ class Backpressure(Detector):
             task = task or self._task(known, task_id, sample)
             hot = task.hot.get(subtask)
             tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
-            if hot is None or hot.tm != tm or time - hot.last > config.stale:
-                put(task.hot, subtask, Hot(time, time, sample.value, tm, host), _MAX_SUBTASKS)
+            if hot is None or hot.tm != tm or time - hot.last > config.sample_max_age:
+                put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
             elif time >= hot.last:
                 hot.last, hot.value = time, sample.value
         elif task is not None and self._no_longer_busy(known, config, sample, task.hot.get(subtask), time):
             del task.hot[subtask]
         if sample.name == "busy_time":
             return
-        limit = {"backpressured_time": config.waiting, "is_backpressured": 1, "input_queue_length": config.queue}
+        limit = {
+            "backpressured_time": config.backpressured_ms_per_s,
+            "is_backpressured": 1,
+            "input_queue_length": config.input_queue_length,
+        }
         kind = "full" if sample.name in ("in_pool_usage", "input_queue_length") else "waits"
         key = f"{subtask}|{sample.name}"
-        if sample.value >= limit.get(sample.name, config.full):
+        if sample.value >= limit.get(sample.name, config.input_buffer_usage):
             task = task or self._task(known, task_id, sample)
-            put(getattr(task, kind), key, time, _MAX_SUBTASKS)
+            put_bounded(getattr(task, kind), key, time, _MAX_SUBTASKS)
         elif task is not None and getattr(task, kind).get(key, time + 1) <= time:
             del getattr(task, kind)[key]
 
     def _busy(self, known: JobLoad, config: Config, sample: Sample) -> bool:
         if sample.name == "busy_time":
-            return sample.value >= config.busy
-        return not known.has_busy and sample.value >= config.full
+            return sample.value >= config.busy_ms_per_s
+        return not known.has_busy and sample.value >= config.input_buffer_usage
 
-    def _no_longer_busy(self, known: JobLoad, config: Config, sample: Sample, hot: Hot | None, time: int) -> bool:
+    def _no_longer_busy(
+        self, known: JobLoad, config: Config, sample: Sample, hot: BusySubtask | None, time: int
+    ) -> bool:
         if hot is None or time < hot.last:
             return False
         if sample.name == "busy_time":
-            return sample.value < config.calm
-        return sample.name == "in_pool_usage" and not known.has_busy and sample.value < config.full
+            return sample.value < config.no_longer_busy_ms_per_s
+        return sample.name == "in_pool_usage" and not known.has_busy and sample.value < config.input_buffer_usage
 
-    def _task(self, known: JobLoad, task_id: str, sample: Sample) -> Task:
-        task = Task(sample.labels.get("task_name", task_id))
-        put(known.tasks, task_id, task, _MAX_TASKS)
+    def _task(self, known: JobLoad, task_id: str, sample: Sample) -> TaskLoad:
+        task = TaskLoad(sample.labels.get("task_name", task_id))
+        put_bounded(known.tasks, task_id, task, _MAX_TASKS)
         return task
 
     def _peak(self, known: JobLoad, value: float, time: int) -> None:
@@ -305,7 +316,7 @@ class Backpressure(Detector):
             known.dragged = [*known.dragged, record][-16:]
 
     def _limit(self, known: JobLoad, config: Config) -> float:
-        return max(config.drag_at_least, config.drag * quantile(known.usual, 0.5))
+        return max(config.slow_checkpoint_min_duration, config.slow_checkpoint_factor * quantile(known.usual, 0.5))
 
     def _judge(self, known: JobLoad, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """What the samples at hand say of the slowest operator."""
@@ -320,8 +331,10 @@ class Backpressure(Detector):
             tm, host = place(task, topology)
             dragging = known.open is not None and known.open.dragging
             since = min(since, known.open.since) if known.open is not None else since
-            known.open = Open(since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], dragging)
-            known.open.dragging = dragging or len(known.dragged) >= config.min_dragged
+            known.open = OpenBackpressure(
+                since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], dragging
+            )
+            known.open.dragging = dragging or len(known.dragged) >= config.min_slow_checkpoints
             yield self._finding(known, known.open, job, now.clock, topology)
         elif known.open is not None and not known.open.dragging and self._calmed(known, config, known.open, event.time):
             yield self._closing(
@@ -338,27 +351,27 @@ class Backpressure(Detector):
         if known.open.dragging and known.healthy >= config.healthy_checkpoints:
             why = f"{known.healthy} checkpoints in a row were as fast as usual"
             yield self._closing(known, known.open, job, now, topology, why)
-        elif len(known.dragged) >= config.min_dragged and self._slowest(known, config, now.time) is not None:
+        elif len(known.dragged) >= config.min_slow_checkpoints and self._slowest(known, config, now.time) is not None:
             known.open.dragging = True
             yield self._finding(known, known.open, job, now.clock, topology)
 
-    def _slowest(self, known: JobLoad, config: Config, time: int) -> tuple[str, Task] | None:
+    def _slowest(self, known: JobLoad, config: Config, time: int) -> tuple[str, TaskLoad] | None:
         """The task that is busy and does not wait itself while others wait for it."""
-        fresh = time - config.stale
+        fresh = time - config.sample_max_age
         candidates = []
         for task_id, task in known.tasks.items():
-            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= config.lasting]
+            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= config.min_duration]
             others = any(t >= fresh for i, other in known.tasks.items() if i != task_id for t in other.waits.values())
             if hot and (others or any(t >= fresh for t in task.full.values())):
                 own = sum(t >= fresh for t in task.waits.values())
                 candidates.append((own, -max(h.value for h in hot), task_id, task))
         return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
 
-    def _calmed(self, known: JobLoad, config: Config, open_one: Open, time: int) -> bool:
+    def _calmed(self, known: JobLoad, config: Config, open_one: OpenBackpressure, time: int) -> bool:
         task = known.tasks.get(open_one.task_id)
         if task is None:
             return True
-        for subtask in [s for s, h in task.hot.items() if time - h.last > config.stale]:
+        for subtask in [s for s, h in task.hot.items() if time - h.last > config.sample_max_age]:
             del task.hot[subtask]
         if task.hot:
             return False
@@ -379,21 +392,23 @@ class Backpressure(Detector):
         if known.by_log and (new in _RESTARTING or not new):
             known.quiet_until = max(known.quiet_until, now.time + self.config_of(job).catch_up)
 
-    def _closing(self, known: JobLoad, open_one: Open, job: str, now: Now, topology: Topology, why: str) -> Finding:
+    def _closing(
+        self, known: JobLoad, open_one: OpenBackpressure, job: str, now: Now, topology: Topology, why: str
+    ) -> Finding:
         finding = self._finding(known, open_one, job, now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         known.open = None
         return finding
 
-    def _finding(self, known: JobLoad, open_one: Open, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(self, known: JobLoad, open_one: OpenBackpressure, job: str, now: int, topology: Topology) -> Finding:
         place = f" on {open_one.tm or open_one.host}" if open_one.tm or open_one.host else ""
         said = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
         if open_one.dragging:
             usual = quantile(known.usual, 0.5) if known.usual else 0
-            last = f", the last took {spoken(known.points[-1][1])}" if known.points else ""
+            last = f", the last took {humanize(known.points[-1][1])}" if known.points else ""
             said += (
                 f"; barriers wait behind data: {len(known.dragged) or 'several'} checkpoints in a row were far above "
-                f"their usual {spoken(usual)}{last}"
+                f"their usual {humanize(usual)}{last}"
             )
         points = [(at * 1000, took / 1000) for at, took in known.points]
         limit = self._limit(known, self.config_of(job)) / 1000 if known.usual else None

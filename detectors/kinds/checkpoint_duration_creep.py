@@ -1,11 +1,11 @@
 """Checkpoints of a job take longer and longer, and will reach the checkpoint timeout or their interval.
 
 Fires when the durations rise (`rise.py`: robust trend, rank test), have grown by `growth` over what was usual and by
-`at_least`, and reach a limit within `horizon`: the timeout (learned from an expiry or from the configuration that Flink
-prints) or the interval (learned), where checkpoints begin to follow each other without pause. A trend is believed for
-`believe` times as long as it has been seen, and less after a start, when windows and state fill up and level off.
-Critical when the timeout is less than `critical_within` away. Ends when the durations are back, when they have stopped
-growing, or when the job ends or starts anew from a savepoint.
+`min_increase`, and reach a limit within `horizon`: the timeout (learned from an expiry or from the configuration that
+Flink prints) or the interval (learned), where checkpoints begin to follow each other without pause. A trend is believed
+for `extrapolation_factor` times as long as it has been seen, and less after a start, when windows and state fill up and
+level off. Critical when the timeout is less than `critical_within` away. Ends when the durations are back, when they
+have stopped growing, or when the job ends or starts anew from a savepoint.
 
 Does not fire on noise, one jump, a daily peak that has been there before, or durations that grow with the input. What
 does not count: see `checkpoint_durations.py`. Without log lines the gauge lastCheckpointDuration is followed.
@@ -23,14 +23,14 @@ from pydantic import Field
 
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
-from detectors.flink.checkpoint_durations import Durations, flink_duration
+from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 200
 _LATEST = 6
@@ -61,7 +61,7 @@ class JobCreep(msgspec.Struct, array_like=True):
     `sloped`: it takes a while to compute.
     """
 
-    durations: Durations = msgspec.field(default_factory=Durations)
+    durations: CheckpointDurations = msgspec.field(default_factory=CheckpointDurations)
     name: str = ""
     open: Creep | None = None
     slope: float = 0.0
@@ -74,7 +74,7 @@ class CheckpointDurationCreep(Detector):
     kind = "checkpoint_duration_creep"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "checkpoint_triggered",
             "checkpoint_completed",
@@ -96,14 +96,16 @@ class CheckpointDurationCreep(Detector):
         min_checkpoints: int = Field(
             20, ge=12, le=64, description="Checkpoints before a trend is looked for: fewer give no significant one."
         )
-        p: float = Field(0.01, gt=0, le=0.05, description="Greatest chance that the rank test takes noise for a rise.")
+        significance: float = Field(
+            0.01, gt=0, le=0.05, description="Greatest chance that the rank test takes noise for a rise."
+        )
         growth: float = Field(
             0.5,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=0.1,
             description="Share by which durations must have grown: below it is what load and storage do.",
         )
-        at_least: Duration = Field(
+        min_increase: Duration = Field(
             500,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Growth below this never matters: short checkpoints vary by large factors.",
@@ -111,10 +113,10 @@ class CheckpointDurationCreep(Detector):
         horizon: Duration = Field(
             86_400_000, description="A limit must be reached within this time: farther ahead no trend is to be trusted."
         )
-        believe: float = Field(
+        extrapolation_factor: float = Field(
             12.0, gt=0, description="A trend that was flat before goes on this many times as long as it has been seen."
         )
-        believe_filling: float = Field(
+        extrapolation_factor_after_start: float = Field(
             4.0,
             gt=0,
             description="The same for durations that have risen since they are known: after a start state fills up and "
@@ -139,7 +141,7 @@ class CheckpointDurationCreep(Detector):
         """Fold one line about a checkpoint or a job, or the gauges of one."""
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
-        elif event.meaning == "checkpoint_timeout_set":
+        elif event.event_type == "checkpoint_timeout_set":
             state.timeout = flink_duration(event.fields.get("value", ""))
         else:
             yield from self._logged(state, event, now, topology)
@@ -148,11 +150,11 @@ class CheckpointDurationCreep(Detector):
         job = topology.job_of(event)
         known = state.jobs.get(job)
         if known is None:
-            if event.meaning not in ("checkpoint_triggered", "checkpoint_completed"):
+            if event.event_type not in ("checkpoint_triggered", "checkpoint_completed"):
                 return
             known = self._new_job(state, job)
         durations, number = known.durations, int(event.fields.get("checkpoint", -1))
-        match event.meaning:
+        match event.event_type:
             case "checkpoint_triggered":
                 durations.log()
                 durations.trigger(number, now.time, "savepoint" in event.fields.get("type", "").lower())
@@ -176,7 +178,7 @@ class CheckpointDurationCreep(Detector):
                     yield from self._closed(known, now, f"the job is {new}")
                     del state.jobs[job]
 
-    def reconsider(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_config_change(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """A rise that goes on is judged at once, not only with the next checkpoint."""
         for job, known in state.jobs.items():
             points, records = known.durations.history.points(0), known.durations.records
@@ -207,12 +209,12 @@ class CheckpointDurationCreep(Detector):
 
     def _new_job(self, state: State, job: str) -> JobCreep:
         known = JobCreep()
-        put(state.jobs, job, known, _MAX_JOBS)
+        put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         # The duration last: the count tells whether the same one is another checkpoint's.
-        wanted = (s for s in event.samples if s.name in self.wants and s.labels.get("job_id"))
+        wanted = (s for s in event.samples if s.name in self.event_types and s.labels.get("job_id"))
         for sample in sorted(wanted, key=lambda s: s.name == "last_checkpoint_duration"):
             job = sample.labels["job_id"]
             known = state.jobs.get(job) or self._new_job(state, job)
@@ -230,7 +232,7 @@ class CheckpointDurationCreep(Detector):
         if known.durations.seen < config.min_checkpoints:
             return
         limits = self._limits(state, config, known.durations)
-        found = rise(known.durations.history, config.growth, config.p, only_new=known.open is None)
+        found = rise(known.durations.history, config.growth, config.significance, only_new=known.open is None)
         if found is None:
             if known.open is not None and (why := self._over(known, config, known.open, limits)):
                 yield from self._closed(known, now, why)
@@ -238,7 +240,7 @@ class CheckpointDurationCreep(Detector):
         reached = {what: c for what, level in limits.items() if (c := self._reached(found, config, level))}
         if known.open is None and (
             not any(self._believed(found, config, level) for level in limits.values())
-            or found.level - found.usual < config.at_least
+            or found.level - found.usual < config.min_increase
             or self._by_load(found, limits)
         ):
             return
@@ -259,7 +261,7 @@ class CheckpointDurationCreep(Detector):
         known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
         yield msgspec.structs.replace(finding)
 
-    def _limits(self, state: State, config: Config, durations: Durations) -> dict[str, int]:
+    def _limits(self, state: State, config: Config, durations: CheckpointDurations) -> dict[str, int]:
         """What the durations must not reach, in ms: the worst first."""
         timeout, interval = durations.timeout or state.timeout or config.timeout, durations.interval()
         return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
@@ -274,7 +276,7 @@ class CheckpointDurationCreep(Detector):
         ahead = self._reached(found, config, level)
         if ahead is not None and not found.established:
             ahead = crossing(found.fit.line, level, found.now)
-        times = config.believe if found.established else config.believe_filling
+        times = config.extrapolation_factor if found.established else config.extrapolation_factor_after_start
         return ahead is not None and ahead.at - found.now <= times * (found.now - found.points[0].time)
 
     def _by_load(self, found: Rise, limits: dict[str, int]) -> bool:
@@ -292,7 +294,7 @@ class CheckpointDurationCreep(Detector):
         history = known.durations.history
         latest = median(p.value for p in history.points(0, _LATEST))
         if latest <= creep.usual + _SYMPTOM * (creep.peak - creep.usual):
-            return f"the last {_LATEST} checkpoints took {spoken(latest)}"
+            return f"the last {_LATEST} checkpoints took {humanize(latest)}"
         for count in _SETTLED:
             points = history.points(creep.scale, count)
             values = [p.value for p in points]
@@ -302,8 +304,8 @@ class CheckpointDurationCreep(Detector):
             fastest = line._replace(slope=line.high, intercept=line.at(points[-1].time) - line.high * points[-1].time)
             ahead = [crossing(fastest, level, points[-1].time) for level in limits.values() if level > latest]
             if all(c is None or c.at - points[-1].time > config.horizon for c in ahead):
-                span = spoken(points[-1].time - points[0].time)
-                return f"checkpoints have taken about {spoken(median(values))} for {span} and no longer grow"
+                span = humanize(points[-1].time - points[0].time)
+                return f"checkpoints have taken about {humanize(median(values))} for {span} and no longer grow"
         return ""
 
     def _closed(self, known: JobCreep, now: Now, why: str) -> Iterator[Finding]:
@@ -324,10 +326,10 @@ class CheckpointDurationCreep(Detector):
     ) -> Finding:
         job, name = names
         what, ahead = next(iter(reached.items()), ("", None))
-        until = [f"{w} of {spoken(limits[w])} in about {spoken(c.at - found.now)}" for w, c in reached.items()]
+        until = [f"{w} of {humanize(limits[w])} in about {humanize(c.at - found.now)}" for w, c in reached.items()]
         soon = ahead is not None and ahead.at - found.now < self.config_of(job).critical_within and "timeout" in what
         an_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
-        pace = f"{spoken(an_hour)} more every hour" if an_hour > 0 else "faster and faster"
+        pace = f"{humanize(an_hour)} more every hour" if an_hour > 0 else "faster and faster"
         return Finding(
             kind=self.kind,
             subject=job,
@@ -335,7 +337,7 @@ class CheckpointDurationCreep(Detector):
             since=since,
             at=now.clock,
             severity="critical" if soon else "warning",
-            summary=f"checkpoints take {spoken(found.level)}, before the rise {spoken(usual)}, {pace}; "
+            summary=f"checkpoints take {humanize(found.level)}, before the rise {humanize(usual)}, {pace}; "
             + (f"they reach {' and '.join(reversed(until))}; " if until else "")
             + _grows_with(found),
             confidence="sure" if found.established else "fair",

@@ -7,7 +7,7 @@ What does not count: a savepoint; a trigger refused because not all tasks run; w
 job takes with it ("Checkpoint Coordinator is suspending", a task that is closing or has failed); a checkpoint given up
 for a newer one. An exception in the synchronous part of a snapshot is never declined, whatever is tolerated: the task
 fails by it (`Could not perform checkpoint N`), the job restarts, and the checkpoint has failed all the same. The reason
-stands in the stack behind the line, so all but expiries wait for `confirm`.
+stands in the stack behind the line, so all but expiries wait for `confirmation_delay`.
 
 Why an operator cares: nothing is written down any more. Each failure of the job now replays from an ever older
 checkpoint, and a sink that commits with checkpoints shows nothing new. Until 1.10 expiries did not count against the
@@ -26,7 +26,7 @@ from detectors.events.event import LogEvent
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration
 
 _MAX_JOBS = 200
@@ -60,7 +60,7 @@ _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", 
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
 
-class Failed(msgspec.Struct, array_like=True):
+class FailedCheckpoint(msgspec.Struct, array_like=True):
     """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record.
 
     `thrown`: a task failed by it, and the restart that follows is its effect. `doubtful`: so close after a restart that
@@ -80,7 +80,7 @@ class JobFailures(msgspec.Struct, array_like=True):
     that do not count: savepoints, and failures of the kinds above; `triggered` the last one. Times are event times.
     """
 
-    failed: dict[int, Failed] = {}
+    failed: dict[int, FailedCheckpoint] = {}
     before: int = 0
     harmless: list[int] = []
     completed: int = _LONG_AGO
@@ -96,7 +96,7 @@ class CheckpointFailing(Detector):
     kind = "checkpoint_failing"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "checkpoint_triggered",
             "checkpoint_completed",
@@ -120,7 +120,7 @@ class CheckpointFailing(Detector):
             le=16,
             description="Failures without a completed checkpoint between: one heals.",
         )
-        confirm: Duration = Field(
+        confirmation_delay: Duration = Field(
             2_000,
             description="Wait this long for the reason of a failure and its root cause, which the next records bring.",
         )
@@ -143,12 +143,12 @@ class CheckpointFailing(Detector):
         known = state.jobs.get(job)
         if known is None:
             told = _THRESHOLD in event.fields.get("message", "").lower()
-            if not (event.meaning.startswith("checkpoint_") or told or thrown >= 0):
+            if not (event.event_type.startswith("checkpoint_") or told or thrown >= 0):
                 return
             known = JobFailures()
-            put(state.jobs, job, known, _MAX_JOBS)
+            put_bounded(state.jobs, job, known, _MAX_JOBS)
         number = int(event.fields.get("checkpoint", thrown))
-        match event.meaning:
+        match event.event_type:
             case "checkpoint_triggered":
                 known.triggered = number
                 if "savepoint" in event.fields.get("type", "").lower():
@@ -188,7 +188,7 @@ class CheckpointFailing(Detector):
         """Failures in a row, per job."""
         for job, known in state.jobs.items():
             labels = {"job": topology.job_name(job) or job}
-            yield Reading(name="checkpoints_failed_in_a_row", labels=labels, value=self._count(known), at=now)
+            yield Reading(name="checkpoint_consecutive_failures", labels=labels, value=self._count(known), at=now)
 
     def _count(self, known: JobFailures) -> int:
         return known.before + len(_counting(known))
@@ -196,7 +196,9 @@ class CheckpointFailing(Detector):
     def _ripe(self, known: JobFailures, job: str) -> int | None:
         """Clock time at which there are enough failures, or None."""
         config = self.config_of(job)
-        ready = sorted(f.at + (0 if f.why == _EXPIRED else config.confirm) for f in _counting(known).values())
+        ready = sorted(
+            f.at + (0 if f.why == _EXPIRED else config.confirmation_delay) for f in _counting(known).values()
+        )
         missing = max(config.in_a_row - known.before, 1)
         return ready[missing - 1] if len(ready) >= missing else None
 
@@ -208,7 +210,7 @@ class CheckpointFailing(Detector):
     def _failed(self, known: JobFailures, job: str, number: int, event: LogEvent, now: Now) -> None:
         if number in known.harmless or now.time <= known.completed:
             return
-        why = _EXPIRED if event.meaning == "checkpoint_expired" else ""
+        why = _EXPIRED if event.event_type == "checkpoint_expired" else ""
         if any(word in event.text.lower() for word in _HARMLESS):
             self._does_not_count(known, number)
         elif number in known.failed:
@@ -216,8 +218,8 @@ class CheckpointFailing(Detector):
         else:
             known.before += len(known.failed) >= _MAX_FAILED
             doubtful = 0 <= now.time - known.restarted <= self.config_of(job).restart_for
-            failed = Failed(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
-            put(known.failed, number, failed, _MAX_FAILED)
+            failed = FailedCheckpoint(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
+            put_bounded(known.failed, number, failed, _MAX_FAILED)
 
     def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
         said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
@@ -243,8 +245,8 @@ class CheckpointFailing(Detector):
         failed = known.failed.get(number)
         if failed is None:
             known.before += len(known.failed) >= _MAX_FAILED
-            failed = Failed(now.time, now.clock, evidence(event, now.time))
-            put(known.failed, number, failed, _MAX_FAILED)
+            failed = FailedCheckpoint(now.time, now.clock, evidence(event, now.time))
+            put_bounded(known.failed, number, failed, _MAX_FAILED)
         failed.thrown, failed.why = True, _why(event)
 
     def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
@@ -268,7 +270,7 @@ class CheckpointFailing(Detector):
         self, state: State, known: JobFailures, job: str, new: str, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         if new in _RUNNING_AGAIN:
-            confirm = self.config_of(job).confirm
+            confirm = self.config_of(job).confirmation_delay
             known.restarted = max(known.restarted, now.time)
             # What a restart takes with it may be written just before it, and its reason may be lost.
             for number, failed in list(known.failed.items()):
@@ -320,7 +322,7 @@ class CheckpointFailing(Detector):
         )
 
 
-def _counting(known: JobFailures) -> dict[int, Failed]:
+def _counting(known: JobFailures) -> dict[int, FailedCheckpoint]:
     return {n: f for n, f in known.failed.items() if f.why or not f.doubtful}
 
 

@@ -1,14 +1,14 @@
 """A checkpoint in flight that is far older than this job's checkpoints usually get, or that expired.
 
 Fires when a checkpoint is older than `factor` × the job's usual high (95 % quantile of its last 64 durations) and at
-least `at_least`; while there are fewer than `min_history` durations only `learning_limit` applies. At once, and
+least `min_age`; while there are fewer than `min_history` durations only `learning_limit` applies. At once, and
 critical, when Flink says that it expired. Ends when that checkpoint or a later one completes, or the job ends.
 
 Why an operator cares: a hung checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
 minutes before the checkpoint timeout (10 min by default); until one completes, every failure replays from the last.
-`late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth.
-Savepoints are never overdue and never count as usual; neither does the first checkpoint after a restore. While the
-JobManager's metrics, heard until then, have stopped as well, nothing is known of the checkpoint: `silence` tells.
+`late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth. Savepoints are
+never overdue and never count as usual; neither does the first checkpoint after a restore. While the JobManager's
+metrics, heard until then, have stopped as well, nothing is known of the checkpoint: `telemetry_lost` tells.
 
 Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung 177 s before the
 TaskManager was lost and nothing else warned.
@@ -24,8 +24,8 @@ from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.trend import quantile
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_HISTORY = 64
@@ -39,7 +39,7 @@ _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 _CLOSING = _OVER | {"SUSPENDED"}
 
 
-class Flight(msgspec.Struct, array_like=True):
+class CheckpointInFlight(msgspec.Struct, array_like=True):
     """A checkpoint in flight: event time and clock of its trigger, and the record."""
 
     since: int
@@ -47,7 +47,7 @@ class Flight(msgspec.Struct, array_like=True):
     record: Evidence
 
 
-class Late(msgspec.Struct, array_like=True):
+class OverdueCheckpoint(msgspec.Struct, array_like=True):
     """The checkpoint the open finding is about; `expired` counts expiries since the last completed one."""
 
     checkpoint: int
@@ -56,7 +56,7 @@ class Late(msgspec.Struct, array_like=True):
     expired: int = 0
 
 
-class Gauge(msgspec.Struct, array_like=True):
+class CheckpointGauge(msgspec.Struct, array_like=True):
     """A job's gauge of checkpoints: clock of the last sample, longest usual gap, and until which age it holds back."""
 
     heard: int
@@ -73,17 +73,17 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
 
     durations: list[int] = []
     high: int = 0
-    in_flight: dict[int, Flight] = {}
+    in_flight: dict[int, CheckpointInFlight] = {}
     completed: int = -1
     last_duration: int = -1
     restored: bool = False
     timeout: int = 600_000
-    late: Late | None = None
+    late: OverdueCheckpoint | None = None
     reset: int = -(1 << 62)
     concurrent: bool = False
     lag: int = 0
     given_up: int = -1
-    gauge: Gauge | None = None
+    gauge: CheckpointGauge | None = None
 
 
 class CheckpointOverdue(Detector):
@@ -92,7 +92,7 @@ class CheckpointOverdue(Detector):
     kind = "checkpoint_overdue"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "checkpoint_triggered",
             "checkpoint_completed",
@@ -117,7 +117,7 @@ class CheckpointOverdue(Detector):
             ge=1.5,
             description="Overdue at this multiple of the job's usual high: above normal variation.",
         )
-        at_least: Duration = Field(
+        min_age: Duration = Field(
             30_000,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Never overdue below this age: short checkpoints vary by large factors.",
@@ -146,19 +146,19 @@ class CheckpointOverdue(Detector):
         if isinstance(event, MetricEvent):
             self._measured(state, event, now)
             return
-        if event.meaning == "cluster_ending":
+        if event.event_type == "cluster_ending":
             for ending in state.jobs.values():
                 ending.in_flight.clear()
             return
         job = topology.job_of(event)
         known = state.jobs.get(job)
         if known is None:
-            if event.meaning not in ("checkpoint_triggered", "checkpoint_expired"):
+            if event.event_type not in ("checkpoint_triggered", "checkpoint_expired"):
                 return
             known = self._new_job(state, job)
         number = int(event.fields.get("checkpoint", -1))
         known.lag = max(min(event.timestamp - now.time, _MAX_LAG_MS), known.lag - known.lag // _LAG_FADES)
-        match event.meaning:
+        match event.event_type:
             case "checkpoint_triggered":
                 yield from self._triggered(known, job, number, event, now, topology)
             case "checkpoint_completed":
@@ -182,7 +182,7 @@ class CheckpointOverdue(Detector):
                 if known.gauge is not None and not known.gauge.hold and _deaf(known.gauge, flight, now):
                     known.gauge.hold = self.config_of(job).deaf_for
                     continue
-                known.late = Late(number, flight.since, [flight.record])
+                known.late = OverdueCheckpoint(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
 
     def due(self, state: State) -> int | None:
@@ -196,7 +196,7 @@ class CheckpointOverdue(Detector):
         config: CheckpointOverdue.Config = self.config_of(job)
         if len(known.durations) < config.min_history:
             return config.learning_limit
-        return max(config.at_least, round(config.factor * known.high))
+        return max(config.min_age, round(config.factor * known.high))
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
@@ -228,16 +228,16 @@ class CheckpointOverdue(Detector):
                     name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
                 )
 
-    def _said_at(self, known: JobCheckpoints, job: str, flight: Flight) -> int:
+    def _said_at(self, known: JobCheckpoints, job: str, flight: CheckpointInFlight) -> int:
         at = flight.at + self.limit(known, job) + known.lag
         return at if known.gauge is None else max(at, flight.at + known.gauge.hold, _answered(known.gauge, flight))
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
-        put(state.jobs, job, known, _MAX_JOBS)
+        put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 
-    def _oldest(self, known: JobCheckpoints) -> tuple[int, Flight] | None:
+    def _oldest(self, known: JobCheckpoints) -> tuple[int, CheckpointInFlight] | None:
         return min(known.in_flight.items(), key=lambda f: f[1].at, default=None)
 
     def _triggered(
@@ -261,7 +261,7 @@ class CheckpointOverdue(Detector):
                 )
         if known.gauge is not None:
             known.gauge.hold = 0
-        known.in_flight[number] = Flight(now.time, now.clock, evidence(event, now.time))
+        known.in_flight[number] = CheckpointInFlight(now.time, now.clock, evidence(event, now.time))
 
     def _completed(
         self, known: JobCheckpoints, job: str, number: int, duration: int, now: Now, topology: Topology
@@ -280,7 +280,7 @@ class CheckpointOverdue(Detector):
         known.in_flight = {n: f for n, f in known.in_flight.items() if n > number}
         if known.late is not None and (number >= known.late.checkpoint or again):
             yield self._closing(
-                known, known.late, job, now, topology, f"checkpoint {number} completed in {spoken(duration)}"
+                known, known.late, job, now, topology, f"checkpoint {number} completed in {humanize(duration)}"
             )
 
     def _expired(
@@ -295,7 +295,7 @@ class CheckpointOverdue(Detector):
         before = known.late
         records = [*([flight.record] if flight else []), evidence(event, now.time)]
         since = before.since if before else flight.since if flight else now.time
-        known.late = Late(number, since, records, (before.expired if before else 0) + 1)
+        known.late = OverdueCheckpoint(number, since, records, (before.expired if before else 0) + 1)
         yield self._finding(known, known.late, job, now.clock, topology)
 
     def _job_changed(
@@ -320,7 +320,7 @@ class CheckpointOverdue(Detector):
             known = state.jobs.get(sample.labels.get("job_id", ""))
             if sample.name != "checkpoints_in_progress" or known is None:
                 continue
-            gauge = known.gauge = known.gauge or Gauge(now.clock)
+            gauge = known.gauge = known.gauge or CheckpointGauge(now.clock)
             gap = now.clock - gauge.heard
             if gap >= _SAME_SCRAPE_MS:
                 gauge.every = min(max(gap, gauge.every - gauge.every // _LAG_FADES), _MAX_LAG_MS)
@@ -329,26 +329,30 @@ class CheckpointOverdue(Detector):
                 taken = event.time - _GAUGE_LAG_MS
                 known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
 
-    def _closing(self, known: JobCheckpoints, late: Late, job: str, now: Now, topology: Topology, why: str) -> Finding:
+    def _closing(
+        self, known: JobCheckpoints, late: OverdueCheckpoint, job: str, now: Now, topology: Topology, why: str
+    ) -> Finding:
         finding = self._finding(known, late, job, now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         known.late = None
         return finding
 
-    def _finding(self, known: JobCheckpoints, late: Late, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(
+        self, known: JobCheckpoints, late: OverdueCheckpoint, job: str, now: int, topology: Topology
+    ) -> Finding:
         name = topology.job_name(job)
         learned = len(known.durations) >= self.config_of(job).min_history
         usual = (
-            f"usually {spoken(quantile(known.durations, 0.5))}"
+            f"usually {humanize(quantile(known.durations, 0.5))}"
             if learned
             else "too few before it to know what is usual"
         )
         if late.expired > 1:
             said = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
         elif late.expired:
-            said = f"checkpoint {late.checkpoint} expired after {spoken(known.timeout)} ({usual})"
+            said = f"checkpoint {late.checkpoint} expired after {humanize(known.timeout)} ({usual})"
         else:
-            said = f"checkpoint {late.checkpoint} is not complete after {spoken(now - late.since)} ({usual})"
+            said = f"checkpoint {late.checkpoint} is not complete after {humanize(now - late.since)} ({usual})"
         expiry = late.since + known.timeout
         return Finding(
             kind=self.kind,
@@ -367,13 +371,13 @@ class CheckpointOverdue(Detector):
         )
 
 
-def _answered(gauge: Gauge, flight: Flight) -> int:
+def _answered(gauge: CheckpointGauge, flight: CheckpointInFlight) -> int:
     """When the next sample should have told whether it still runs; 0 when one has, or none is to be expected."""
     last = gauge.heard + 2 * gauge.every
     return last + 1 if gauge.every > 0 and gauge.heard <= flight.at + _GAUGE_LAG_MS and flight.at <= last else 0
 
 
-def _deaf(gauge: Gauge, flight: Flight, now: int) -> bool:
+def _deaf(gauge: CheckpointGauge, flight: CheckpointInFlight, now: int) -> bool:
     """Whether the metrics were heard when it was triggered, and are not any more."""
     enough = 2 * gauge.every
     return gauge.every > 0 and flight.at - gauge.heard <= enough < now - gauge.heard

@@ -19,15 +19,15 @@ from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, 
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_SOURCES = 200
 _QUARTER_MS = 15 * 60_000
 _UNKNOWN = 1 << 62
 
 
-class Clock(msgspec.Struct, array_like=True):
+class SkewedClock(msgspec.Struct, array_like=True):
     """A source that is ahead, or was: since when (Kafka's time), lines in a row, the smallest lead in them (ms)."""
 
     since: int
@@ -45,7 +45,7 @@ class ClockSkew(Detector):
 
     kind = "clock_skew"
     belongs_to = "cluster"
-    wants = frozenset(
+    event_types = frozenset(
         [
             *("checkpoint_triggered", "checkpoint_completed", "checkpoint_abort_noticed", "job_state"),
             *("task_state", "task_deploying", "tm_registered", "heap_used", "jm_heap_used"),
@@ -66,7 +66,7 @@ class ClockSkew(Detector):
     class State(msgspec.Struct, array_like=True):
         """Clocks by source; `zone` is the offset of this cluster's lines from UTC, ms, once an epoch has told it."""
 
-        clocks: dict[str, Clock] = {}
+        clocks: dict[str, SkewedClock] = {}
         zone: int = _UNKNOWN
 
     config: Config
@@ -81,12 +81,14 @@ class ClockSkew(Detector):
             if clock is not None:
                 yield from self._in_time(state, event.source, clock, now)
             return
-        record = Evidence(event.topic, event.partition, event.offset, event.timestamp, f"{spoken(lead)} ahead of Kafka")
+        record = Evidence(
+            event.topic, event.partition, event.offset, event.timestamp, f"{humanize(lead)} ahead of Kafka"
+        )
         if clock is None:
-            put(
+            put_bounded(
                 state.clocks,
                 event.source,
-                Clock(event.timestamp, 1, lead, event.timestamp, event.host, record),
+                SkewedClock(event.timestamp, 1, lead, event.timestamp, event.host, record),
                 _MAX_SOURCES,
             )
             return
@@ -110,7 +112,7 @@ class ClockSkew(Detector):
         """By how much the event's own time is after Kafka's, ms; None when its own time is not certain."""
         if isinstance(event, MetricEvent):
             return event.time - event.timestamp
-        if event.meaning == "checkpoint_triggered" and "epoch" in event.fields:
+        if event.event_type == "checkpoint_triggered" and "epoch" in event.fields:
             epoch = int(event.fields["epoch"])
             if event.local_time >= 0 and not event.zoned:
                 state.zone = round((event.local_time - epoch) / _QUARTER_MS) * _QUARTER_MS
@@ -123,7 +125,7 @@ class ClockSkew(Detector):
         # Half a quarter of an hour off or more: another zone, which no line has told.
         return lead if state.zone != _UNKNOWN and lead < _QUARTER_MS // 2 else None
 
-    def _in_time(self, state: State, source: str, clock: Clock, now: Now) -> Iterator[Finding]:
+    def _in_time(self, state: State, source: str, clock: SkewedClock, now: Now) -> Iterator[Finding]:
         clock.in_time += 1
         if not clock.said or clock.in_time >= self.config.min_lines:
             del state.clocks[source]
@@ -132,7 +134,7 @@ class ClockSkew(Detector):
                 finding.closed_at, finding.closed_because = now.clock, f"{clock.in_time} lines in a row are in time"
                 yield finding
 
-    def _finding(self, source: str, clock: Clock, now: Now) -> Finding:
+    def _finding(self, source: str, clock: SkewedClock, now: Now) -> Finding:
         return Finding(
             kind=self.kind,
             subject=source,
@@ -140,8 +142,8 @@ class ClockSkew(Detector):
             since=clock.since,
             at=now.clock,
             severity="info",
-            summary=f"the clock of {source} is at least {spoken(clock.lead)} ahead of Kafka's: its times are not to be "
-            "believed",
+            summary=f"the clock of {source} is at least {humanize(clock.lead)} ahead of Kafka's: "
+            "its times are not to be believed",
             confidence="sure",
             evidence=[clock.record],
             advice=f"Look at the clock of {clock.host or source} (chronyc tracking, timedatectl), and at the broker's: "

@@ -19,7 +19,14 @@ from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import Exhausted, OutOfMemory, OutOfMemoryConfig, OutOfMemoryState, named, writer
+from detectors.patterns.per_process import (
+    ExhaustedProcess,
+    OutOfMemory,
+    OutOfMemoryConfig,
+    OutOfMemoryState,
+    named,
+    writer,
+)
 
 _DIRECT = ("Direct buffer memory", "Cannot reserve ")
 _OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
@@ -30,7 +37,7 @@ class DirectMemoryExhaustion(OutOfMemory):
 
     kind = "direct_memory_exhaustion"
     belongs_to = "process"
-    wants = frozenset([FAILURE, "checkpoint_completed"])
+    event_types = frozenset([FAILURE, "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
         """Thresholds of direct_memory_exhaustion."""
@@ -47,7 +54,7 @@ class DirectMemoryExhaustion(OutOfMemory):
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line of a stack, or a completed checkpoint."""
-        if event.meaning == "checkpoint_completed":
+        if event.event_type == "checkpoint_completed":
             yield from self.recovered(state, now, topology)
             return
         name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
@@ -59,6 +66,6 @@ class DirectMemoryExhaustion(OutOfMemory):
             text = message.partition(". ")[0]
             yield from self.say(state, writer(event, topology), text, event, now, topology)
 
-    def summary(self, known: Exhausted) -> str:
+    def summary(self, known: ExhaustedProcess) -> str:
         """What ran out, where."""
         return f"{named(known)} has no direct memory left ({known.text})"

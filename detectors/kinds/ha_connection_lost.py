@@ -24,8 +24,8 @@ from detectors.flink import timeouts
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_SOURCES = 200
 _MAX_RECORDS = 5
@@ -47,7 +47,7 @@ _SAYS = {
 }
 
 
-class Trouble(msgspec.Struct, array_like=True):
+class ConnectionTrouble(msgspec.Struct, array_like=True):
     """What one process says: event time of its first and last line, clock of the first, the worst it has said."""
 
     since: int
@@ -64,7 +64,7 @@ class HaConnectionLost(Detector):
 
     kind = "ha_connection_lost"
     belongs_to = "cluster"
-    wants = frozenset(
+    event_types = frozenset(
         {
             *_MEANINGS,
             *timeouts.MEANINGS,
@@ -85,7 +85,7 @@ class HaConnectionLost(Detector):
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Suspended this long it is an incident: a client that only changes servers is faster.",
         )
-        confirm: Duration = Field(
+        confirmation_delay: Duration = Field(
             2_000, description="A session that is lost waits this long for an orderly end that another source brings."
         )
         lock_for: Duration = Field(
@@ -96,7 +96,7 @@ class HaConnectionLost(Detector):
     class State(msgspec.Struct, array_like=True):
         """Troubles by source; `since` the event time of the first while a finding is open, 0 while none is."""
 
-        troubles: dict[str, Trouble] = {}
+        troubles: dict[str, ConnectionTrouble] = {}
         since: int = 0
         said: str = ""
         ended: int = _LONG_AGO
@@ -109,9 +109,9 @@ class HaConnectionLost(Detector):
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about the leader election."""
         state.timeouts.learn(event)
-        match event.meaning:
+        match event.event_type:
             case "process_version":
-                put(state.starts, event.source, event.fields.get("what", ""), _MAX_SOURCES)
+                put_bounded(state.starts, event.source, event.fields.get("what", ""), _MAX_SOURCES)
                 state.orderly.pop(event.source, None)
             case "process_signalled" | "cluster_ending":
                 self._orderly(state, event, now)
@@ -124,8 +124,8 @@ class HaConnectionLost(Detector):
             case "checkpoint_completed":
                 why = f"checkpoint {event.fields.get('checkpoint', '')} completed"
                 yield from self._over(state, now, topology, why)
-            case meaning if meaning in _MEANINGS:
-                yield from self._troubled(state, event, _MEANINGS[meaning], now, topology)
+            case event_type if event_type in _MEANINGS:
+                yield from self._troubled(state, event, _MEANINGS[event_type], now, topology)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Connections that did not come back in time; failures to renew a lock that stayed alone are forgotten."""
@@ -142,18 +142,18 @@ class HaConnectionLost(Detector):
         times += [t.at + self.config.lock_for for t in state.troubles.values() if t.level == "lock" and t.times < 2]
         return min(times, default=None)
 
-    def _due(self, trouble: Trouble) -> int:
+    def _due(self, trouble: ConnectionTrouble) -> int:
         wait = {"suspended": self.config.suspended_for, "revoked": self.config.suspended_for}
         if trouble.level == "lock" and trouble.times < 2:
             return trouble.at + self.config.lock_for + 1
-        return trouble.at + wait.get(trouble.level, self.config.confirm)
+        return trouble.at + wait.get(trouble.level, self.config.confirmation_delay)
 
     def _orderly(self, state: State, event: LogEvent, now: Now) -> None:
         """What ends in order loses its connection, too; who gave up ends in a way that looks orderly."""
         trouble = state.troubles.get(event.source)
         if trouble is not None and trouble.level == "gave_up":
             return
-        put(state.orderly, event.source, now.clock, _MAX_SOURCES)
+        put_bounded(state.orderly, event.source, now.clock, _MAX_SOURCES)
         if not state.since:
             state.troubles.pop(event.source, None)
 
@@ -163,8 +163,8 @@ class HaConnectionLost(Detector):
             return
         trouble = state.troubles.get(event.source)
         if trouble is None:
-            trouble = Trouble(now.time, now.time, now.clock, level, event.host)
-            put(state.troubles, event.source, trouble, _MAX_SOURCES)
+            trouble = ConnectionTrouble(now.time, now.time, now.clock, level, event.host)
+            put_bounded(state.troubles, event.source, trouble, _MAX_SOURCES)
         elif now.time > trouble.last:
             trouble.times += 1
         trouble.since, trouble.last = min(trouble.since, now.time), max(trouble.last, now.time)
@@ -234,8 +234,8 @@ class HaConnectionLost(Detector):
         first = min(t.since for t in state.troubles.values())
         if worst in ("suspended", "lock"):
             limit = limits.session if worst == "suspended" else self.config.lock_for
-            what = f"the session expires and leadership is lost for good (after {spoken(limit)})"
+            what = f"the session expires and leadership is lost for good (after {humanize(limit)})"
             return Forecast(what, first + limit, first + limit * 2 // 3, first + limit)
         at = first + limits.registration
-        what = f"the TaskManagers exit unless a leader is elected before ({spoken(limits.registration)} to register)"
+        what = f"the TaskManagers exit unless a leader is elected before ({humanize(limits.registration)} to register)"
         return Forecast(what, at, at, at + limits.heartbeat)

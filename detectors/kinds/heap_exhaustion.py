@@ -31,9 +31,9 @@ from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import Place, writer
-from detectors.values.bounded import numbered, put
-from detectors.values.durations import Duration, spoken
+from detectors.patterns.per_process import ProcessRef, writer
+from detectors.values.bounded import intern_index, put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
@@ -48,7 +48,7 @@ _GONE = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
 
 
-class Sign(NamedTuple):
+class Symptom(NamedTuple):
     """One sign: in words, how bad, how sure, its event time, its record, and the TaskManager's label in metrics."""
 
     text: str
@@ -59,7 +59,7 @@ class Sign(NamedTuple):
     label: str = ""
 
 
-class Exhausted(msgspec.Struct, array_like=True):
+class ExhaustedHeap(msgspec.Struct, array_like=True):
     """What is said of one TaskManager: event times of the first and the last sign, how bad, in words, and the records.
 
     `label` is its id in metrics.
@@ -76,7 +76,7 @@ class Exhausted(msgspec.Struct, array_like=True):
     records: list[Evidence]
 
 
-class Progress(msgspec.Struct, array_like=True):
+class CheckpointProgress(msgspec.Struct, array_like=True):
     """Checkpoints of a job: sizes of the last ones in bytes, `usual` ms for the longest; one in flight since (clock),
     its number, and the job's counter of completed ones.
     """
@@ -94,7 +94,7 @@ class HeapExhaustion(Detector):
 
     kind = "heap_exhaustion"
     belongs_to = "process"
-    wants = frozenset(
+    event_types = frozenset(
         [
             FAILURE,
             "heap_used",
@@ -113,7 +113,9 @@ class HeapExhaustion(Detector):
     class Config(DetectorConfig):
         """Thresholds of heap_exhaustion."""
 
-        over: Duration = Field(60_000, description="Collections are judged over this time: a single long one is none.")
+        gc_window: Duration = Field(
+            60_000, description="Collections are judged over this time: a single long one is none."
+        )
         gc_share: float = Field(
             0.3,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
@@ -128,15 +130,17 @@ class HeapExhaustion(Detector):
             lt=1,
             description="Of Heap.Max still in use after two collections: the next state will not fit.",
         )
-        calm_share: float = Field(0.1, gt=0, lt=1, description="Share of time in collections at which it is over.")
-        pause: Duration = Field(
+        recovered_gc_share: float = Field(
+            0.1, gt=0, lt=1, description="Share of time in collections at which it is over."
+        )
+        helper_line_delay: Duration = Field(
             10_000,
             description="A native line printed so much later than written: no pause of a healthy heap is as long.",
         )
-        grown: float = Field(
+        checkpoint_growth: float = Field(
             1.5, gt=1, description="Growth of the last checkpoints that makes a TaskManager that falls silent suspect."
         )
-        silent_for: Duration = Field(
+        missing_for: Duration = Field(
             30_000,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="And its scrapes missing so long, or four of their intervals, while others come.",
@@ -153,8 +157,8 @@ class HeapExhaustion(Detector):
 
         windows: dict[str, GcWindow] = {}
         collectors: list[str] = []
-        open: dict[str, Exhausted] = {}
-        jobs: dict[str, Progress] = {}
+        open: dict[str, ExhaustedHeap] = {}
+        jobs: dict[str, CheckpointProgress] = {}
         gone: dict[str, int] = {}
         native: dict[str, tuple[int, int]] = {}
         ended: int = -(1 << 62)
@@ -165,22 +169,22 @@ class HeapExhaustion(Detector):
         """Fold one line, or the samples of a scrape."""
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
-        elif event.meaning == FAILURE:
+        elif event.event_type == FAILURE:
             yield from self._failed(state, event, now, topology)
-        elif event.meaning == "native_line":
+        elif event.event_type == "native_line":
             yield from self._printed(state, event, now, topology)
-        elif event.meaning == "checkpoint_triggered":
+        elif event.event_type == "checkpoint_triggered":
             known = self._progress(state, topology.job_of(event))
             number = int(event.fields["checkpoint"])
             if number > known.number and known.flight < 0 and "avepoint" not in event.fields.get("type", ""):
                 known.flight, known.number = now.clock, number
-        elif event.meaning == "checkpoint_completed":
+        elif event.event_type == "checkpoint_completed":
             yield from self._completed(state, event, now, topology)
         else:
             # A signal is told by the process itself, all else by others; an address lacks the end of the id.
             tm = event.fields.get("tm") or event.fields.get("address") or writer(event, topology).tm
             for label in [w for w in state.windows if tm and w.startswith(filtered(tm))]:
-                put(state.gone, label, now.clock, _MAX_TMS)
+                put_bounded(state.gone, label, now.clock, _MAX_TMS)
 
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         touched: dict[str, GcWindow] = {}
@@ -199,24 +203,24 @@ class HeapExhaustion(Detector):
             if window is None:
                 state.windows = {t: w for t, w in state.windows.items() if now.clock - w.at <= _KEEP_MS}
                 window = GcWindow()
-                put(state.windows, label, window, _MAX_TMS)
+                put_bounded(state.windows, label, window, _MAX_TMS)
             touched[label] = window
             if sample.name not in ("gc_time", "gc_count"):
                 window.take(sample.name, sample.value, event.time, now.clock)
                 continue
             collector = sample.labels.get("collector", "")
-            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
+            number = intern_index(state.collectors, collector, _MAX_COLLECTORS)
             if number >= 0:
                 window.collected(sample.name, collector, number, sample.value, event.time, now.clock)
         for label, window in touched.items():
-            if label in state.gone and now.clock - state.gone[label] >= self.config.over:
+            if label in state.gone and now.clock - state.gone[label] >= self.config.gc_window:
                 del state.gone[label]
             yield from self._judge(state, label, window, event, now, topology)
 
     def _judge(
         self, state: State, label: str, window: GcWindow, event: MetricEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        share, left = window.share(self.config.over), window.left(self.config.over)
+        share, left = window.share(self.config.gc_window), window.left(self.config.gc_window)
         if share is None:
             return
         full = left >= self.config.full_share
@@ -225,16 +229,16 @@ class HeapExhaustion(Detector):
                 return
             tm = task_manager(topology, label)
             said = state.open.get(tm)
-            calm = share < self.config.calm_share and left < 0.8 * self.config.full_share
-            if said is not None and calm and event.time >= said.last + self.config.over:
+            calm = share < self.config.recovered_gc_share and left < 0.8 * self.config.full_share
+            if said is not None and calm and event.time >= said.last + self.config.gc_window:
                 yield self._closed(state, tm, f"collections take {share:.0%} of its time again", now, topology)
             return
-        text = f"{share:.0%} of the last {spoken(self.config.over)} went into garbage collection"
+        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} went into garbage collection"
         if full:
             text += f", which left {left:.0%} of the heap in use"
         record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-        severity: Severity = "critical" if full and share >= self.config.calm_share else "warning"
-        sign = Sign(text, severity, "fair", event.time, record, label)
+        severity: Severity = "critical" if full and share >= self.config.recovered_gc_share else "warning"
+        sign = Symptom(text, severity, "fair", event.time, record, label)
         yield from self._say(state, self._place(label, topology), sign, now.clock, topology)
 
     def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -244,7 +248,7 @@ class HeapExhaustion(Detector):
         if text is None or event.fields["of"] in _OF_JOB:
             return
         place, record = writer(event, topology), evidence(event, now.time)
-        sign = Sign(text.rpartition(": ")[2], "critical", "sure", now.time, record)
+        sign = Symptom(text.rpartition(": ")[2], "critical", "sure", now.time, record)
         yield from self._say(state, place, sign, now.clock, topology)
 
     def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -255,11 +259,11 @@ class HeapExhaustion(Detector):
             return  # no such day
         lag = round(event.local_time - written) % 900_000
         seen, late = state.native.get(event.source, (0, 0))
-        pause = event.local_time >= 0 and self.config.pause <= lag < 900_000 - self.config.pause
-        put(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
+        pause = event.local_time >= 0 and self.config.helper_line_delay <= lag < 900_000 - self.config.helper_line_delay
+        put_bounded(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
         if pause and seen >= 20 and late * 50 <= seen:
-            text = f"it printed a line {spoken(lag)} after a native helper had written it: a pause"
-            sign = Sign(text, "warning", "learning", now.time, evidence(event, now.time))
+            text = f"it printed a line {humanize(lag)} after a native helper had written it: a pause"
+            sign = Symptom(text, "warning", "learning", now.time, evidence(event, now.time))
             yield from self._say(state, writer(event, topology), sign, now.clock, topology)
 
     def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -275,7 +279,7 @@ class HeapExhaustion(Detector):
         """A checkpoint has completed: what was said long enough before is over."""
         for key, said in list(state.open.items()):
             if now.time >= said.last + self.config.recovered_after:
-                why = f"a checkpoint completed {spoken(now.time - said.last)} after the last sign of it"
+                why = f"a checkpoint completed {humanize(now.time - said.last)} after the last sign of it"
                 yield self._closed(state, key, why, now, topology)
                 state.ended = max(state.ended, said.last)
 
@@ -286,11 +290,11 @@ class HeapExhaustion(Detector):
                 window = state.windows[label]
                 share = window.used() / window.limit
                 text = (
-                    f"its metrics stopped {spoken(now - window.at)} ago with {share:.0%} of the heap in use, "
+                    f"its metrics stopped {humanize(now - window.at)} ago with {share:.0%} of the heap in use, "
                     "and a checkpoint hangs"
                 )
                 state.gone[label] = now
-                sign = Sign(text, "warning", "learning", window.time, None, label)
+                sign = Symptom(text, "warning", "learning", window.time, None, label)
                 yield from self._say(state, self._place(label, topology), sign, now, topology)
 
     def due(self, state: State) -> int | None:
@@ -304,7 +308,7 @@ class HeapExhaustion(Detector):
         hanging = [
             k
             for k in state.jobs.values()
-            if k.flight >= 0 and len(k.sizes) > 2 and k.sizes[-1] >= self.config.grown * min(k.sizes)
+            if k.flight >= 0 and len(k.sizes) > 2 and k.sizes[-1] >= self.config.checkpoint_growth * min(k.sizes)
         ]
         if not hanging:
             return
@@ -312,32 +316,32 @@ class HeapExhaustion(Detector):
         for label, window in state.windows.items():
             if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
                 continue
-            tight = window.old_collections(4 * self.config.over) > 0 or window.used() >= 0.8 * window.limit
+            tight = window.old_collections(4 * self.config.gc_window) > 0 or window.used() >= 0.8 * window.limit
             heard = last if window.at == latest else latest
-            wait = max(self.config.silent_for, 4 * window.interval)
+            wait = max(self.config.missing_for, 4 * window.interval)
             due = [k.flight + max(3 * k.usual, wait) for k in hanging if k.flight <= window.at + window.interval]
             if due and tight and heard >= window.at + window.interval:
                 yield label, max(window.at + wait, min(due))
 
-    def _progress(self, state: State, job: str) -> Progress:
+    def _progress(self, state: State, job: str) -> CheckpointProgress:
         known = state.jobs.get(job)
         if known is None:
-            known = Progress()
-            put(state.jobs, job, known, _MAX_JOBS)
+            known = CheckpointProgress()
+            put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 
-    def _place(self, label: str, topology: Topology) -> Place:
+    def _place(self, label: str, topology: Topology) -> ProcessRef:
         tm = task_manager(topology, label)
-        return Place(tm, topology.host_of(tm))
+        return ProcessRef(tm, topology.host_of(tm))
 
-    def _say(self, state: State, place: Place, sign: Sign, now: int, topology: Topology) -> Iterator[Finding]:
+    def _say(self, state: State, place: ProcessRef, sign: Symptom, now: int, topology: Topology) -> Iterator[Finding]:
         key = place.tm or place.host
         if not key or sign.time <= state.ended:
             return
         said = state.open.get(key)
         if said is None:
-            said = Exhausted(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
-            put(state.open, key, said, _MAX_TMS)
+            said = ExhaustedHeap(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            put_bounded(state.open, key, said, _MAX_TMS)
             worse = True
         else:
             graver = sign.severity == "critical" and said.severity != "critical"
@@ -357,7 +361,7 @@ class HeapExhaustion(Detector):
         finding.closed_at, finding.closed_because = now.clock, why
         return finding
 
-    def _finding(self, state: State, said: Exhausted, now: int, topology: Topology) -> Finding:
+    def _finding(self, state: State, said: ExhaustedHeap, now: int, topology: Topology) -> Finding:
         job, name = only_job(topology)
         window = state.windows.get(said.label)
         progress = state.jobs.get(job)
@@ -386,7 +390,7 @@ class HeapExhaustion(Detector):
         """The share of time each TaskManager spends in collections."""
         names = task_managers(topology)
         for label, window in state.windows.items():
-            share = window.share(self.config.over)
+            share = window.share(self.config.gc_window)
             if share is not None:
                 labels = {"tm": names.get(filtered(label), label)}
                 yield Reading(name="gc_time_ratio", labels=labels, value=share, at=min(window.at, now))

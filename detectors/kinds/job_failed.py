@@ -1,7 +1,7 @@
 """A job has failed for good.
 
 Fires when a job is in the state FAILED (`switched from state FAILING to FAILED`, `reached terminal state FAILED`), with
-the root cause, however deep: from the stack of the line before, or of the lines that follow within `explain`. Flink
+the root cause, however deep: from the stack of the line before, or of the lines that follow within `stack_wait`. Flink
 logs all of it at INFO. FINISHED and CANCELED are no failures, SUSPENDED is the end of a JobManager. Ends when a job of
 that id or name completes a checkpoint or finishes, or has been RUNNING for `running_for`.
 
@@ -20,20 +20,20 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.flink.root_causes import Fault, Faults
+from detectors.flink.root_causes import RootCause, RootCauses
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 100
 _MAX_RECORDS = 4
 _MAX_ATTEMPTS = re.compile(r"maxNumberRestartAttempts=(\d+)")
 
 
-class Failed(msgspec.Struct, array_like=True):
+class FailedJob(msgspec.Struct, array_like=True):
     """A failed job: event time of its failing and its end, clock of the end, what is known of why, and the records.
 
     `since` 0: it is failing and has not ended. `back` is the clock at which a job of its id or name runs again.
@@ -43,7 +43,7 @@ class Failed(msgspec.Struct, array_like=True):
     since: int
     ended: int = 0
     at: int = 0
-    fault: Fault | None = None
+    fault: RootCause | None = None
     records: list[Evidence] = []
     said: bool = False
     back: int = 0
@@ -55,14 +55,16 @@ class JobFailed(Detector):
     kind = "job_failed"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]
     )
 
     class Config(DetectorConfig):
         """Thresholds of job_failed."""
 
-        explain: Duration = Field(2_000, description="Wait this long for the stack when no line before has told why.")
+        stack_wait: Duration = Field(
+            2_000, description="Wait this long for the stack when no line before has told why."
+        )
         planned_wait: Duration = Field(
             30_000, description="Wait this long for the end of the cluster when its TaskManagers were stopped."
         )
@@ -73,14 +75,14 @@ class JobFailed(Detector):
     class State(msgspec.Struct, array_like=True):
         """Failed jobs by id, and the failures each source has told."""
 
-        jobs: dict[str, Failed] = {}
-        faults: Faults = msgspec.field(default_factory=Faults)
+        jobs: dict[str, FailedJob] = {}
+        faults: RootCauses = msgspec.field(default_factory=RootCauses)
 
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a job, a failure, a checkpoint or the end of the cluster."""
-        match event.meaning:
+        match event.event_type:
             case "failure":
                 yield from self._explained(state, event, now, topology)
             case "job_state" | "job_ended":
@@ -90,7 +92,7 @@ class JobFailed(Detector):
                 yield from self._back(state, job, topology.job_name(job), now, topology, "completes checkpoints again")
             case _:
                 # The signal of one TaskManager ends no cluster.
-                if event.meaning == "cluster_ending" or event.source not in topology.tm_of_source:
+                if event.event_type == "cluster_ending" or event.source not in topology.tm_of_source:
                     self._planned(state)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
@@ -100,7 +102,7 @@ class JobFailed(Detector):
                 failed.said = True
                 yield self._finding(failed, job, now, topology)
             elif failed.back and now >= failed.back + self.config_of(job).running_for:
-                why = f"it has been RUNNING for {spoken(now - failed.back)}"
+                why = f"it has been RUNNING for {humanize(now - failed.back)}"
                 yield self._closing(state, job, failed, now, topology, why)
 
     def due(self, state: State) -> int | None:
@@ -110,11 +112,11 @@ class JobFailed(Detector):
         times += [f.back + self.config_of(job).running_for for job, f in jobs if f.said and f.back]
         return min(times, default=None)
 
-    def _due(self, failed: Failed, job: str) -> int:
+    def _due(self, failed: FailedJob, job: str) -> int:
         config: JobFailed.Config = self.config_of(job)
         if _is_planned(failed):
             return failed.at + config.planned_wait
-        return failed.at + (0 if failed.fault is not None else config.explain)
+        return failed.at + (0 if failed.fault is not None else config.stack_wait)
 
     def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         job, new = event.fields["job"], event.fields["state"]
@@ -123,7 +125,7 @@ class JobFailed(Detector):
             yield from self._failed(state, job, name, event, now, topology)
         elif new == "FINISHED":
             yield from self._back(state, job, name, now, topology, "has finished")
-        elif event.meaning == "job_state":
+        elif event.event_type == "job_state":
             for failed in self._same(state, job, name, now).values():
                 failed.back = now.clock if new == "RUNNING" else 0
 
@@ -139,8 +141,8 @@ class JobFailed(Detector):
             return
         fault = state.faults.of_job(event.source, job, now.time)
         since = fault.time if fault is not None else now.time
-        failed = Failed(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
-        out = put(state.jobs, job, failed, _MAX_JOBS)
+        failed = FailedJob(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
+        out = put_bounded(state.jobs, job, failed, _MAX_JOBS)
         if out is not None and not out[1].said and not _is_planned(out[1]):
             # So many fail at once that this one cannot wait until its log says why.
             yield self._finding(out[1], out[0], now.clock, topology)
@@ -165,7 +167,7 @@ class JobFailed(Detector):
             if not failed.said and _is_planned(failed):
                 del state.jobs[job]
 
-    def _same(self, state: State, job: str, name: str, now: Now) -> dict[str, Failed]:
+    def _same(self, state: State, job: str, name: str, now: Now) -> dict[str, FailedJob]:
         """Failed jobs that this one, of a later time, is the return of."""
         return {j: f for j, f in state.jobs.items() if (j == job or (name and f.name == name)) and now.time > f.ended}
 
@@ -173,13 +175,13 @@ class JobFailed(Detector):
         for failed_job, failed in self._same(state, job, name, now).items():
             yield self._closing(state, failed_job, failed, now.clock, topology, f"job {name or job} {why}")
 
-    def _closing(self, state: State, job: str, failed: Failed, now: int, topology: Topology, why: str) -> Finding:
+    def _closing(self, state: State, job: str, failed: FailedJob, now: int, topology: Topology, why: str) -> Finding:
         del state.jobs[job]
         finding = self._finding(failed, job, now, topology)
         finding.closed_at, finding.closed_because = now, why
         return finding
 
-    def _finding(self, failed: Failed, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(self, failed: FailedJob, job: str, now: int, topology: Topology) -> Finding:
         fault = failed.fault
         attempts = _MAX_ATTEMPTS.search(fault.first) if fault is not None else None
         restarts = ""
@@ -205,5 +207,5 @@ class JobFailed(Detector):
         )
 
 
-def _is_planned(failed: Failed) -> bool:
+def _is_planned(failed: FailedJob) -> bool:
     return failed.fault is not None and failed.fault.role == "planned"

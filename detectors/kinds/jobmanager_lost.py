@@ -1,9 +1,10 @@
 """A JobManager is gone: it stopped itself with a fatal error, or its TaskManagers lost it.
 
-Fires `confirm` after the first proof: `Fatal error occurred in the cluster entrypoint`, `in ResourceManager` or `on
-JobManager` (one incident, however many of them); a TaskManager that gave up the JobManager in two ways (heartbeat of
-the JobManager or of the ResourceManager, leadership lost, its address gated) or that could not register for the whole
-registration timeout; YARN's expiry of the application attempt. After a failover nothing else tells that it failed.
+Fires `confirmation_delay` after the first proof: `Fatal error occurred in the cluster entrypoint`, `in ResourceManager`
+or `on JobManager` (one incident, however many of them); a TaskManager that gave up the JobManager in two ways
+(heartbeat of the JobManager or of the ResourceManager, leadership lost, its address gated) or that could not register
+for the whole registration timeout; YARN's expiry of the application attempt. After a failover nothing else tells that
+it failed.
 
 No loss: a TaskManager that was frozen and blames the JobManager, whose own log or metrics go on; one TaskManager alone
 while its peers keep the contact; SIGTERM or an orderly end of the JobManager; a TaskManager that closes its
@@ -26,13 +27,20 @@ from pydantic import Field
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink import timeouts
-from detectors.flink.jobmanager_loss import Loss, finding, jobs_of
-from detectors.flink.jobmanagers import BY_A_JOBMANAGER, LONG_AGO, STARTS, JobManagers, Master, Witness
+from detectors.flink.jobmanager_loss import JobManagerLoss, finding, jobs_of
+from detectors.flink.jobmanagers import (
+    BY_A_JOBMANAGER,
+    LONG_AGO,
+    STARTS,
+    JobManagerProcess,
+    JobManagers,
+    TaskManagerView,
+)
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration
 
 _MAX_SOURCES = 200
@@ -55,7 +63,7 @@ class JobmanagerLost(Detector):
 
     kind = "jobmanager_lost"
     belongs_to = "cluster"
-    wants = frozenset(
+    event_types = frozenset(
         {
             *_MARKS,
             *BY_A_JOBMANAGER,
@@ -76,7 +84,7 @@ class JobmanagerLost(Detector):
     class Config(DetectorConfig):
         """Thresholds of jobmanager_lost."""
 
-        confirm: Duration = Field(
+        confirmation_delay: Duration = Field(
             2_000, description="Wait this long for the reason, or for an orderly end that another source brings later."
         )
         within: Duration = Field(
@@ -103,7 +111,7 @@ class JobmanagerLost(Detector):
         """
 
         known: JobManagers = msgspec.field(default_factory=JobManagers)
-        losses: dict[str, Loss] = {}
+        losses: dict[str, JobManagerLoss] = {}
         ended: dict[str, int] = {}
         recovered: int = LONG_AGO
         timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
@@ -116,11 +124,11 @@ class JobmanagerLost(Detector):
             state.known.measured(event)
             return
         state.timeouts.learn(event)
-        if event.meaning in BY_A_JOBMANAGER:
+        if event.event_type in BY_A_JOBMANAGER:
             master = state.known.heard(event, now.time)
             yield from self._at_work(state, master, event, now, topology)
             return
-        match event.meaning:
+        match event.event_type:
             case "process_version" | "rpc_started":
                 state.known.started(event, now.time)
             case "process_signalled" | "cluster_ending":
@@ -152,14 +160,14 @@ class JobmanagerLost(Detector):
         times += [x.led + self.config.back_within for x in state.losses.values() if x.said and x.led and not x.without]
         return min(times, default=None)
 
-    def _due(self, state: State, loss: Loss) -> int:
+    def _due(self, state: State, loss: JobManagerLoss) -> int:
         peers = [w for w in state.known.witnesses.values() if w.address and w.address == loss.address and not w.marks]
         doubtful = peers or self._master(state, loss) is None
         alone = not loss.fatal and not loss.refused and len(loss.tms) < 2 and doubtful
-        return loss.at + (self.config.alone_for if alone else self.config.confirm)
+        return loss.at + (self.config.alone_for if alone else self.config.confirmation_delay)
 
     def _of_a_peer(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        match event.meaning:
+        match event.event_type:
             case "am_expired":
                 state.known.yarn = True
                 self._proof(state, event, now, "", "", "YARN heard nothing of the application attempt any more")
@@ -167,14 +175,14 @@ class JobmanagerLost(Detector):
                 state.known.witness(event).register(event.fields.get("address", ""), now.time)
             case "jm_closed" | "jm_silent":
                 self._noted(state, event, now)
-            case meaning if meaning in _MARKS:
-                yield from self._given_up(state, event, _MARKS[meaning], now, topology)
+            case event_type if event_type in _MARKS:
+                yield from self._given_up(state, event, _MARKS[event_type], now, topology)
 
     # Orderly ends
 
     def _orderly(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """SIGTERM of a JobManager, or the end of its cluster; after a fatal error that end only looks orderly."""
-        if event.meaning == "process_signalled":
+        if event.event_type == "process_signalled":
             if event.source in state.known.witnesses or event.source in topology.tm_of_source:
                 self._forget(state, event.source, now.time)
                 return
@@ -252,12 +260,14 @@ class JobmanagerLost(Detector):
         if len(witness.marks) > 1 or mark == "registration" or self._also_elsewhere(state, witness, mark):
             yield from self._lost(state, event, witness, now, topology)
 
-    def _also_elsewhere(self, state: State, witness: Witness, mark: str) -> bool:
+    def _also_elsewhere(self, state: State, witness: TaskManagerView, mark: str) -> bool:
         """Without a job on it, a TaskManager has no more than the ResourceManager's heartbeat to lose."""
         others = (w for w in state.known.witnesses.values() if w is not witness)
         return mark.startswith("heartbeat") and any(mark in w.marks for w in others)
 
-    def _lost(self, state: State, event: LogEvent, witness: Witness, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _lost(
+        self, state: State, event: LogEvent, witness: TaskManagerView, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
         address = witness.address or witness.suspect
         loss = self._proof(state, event, now, state.known.at(address), address, "")
         if loss is None:
@@ -277,7 +287,9 @@ class JobmanagerLost(Detector):
         if loss.said and before != (len(loss.tms), loss.exited):
             yield self._finding(state, loss, now.clock, topology)
 
-    def _proof(self, state: State, event: LogEvent, now: Now, source: str, address: str, why: str) -> Loss | None:
+    def _proof(
+        self, state: State, event: LogEvent, now: Now, source: str, address: str, why: str
+    ) -> JobManagerLoss | None:
         """The loss of this JobManager, new or known; None when its end was an orderly one."""
         orderly = state.known.ended_orderly(source, now.time, self.config.orderly_for)
         if now.time <= state.recovered or orderly:
@@ -286,15 +298,15 @@ class JobmanagerLost(Detector):
         if loss is None:
             known = (address, source, event.fields.get("job", ""), event.fields.get("attempt", ""))
             subject = next((name for name in known if name), "jobmanager")
-            loss = Loss(subject, now.time, now.time, now.clock)
-            put(state.losses, subject, loss, _MAX_LOSSES)
+            loss = JobManagerLoss(subject, now.time, now.time, now.clock)
+            put_bounded(state.losses, subject, loss, _MAX_LOSSES)
         loss.since, loss.told = min(loss.since, now.time), max(loss.told, now.time)
         loss.source, loss.address = loss.source or source, loss.address or address
         loss.why = loss.why or why
         self._record(loss.records, event, now)
         return loss
 
-    def _alive(self, state: State, loss: Loss) -> bool:
+    def _alive(self, state: State, loss: JobManagerLoss) -> bool:
         """Whether it went on after it was given up. Where its address was gated it has been gone since; a heartbeat
         that times out says that it was gone for most of the timeout.
         """
@@ -304,7 +316,7 @@ class JobmanagerLost(Detector):
         gone = loss.since if loss.refused else loss.left - round(0.8 * state.timeouts.heartbeat)
         return master.heard > gone + _SKEW_MS
 
-    def _master(self, state: State, loss: Loss) -> Master | None:
+    def _master(self, state: State, loss: JobManagerLoss) -> JobManagerProcess | None:
         """The process that is lost; the only one there is when addresses do not tell."""
         if loss.source:
             return state.known.masters.get(loss.source)
@@ -314,9 +326,9 @@ class JobmanagerLost(Detector):
     # Ends
 
     def _at_work(
-        self, state: State, master: Master, event: LogEvent, now: Now, topology: Topology
+        self, state: State, master: JobManagerProcess, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        if event.meaning not in _AT_WORK and event.fields.get("state") != "RUNNING":
+        if event.event_type not in _AT_WORK and event.fields.get("state") != "RUNNING":
             return
         for loss in list(state.losses.values()):
             if now.time <= loss.told:
@@ -327,18 +339,18 @@ class JobmanagerLost(Detector):
             if same and not loss.said:
                 del state.losses[loss.subject]
                 continue
-            if event.meaning in ("tm_registered", "leader_granted") and jobs_of(loss, topology):
+            if event.event_type in ("tm_registered", "leader_granted") and jobs_of(loss, topology):
                 loss.led = loss.led or now.clock
                 continue
             what = {"tm_registered": "a TaskManager registered", "leader_granted": "a JobManager leads again"}
-            why = what.get(event.meaning) or (
+            why = what.get(event.event_type) or (
                 f"checkpoint {event.fields.get('checkpoint', '')} completed"
-                if event.meaning == "checkpoint_completed"
+                if event.event_type == "checkpoint_completed"
                 else "the job runs again"
             )
             yield from self._over(state, loss, now, topology, why)
 
-    def _over(self, state: State, loss: Loss, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+    def _over(self, state: State, loss: JobManagerLoss, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
         if not loss.said:
             # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
             yield self._finding(state, loss, now.clock, topology)
@@ -346,16 +358,16 @@ class JobmanagerLost(Detector):
         for witness in state.known.witnesses.values():
             witness.marks, witness.records = {}, []
         # TaskManagers time out apart: what one still says of it is no second loss.
-        put(state.ended, loss.address, now.time + 2 * self.config.confirm, _MAX_SOURCES)
+        put_bounded(state.ended, loss.address, now.time + 2 * self.config.confirmation_delay, _MAX_SOURCES)
         yield self._ended(state, loss, now, topology, why)
 
-    def _ended(self, state: State, loss: Loss, now: Now, topology: Topology, why: str) -> Finding:
+    def _ended(self, state: State, loss: JobManagerLoss, now: Now, topology: Topology, why: str) -> Finding:
         state.losses.pop(loss.subject, None)
         finding = self._finding(state, loss, now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         return finding
 
-    def _finding(self, state: State, loss: Loss, now: int, topology: Topology) -> Finding:
+    def _finding(self, state: State, loss: JobManagerLoss, now: int, topology: Topology) -> Finding:
         return finding(loss, self._master(state, loss), state.known, state.timeouts, now, topology)
 
     def _record(self, records: list[Evidence], event: LogEvent, now: Now) -> None:
@@ -363,7 +375,7 @@ class JobmanagerLost(Detector):
         if len(records) < _MAX_RECORDS and record not in records:
             records.append(record)
 
-    def _remember(self, witness: Witness, event: LogEvent, now: Now) -> None:
+    def _remember(self, witness: TaskManagerView, event: LogEvent, now: Now) -> None:
         witness.records = [r for r in witness.records if abs(now.time - r.time) <= self.config.within]
         self._record(witness.records, event, now)
 

@@ -23,8 +23,8 @@ from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_CHECKPOINTS = 4
@@ -35,7 +35,7 @@ _RECENT_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 
-class Ack(msgspec.Struct, array_like=True):
+class LateAck(msgspec.Struct, array_like=True):
     """One late sign of one subtask: event time, task as Flink prints it, TaskManager and host; empty where unknown."""
 
     time: int
@@ -44,13 +44,13 @@ class Ack(msgspec.Struct, array_like=True):
     host: str
 
 
-class Expired(msgspec.Struct, array_like=True):
+class ExpiredCheckpoint(msgspec.Struct, array_like=True):
     """An expired checkpoint and who was late for it; `acks` by attempt id, or by TaskManager and time."""
 
     time: int
     at: int
     records: list[Evidence]
-    acks: dict[str, Ack] = {}
+    acks: dict[str, LateAck] = {}
     notices: bool = False
     said: bool = False
 
@@ -61,7 +61,7 @@ class JobAcks(msgspec.Struct, array_like=True):
     `reset` is the event time at which the job last changed or was restored: numbers may begin anew there.
     """
 
-    expired: dict[int, Expired] = {}
+    expired: dict[int, ExpiredCheckpoint] = {}
     repeated: int = 0
     healthy: int = 0
     last_completed: int = -1
@@ -69,12 +69,12 @@ class JobAcks(msgspec.Struct, array_like=True):
     reset: int = -(1 << 62)
 
 
-class Notice(msgspec.Struct, array_like=True):
+class AbortNotice(msgspec.Struct, array_like=True):
     """An abort notice that came before its expiry: sources interleave."""
 
     checkpoint: int
     at: int
-    ack: Ack
+    ack: LateAck
     record: Evidence
 
 
@@ -84,7 +84,7 @@ class LateBarrierAcks(Detector):
     kind = "late_barrier_acks"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "checkpoint_expired",
             "checkpoint_acked_late",
@@ -131,25 +131,25 @@ class LateBarrierAcks(Detector):
         """Jobs by id; `notices` wait for their expiry."""
 
         jobs: dict[str, JobAcks] = {}
-        notices: list[Notice] = []
+        notices: list[AbortNotice] = []
 
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line."""
         number = int(event.fields.get("checkpoint", -1))
-        if event.meaning == "checkpoint_abort_noticed":
+        if event.event_type == "checkpoint_abort_noticed":
             yield from self._noticed(state, number, event, now, topology)
             return
         job = topology.job_of(event)
         known = state.jobs.get(job)
-        if event.meaning == "checkpoint_expired":
+        if event.event_type == "checkpoint_expired":
             yield from self._expired(state, job, number, event, now, topology)
         elif known is None:
             return
-        elif event.meaning == "checkpoint_acked_late":
+        elif event.event_type == "checkpoint_acked_late":
             yield from self._acked(known, job, number, event, now, topology)
-        elif event.meaning == "checkpoint_completed":
+        elif event.event_type == "checkpoint_completed":
             yield from self._completed(known, job, number, now, topology)
         else:
             yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
@@ -168,7 +168,7 @@ class LateBarrierAcks(Detector):
         self, state: State, job: str, number: int, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         if job not in state.jobs:
-            put(state.jobs, job, JobAcks(), _MAX_JOBS)
+            put_bounded(state.jobs, job, JobAcks(), _MAX_JOBS)
         known = state.jobs[job]
         before = known.expired.get(number)
         if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
@@ -177,7 +177,7 @@ class LateBarrierAcks(Detector):
         if number == known.open:
             known.expired[number].time, known.expired[number].at = now.time, now.clock
         else:
-            self._keep(known, number, Expired(now.time, now.clock, [evidence(event, now.time)]))
+            self._keep(known, number, ExpiredCheckpoint(now.time, now.clock, [evidence(event, now.time)]))
         waiting = [
             n
             for n in state.notices
@@ -197,7 +197,7 @@ class LateBarrierAcks(Detector):
         if waiting:
             yield from self._judge(known, job, number, now, topology)
 
-    def _keep(self, known: JobAcks, number: int, checkpoint: Expired) -> None:
+    def _keep(self, known: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
         """Add an expired checkpoint, and forget those of another episode; never the one the open finding is about."""
         closed = [n for n in known.expired if n != known.open]
         for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
@@ -216,20 +216,20 @@ class LateBarrierAcks(Detector):
             return
         attempt = event.fields["attempt"]
         task, tm, host = topology.place_of(attempt)
-        ack = Ack(now.time, task, event.fields.get("tm", tm), event.fields.get("host", host))
+        ack = LateAck(now.time, task, event.fields.get("tm", tm), event.fields.get("host", host))
         if self._late(checkpoint, attempt, ack, evidence(event, now.time)):
             yield from self._judge(known, job, number, now, topology)
 
     def _noticed(self, state: State, number: int, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """The line names no job: it belongs to the job whose checkpoint of that number expired last."""
         tm, host = topology.tm_of(event)
-        ack, record = Ack(now.time, "", tm, host), evidence(event, now.time)
+        ack, record = LateAck(now.time, "", tm, host), evidence(event, now.time)
         expired = [
             (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
         ]
         recent = [(at, j) for at, j in expired if now.clock - at <= self.config_of(j).remember]
         if not recent:
-            state.notices = [*state.notices, Notice(number, now.clock, ack, record)][-_MAX_NOTICES:]
+            state.notices = [*state.notices, AbortNotice(number, now.clock, ack, record)][-_MAX_NOTICES:]
             return
         job = max(recent)[1]
         known = state.jobs[job]
@@ -237,7 +237,7 @@ class LateBarrierAcks(Detector):
         if self._late(known.expired[number], f"{tm or host}@{now.time}", ack, record):
             yield from self._judge(known, job, number, now, topology)
 
-    def _late(self, checkpoint: Expired, key: str, ack: Ack, record: Evidence) -> bool:
+    def _late(self, checkpoint: ExpiredCheckpoint, key: str, ack: LateAck, record: Evidence) -> bool:
         """Take in one late sign; False when it is known already."""
         if key in checkpoint.acks or len(checkpoint.acks) >= _MAX_LATE:
             return False
@@ -304,7 +304,7 @@ class LateBarrierAcks(Detector):
             advice=self._advice(checkpoint, job, (tm, host), topology),
         )
 
-    def _place(self, checkpoint: Expired, config: Config) -> tuple[str, str, float]:
+    def _place(self, checkpoint: ExpiredCheckpoint, config: Config) -> tuple[str, str, float]:
         """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of
         them.
         """
@@ -316,15 +316,22 @@ class LateBarrierAcks(Detector):
         )
         return (tm, host, share) if share >= config.skew_share else ("", "", share)
 
-    def _burst(self, checkpoint: Expired, config: Config) -> bool:
+    def _burst(self, checkpoint: ExpiredCheckpoint, config: Config) -> bool:
         times = [a.time for a in checkpoint.acks.values()]
         return checkpoint.notices or max(times) - min(times) <= config.burst
 
     def _summary(
-        self, known: JobAcks, checkpoint: Expired, tm: str, host: str, share: float, topology: Topology, job: str
+        self,
+        known: JobAcks,
+        checkpoint: ExpiredCheckpoint,
+        tm: str,
+        host: str,
+        share: float,
+        topology: Topology,
+        job: str,
     ) -> str:
         times = [a.time for a in checkpoint.acks.values()]
-        count, late = len(times), spoken(max(times) - checkpoint.time)
+        count, late = len(times), humanize(max(times) - checkpoint.time)
         what = f"{count} subtask{'s' * (count > 1)} answered checkpoint {known.open} up to {late} after it had expired"
         where = f"all on {tm or host}" if share == 1 else f"{share:.0%} of them on {tm or host}"
         said = f"{what}, {where}" if tm or host else what
@@ -340,7 +347,7 @@ class LateBarrierAcks(Detector):
             ": barriers wait behind data" if self._burst(checkpoint, config) else ": state is uploaded slowly"
         )
 
-    def _advice(self, checkpoint: Expired, job: str, where: tuple[str, str], topology: Topology) -> str:
+    def _advice(self, checkpoint: ExpiredCheckpoint, job: str, where: tuple[str, str], topology: Topology) -> str:
         """What to do about the one cause that was found: what helps against another may do harm."""
         tm, host = where
         place = tm or host or "the slow subtasks"

@@ -22,7 +22,14 @@ from detectors.events.vocabulary.match import match_anywhere
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import Exhausted, OutOfMemory, OutOfMemoryConfig, OutOfMemoryState, Place, named
+from detectors.patterns.per_process import (
+    ExhaustedProcess,
+    OutOfMemory,
+    OutOfMemoryConfig,
+    OutOfMemoryState,
+    ProcessRef,
+    named,
+)
 
 _OOM_KILLED = re.compile(r"\bOOMKilled\b")
 _BEYOND = re.compile(r"beyond (?:the '(?:PHYSICAL|VIRTUAL)' memory limit|(?:physical|virtual) memory limits)")
@@ -34,7 +41,7 @@ class MemoryLimitKill(OutOfMemory):
     kind = "memory_limit_kill"
     belongs_to = "process"
     ends_process = True
-    wants = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
+    event_types = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
         """Thresholds of memory_limit_kill."""
@@ -51,12 +58,12 @@ class MemoryLimitKill(OutOfMemory):
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a container, or a completed checkpoint."""
-        if event.meaning == "checkpoint_completed":
+        if event.event_type == "checkpoint_completed":
             yield from self.recovered(state, now, topology)
             return
         fields, tm = event.fields, event.fields["tm"]
         text = ""
-        if event.meaning == "tm_closed":
+        if event.event_type == "tm_closed":
             reason = fields["reason"]
             quoted = match_anywhere(event.text)
             if quoted is not None and quoted[0] == "container_over_limit":
@@ -71,8 +78,8 @@ class MemoryLimitKill(OutOfMemory):
             which = fields.get("which", "physical").lower()
             used = fields.get(which) or fields.get("physical", "all")
             text = f"{used} {which} memory used"
-        yield from self.say(state, Place(tm, topology.host_of(tm)), text, event, now, topology)
+        yield from self.say(state, ProcessRef(tm, topology.host_of(tm)), text, event, now, topology)
 
-    def summary(self, known: Exhausted) -> str:
+    def summary(self, known: ExhaustedProcess) -> str:
         """Which container, and how much it used."""
         return f"{named(known)} was killed for exceeding its container's memory limit ({known.text})"

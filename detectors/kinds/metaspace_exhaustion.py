@@ -2,9 +2,10 @@
 
 Fires at `OutOfMemoryError: Metaspace` (or `Compressed class space`) in any stack of any log: often it stands in the
 .out file only, because the logger could not load a class either, and the process ends in what looks like a planned
-stop. Before that it warns when metrics show a staircase: `Metaspace.Used` above `near` of its limit, grown by `grown`
-since the first of at least `steps` deployments without ever coming down, and the next step goes over the limit. The JVM
-collects classes only when it must, so a rise alone is healthy; one that outlasts such a collection is not.
+stop. Before that it warns when metrics show a staircase: `Metaspace.Used` above `usage_warning` of its limit, grown by
+`growth_factor` since the first of at least `min_deployments` deployments without ever coming down, and the next step
+goes over the limit. The JVM collects classes only when it must, so a rise alone is healthy; one that outlasts such a
+collection is not.
 
 Why an operator cares: each deployment leaves its classes behind (a thread that was never stopped, a driver registered
 for good), and one that works kills all TaskManagers at once, with every job on them.
@@ -28,14 +29,14 @@ from detectors.incident import Evidence, Finding, Series
 from detectors.patterns.keep_state import about, keep_state
 from detectors.patterns.per_process import (
     MAX_TMS,
-    Exhausted,
+    ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
     OutOfMemoryState,
     named,
     writer,
 )
-from detectors.values.bounded import put, whole
+from detectors.values.bounded import put_bounded, to_int
 
 _TEXTS = ("Metaspace", "Compressed class space")
 _OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
@@ -47,7 +48,7 @@ _STEP = 0.01
 _MB = 1_000_000
 
 
-class Stairs(msgspec.Struct, array_like=True):
+class MetaspaceSteps(msgspec.Struct, array_like=True):
     """Metaspace of one process in bytes: used and limit now, used before each deployment since it last came down.
 
     `points` (epoch ms, bytes) are the ends of each step, `record` is the newest sample's place in Kafka.
@@ -89,7 +90,7 @@ class MetaspaceExhaustion(OutOfMemory):
 
     kind = "metaspace_exhaustion"
     belongs_to = "process"
-    wants = frozenset(
+    event_types = frozenset(
         [
             FAILURE,
             "checkpoint_completed",
@@ -104,20 +105,20 @@ class MetaspaceExhaustion(OutOfMemory):
     class Config(OutOfMemoryConfig):
         """Thresholds of metaspace_exhaustion."""
 
-        near: float = Field(
+        usage_warning: float = Field(
             0.8,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="No warning below this share of the limit: there is room.",
         )
-        grown: float = Field(
+        growth_factor: float = Field(
             1.5,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=1,
             description="No warning before it has grown by this factor: by then the JVM has tried to unload classes.",
         )
-        steps: int = Field(
+        min_deployments: int = Field(
             3,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
@@ -128,7 +129,7 @@ class MetaspaceExhaustion(OutOfMemory):
     class State(OutOfMemoryState):
         """Processes out of Metaspace, and the staircases of the others by id as metrics write it."""
 
-        stairs: dict[str, Stairs] = msgspec.field(default_factory=dict)
+        stairs: dict[str, MetaspaceSteps] = msgspec.field(default_factory=dict)
         deployed: dict[str, int] = msgspec.field(default_factory=dict)
 
     config: Config
@@ -142,14 +143,14 @@ class MetaspaceExhaustion(OutOfMemory):
         """Fold one line of a stack, a deployment, a TaskManager, a completed checkpoint, or Metaspace used."""
         if isinstance(event, MetricEvent):
             for sample in event.samples:
-                if sample.name in self.wants and sample.labels.get("tm_id"):
+                if sample.name in self.event_types and sample.labels.get("tm_id"):
                     host = sample.labels.get("host", "") or event.host
                     used = sample.name == "metaspace_used"
                     yield from self._measured(
                         state, filtered(sample.labels["tm_id"]), host, used, sample.value, event, now, topology
                     )
             return
-        match event.meaning:
+        match event.event_type:
             case "failure":
                 name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
                 if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in _OF_JOB:
@@ -170,7 +171,7 @@ class MetaspaceExhaustion(OutOfMemory):
         """A job that is new: what is used now is what all before it have left."""
         if now.time <= state.deployed.get(event.fields["job"], -(1 << 62)) + _SAME_DEPLOYMENT_MS:
             return
-        put(state.deployed, event.fields["job"], now.time, MAX_TMS)
+        put_bounded(state.deployed, event.fields["job"], now.time, MAX_TMS)
         for stairs in state.stairs.values():
             if stairs.used >= 0:
                 stairs.marks = [*stairs.marks, stairs.used][-_MAX_MARKS:]
@@ -188,33 +189,33 @@ class MetaspaceExhaustion(OutOfMemory):
     ) -> Iterator[Finding]:
         stairs = state.stairs.get(key)
         if stairs is None:
-            stairs = Stairs(host)
-            put(state.stairs, key, stairs, MAX_TMS)
+            stairs = MetaspaceSteps(host)
+            put_bounded(state.stairs, key, stairs, MAX_TMS)
         if not used:
-            stairs.limit = whole(value)
+            stairs.limit = to_int(value)
             return
         if event.time <= stairs.time or value < 0:
             return
         fell = value < _FELL * stairs.used
-        stairs.take(event.time, whole(value))
+        stairs.take(event.time, to_int(value))
         stairs.record = (event.topic, event.partition, event.offset)
         if fell:
             stairs.marks = []
-        if stairs.warned and value < self.config.near * stairs.limit:
+        if stairs.warned and value < self.config.usage_warning * stairs.limit:
             yield self._warning(key, stairs, now, topology, f"Metaspace used is down to {value / _MB:.0f} MB")
             stairs.warned = 0
         elif not stairs.warned and self._next_is_too_much(stairs):
             stairs.warned = event.time
             yield self._warning(key, stairs, now, topology)
 
-    def _next_is_too_much(self, stairs: Stairs) -> bool:
+    def _next_is_too_much(self, stairs: MetaspaceSteps) -> bool:
         levels = [*stairs.marks, stairs.used]
-        steps = [b - a for a, b in pairwise(levels)][-self.config.steps :]
+        steps = [b - a for a, b in pairwise(levels)][-self.config.min_deployments :]
         return (
-            len(steps) >= self.config.steps
+            len(steps) >= self.config.min_deployments
             and min(steps) > 0
-            and stairs.used >= self.config.near * stairs.limit > 0
-            and stairs.used >= self.config.grown * levels[0]
+            and stairs.used >= self.config.usage_warning * stairs.limit > 0
+            and stairs.used >= self.config.growth_factor * levels[0]
             and stairs.used + min(steps) >= stairs.limit
         )
 
@@ -231,7 +232,7 @@ class MetaspaceExhaustion(OutOfMemory):
         if stairs.warned and _tm(key, topology) not in state.open:
             yield self._warning(key, stairs, now, topology, why)
 
-    def _warning(self, key: str, stairs: Stairs, now: Now, topology: Topology, over: str = "") -> Finding:
+    def _warning(self, key: str, stairs: MetaspaceSteps, now: Now, topology: Topology, over: str = "") -> Finding:
         tm = _tm(key, topology)
         job, name = only_job(topology)
         host = topology.host_of(tm) or stairs.host
@@ -253,7 +254,7 @@ class MetaspaceExhaustion(OutOfMemory):
             finding.closed_at, finding.closed_because = now.clock, over
         return finding
 
-    def finding(self, state: OutOfMemoryState, known: Exhausted, now: int, topology: Topology) -> Finding:
+    def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
         """As the base's, with the staircase before it when metrics showed one."""
         finding = super().finding(state, known, now, topology)
         stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
@@ -261,7 +262,7 @@ class MetaspaceExhaustion(OutOfMemory):
             finding.series = stairs.series()
         return finding
 
-    def summary(self, known: Exhausted) -> str:
+    def summary(self, known: ExhaustedProcess) -> str:
         """What ran out, where."""
         return f"{named(known)} has no Metaspace left for classes"
 

@@ -21,8 +21,8 @@ from detectors.events.event import LogEvent
 from detectors.events.hosts import short
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_NODES = 100
 _MAX_HOSTS = 400
@@ -48,7 +48,7 @@ class NodeLost(Detector):
 
     kind = "node_lost"
     belongs_to = "cluster"
-    wants = frozenset(
+    event_types = frozenset(
         [
             "node_lost",
             "node_back",
@@ -64,7 +64,9 @@ class NodeLost(Detector):
     class Config(DetectorConfig):
         """Thresholds of node_lost."""
 
-        confirm: Duration = Field(2_000, description="Wait this long for the containers that are killed with the node.")
+        confirmation_delay: Duration = Field(
+            2_000, description="Wait this long for the containers that are killed with the node."
+        )
         killed_within: Duration = Field(
             10_000, description="Containers killed this soon after a node was lost were on it: the line names no node."
         )
@@ -87,9 +89,9 @@ class NodeLost(Detector):
         """Fold one line about a node, or one that shows where the job runs."""
         fields = event.fields
         host = fields.get("address", "").rpartition(":")[0]
-        if host and event.meaning in ("jm_address", "leader_granted"):
-            put(state.hosts, host, now.time, _MAX_HOSTS)
-        match event.meaning:
+        if host and event.event_type in ("jm_address", "leader_granted"):
+            put_bounded(state.hosts, host, now.time, _MAX_HOSTS)
+        match event.event_type:
             case "node_lost":
                 self._lost(state, event, now)
             case "node_back":
@@ -111,13 +113,15 @@ class NodeLost(Detector):
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Say the losses that have waited for their containers."""
         for node, loss in state.losses.items():
-            if not loss.said and now >= loss.at + self.config.confirm:
+            if not loss.said and now >= loss.at + self.config.confirmation_delay:
                 loss.said = True
                 yield self._finding(state, node, loss, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first loss is said."""
-        return min((loss.at + self.config.confirm for loss in state.losses.values() if not loss.said), default=None)
+        return min(
+            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None
+        )
 
     def _lost(self, state: State, event: LogEvent, now: Now) -> None:
         node = event.fields.get("node", "")
@@ -126,7 +130,7 @@ class NodeLost(Detector):
         loss = state.losses.get(node)
         if loss is None:
             loss = NodeLoss(now.time, now.clock, event.source)
-            put(state.losses, node, loss, _MAX_NODES)
+            put_bounded(state.losses, node, loss, _MAX_NODES)
         loss.since = min(loss.since, now.time)
         loss.silent = min(int(event.fields.get("silent", loss.silent)), _MAX_SILENT_S)
         self._add(loss, event, now)
@@ -157,7 +161,7 @@ class NodeLost(Detector):
         self, state: State, node: str, loss: NodeLoss, now: Now, topology: Topology, why: str
     ) -> Iterator[Finding]:
         del state.losses[node]
-        put(state.ended, node, now.time, _MAX_NODES)
+        put_bounded(state.ended, node, now.time, _MAX_NODES)
         finding = self._finding(state, node, loss, now.clock, topology)
         if not loss.said:
             yield msgspec.structs.replace(finding)
@@ -175,7 +179,7 @@ class NodeLost(Detector):
         ours = [*loss.containers, *(tm for tm in tms if tm not in loss.containers)]
         leads = any(short(h) == short(host) for h in state.hosts)
         what = f", with {', '.join(ours[:3])}" + (f" and {len(ours) - 3} more" if len(ours) > 3 else "") if ours else ""
-        silent = f"nothing heard of it for {spoken(loss.silent * 1_000)}" if loss.silent else "it does not answer"
+        silent = f"nothing heard of it for {humanize(loss.silent * 1_000)}" if loss.silent else "it does not answer"
         running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
         job, name = running[0] if len(running) == 1 else ("", "")
         return Finding(

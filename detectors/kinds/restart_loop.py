@@ -3,7 +3,7 @@
 Fires at the `count`-th restart within `window` with the same first fault, or when four restarts with the same fault
 come at a nearly constant period, however long. The first fault is the deepest cause of the failure that set the restart
 off; two are the same when class and own frame, or class and blurred message agree: subtask, offset and order differ
-from one restart to the next. Ends when the job has completed a checkpoint after `calm_periods` of its longest recent
+from one restart to the next. Ends when the job has completed a checkpoint after `quiet_periods` of its longest recent
 period without a restart, or been RUNNING for `running_for`, or when it is finished or cancelled; a job that failed for
 good must come back.
 
@@ -25,13 +25,13 @@ from pydantic import Field
 
 from detectors.detector import LESS_SENSITIVE_HIGHER, LESS_SENSITIVE_LOWER, Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.flink.root_causes import CONSEQUENCES, Fault, Faults, job_of, same
+from detectors.flink.root_causes import CONSEQUENCES, RootCause, RootCauses, job_of, same
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_SOURCES = 50
@@ -48,7 +48,7 @@ class Restart(msgspec.Struct, array_like=True):
     key: tuple[str, str, str]
 
 
-class Loop(msgspec.Struct, array_like=True):
+class RestartHistory(msgspec.Struct, array_like=True):
     """Restarts of one job that are faults of its own; `last` is the event time of its last restart of any kind.
 
     `open` is the key of the fault the open finding is about; `count` its restarts since `since`. `running` is the clock
@@ -72,7 +72,7 @@ class Failover(msgspec.Struct, array_like=True):
     time: int
     at: int
     record: Evidence
-    fault: Fault | None
+    fault: RootCause | None
     cancels: bool = False
     job: str = ""
 
@@ -83,7 +83,7 @@ class RestartLoop(Detector):
     kind = "restart_loop"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             FAILURE,
             "tasks_restarting",
@@ -110,16 +110,16 @@ class RestartLoop(Detector):
             json_schema_extra=LESS_SENSITIVE_LOWER,
             description="In which they count together: one restart takes seconds.",
         )
-        steady: float = Field(
+        period_tolerance: float = Field(
             1.25,
             ge=1.0,
             description="Four restarts whose longest gap is at most this multiple of the shortest are a period, "
             "whatever its length: a leak's signature.",
         )
-        calm_periods: float = Field(3.0, ge=1.0, description="Periods without a restart after which the loop is over.")
-        calm_at_least: Duration = Field(60_000, description="Never over sooner than this.")
+        quiet_periods: float = Field(3.0, ge=1.0, description="Periods without a restart after which the loop is over.")
+        min_quiet: Duration = Field(60_000, description="Never over sooner than this.")
         running_for: Duration = Field(600_000, description="RUNNING this long is proof for a job without checkpoints.")
-        claim: Duration = Field(
+        unnamed_restart_wait: Duration = Field(
             30_000,
             description="Flink 1.9 names the job only when it restores it, after the restart delay: wait this long.",
         )
@@ -127,8 +127,8 @@ class RestartLoop(Detector):
     class State(msgspec.Struct, array_like=True):
         """Loops by job, failures and failovers by source; `tellers` are sources that log a job's RESTARTING."""
 
-        jobs: dict[str, Loop] = {}
-        faults: Faults = msgspec.field(default_factory=Faults)
+        jobs: dict[str, RestartHistory] = {}
+        faults: RootCauses = msgspec.field(default_factory=RootCauses)
         failovers: dict[str, Failover] = {}
         tellers: dict[str, bool] = {}
 
@@ -136,7 +136,7 @@ class RestartLoop(Detector):
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a failure, a restart, a job's state or a checkpoint."""
-        match event.meaning:
+        match event.event_type:
             case "failure":
                 self._failed(state, event, now)
             case "tasks_restarting" | "job_restarting":
@@ -157,25 +157,25 @@ class RestartLoop(Detector):
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Failovers no job has claimed: the one that was last named, or the only one. Jobs that run again."""
         for source, failover in list(state.failovers.items()):
-            if now >= failover.at + self.config_of(failover.job).claim:
+            if now >= failover.at + self.config_of(failover.job).unnamed_restart_wait:
                 del state.failovers[source]
                 if not failover.cancels and source not in state.tellers:
                     yield from self._restarted(state, failover.job, failover, Now(now, failover.time), topology)
         for job, loop in state.jobs.items():
             if loop.open and loop.running and now >= self._calm(loop, job):
-                why = f"it has been RUNNING for {spoken(now - loop.running)}"
+                why = f"it has been RUNNING for {humanize(now - loop.running)}"
                 yield self._closing(state, job, loop, now, topology, why)
 
     def due(self, state: State) -> int | None:
         """When the first failover is given to a job all the same, or a job has been RUNNING long enough."""
-        times = [f.at + self.config_of(f.job).claim for f in state.failovers.values()]
+        times = [f.at + self.config_of(f.job).unnamed_restart_wait for f in state.failovers.values()]
         times += [self._calm(loop, job) for job, loop in state.jobs.items() if loop.open and loop.running]
         return min(times, default=None)
 
-    def _calm(self, loop: Loop, job: str) -> int:
+    def _calm(self, loop: RestartHistory, job: str) -> int:
         config: RestartLoop.Config = self.config_of(job)
         longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
-        return loop.running + max(config.running_for, round(config.calm_periods * longest))
+        return loop.running + max(config.running_for, round(config.quiet_periods * longest))
 
     def _failed(self, state: State, event: LogEvent, now: Now) -> None:
         fault = state.faults.take(event, now.time)
@@ -185,7 +185,7 @@ class RestartLoop(Detector):
             failover.fault = fault
 
     def _failover(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        cancels = event.meaning == "job_restarting"
+        cancels = event.event_type == "job_restarting"
         known = state.failovers.get(event.source)
         # Every failing task is told so, though the job restarts once.
         tells = event.source in state.tellers
@@ -196,7 +196,7 @@ class RestartLoop(Detector):
         fault = state.faults.before(event.source, now.time, event.fields.get("failed", ""))
         job = "" if cancels else job_of(event, topology)
         failover = Failover(now.time, now.clock, evidence(event, now.time), fault, cancels, job)
-        put(state.failovers, event.source, failover, _MAX_SOURCES)
+        put_bounded(state.failovers, event.source, failover, _MAX_SOURCES)
 
     def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         job, new = event.fields["job"], event.fields["state"]
@@ -204,7 +204,7 @@ class RestartLoop(Detector):
         cancelled = failover is not None and failover.cancels and new in ("CANCELLING", "CANCELED", "RESTARTING")
         if new == "RESTARTING" or (cancelled and new == "CANCELLING"):
             if not cancelled:
-                put(state.tellers, event.source, True, _MAX_SOURCES)
+                put_bounded(state.tellers, event.source, True, _MAX_SOURCES)
             fault = failover.fault if failover is not None else state.faults.before(event.source, now.time)
             state.failovers.pop(event.source, None)
             restart = Failover(now.time, now.clock, evidence(event, now.time), fault)
@@ -218,8 +218,8 @@ class RestartLoop(Detector):
     def _restarted(self, state: State, job: str, failover: Failover, now: Now, topology: Topology) -> Iterator[Finding]:
         loop = state.jobs.get(job)
         if loop is None:
-            loop = Loop()
-            put(state.jobs, job, loop, _MAX_JOBS)
+            loop = RestartHistory()
+            put_bounded(state.jobs, job, loop, _MAX_JOBS)
         if failover.time <= loop.last:
             return  # told again
         loop.last, loop.running = failover.time, 0
@@ -239,7 +239,7 @@ class RestartLoop(Detector):
             loop.open, loop.since, loop.count = key, times[0], len(times)
             yield self._finding(loop, job, now.clock, topology)
 
-    def _looping(self, loop: Loop, job: str, key: tuple[str, str, str], time: int) -> list[int]:
+    def _looping(self, loop: RestartHistory, job: str, key: tuple[str, str, str], time: int) -> list[int]:
         """Times of the restarts that make a loop, or none."""
         config = self.config_of(job)
         times = [r.time for r in loop.restarts if same(r.key, key)]
@@ -247,9 +247,9 @@ class RestartLoop(Detector):
         if len(recent) >= config.count:
             return recent
         gaps = _gaps(times[-4:])
-        return times[-4:] if len(gaps) == 3 and max(gaps) <= config.steady * min(gaps) else []
+        return times[-4:] if len(gaps) == 3 and max(gaps) <= config.period_tolerance * min(gaps) else []
 
-    def _loops(self, state: State, job: str, now: Now, topology: Topology) -> list[tuple[str, Loop]]:
+    def _loops(self, state: State, job: str, now: Now, topology: Topology) -> list[tuple[str, RestartHistory]]:
         """Loops of this job, or of a failed one of its name that it is the return of."""
         name = topology.job_name(job)
         return [
@@ -263,9 +263,9 @@ class RestartLoop(Detector):
             calm = now.time - loop.last
             longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
             config = self.config_of(looping)
-            enough = max(config.calm_at_least, config.calm_periods * longest)
+            enough = max(config.min_quiet, config.quiet_periods * longest)
             if looping != job or loop.failed or calm >= enough:
-                why = f"checkpoints complete and it has not restarted for {spoken(calm)}"
+                why = f"checkpoints complete and it has not restarted for {humanize(calm)}"
                 yield self._closing(state, looping, loop, now.clock, topology, why)
 
     def _over(self, state: State, job: str, ended: str, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -278,19 +278,19 @@ class RestartLoop(Detector):
             for looping, known in self._loops(state, job, now, topology):
                 yield self._closing(state, looping, known, now.clock, topology, f"the job is {ended}")
 
-    def _closing(self, state: State, job: str, loop: Loop, now: int, topology: Topology, why: str) -> Finding:
+    def _closing(self, state: State, job: str, loop: RestartHistory, now: int, topology: Topology, why: str) -> Finding:
         finding = self._finding(loop, job, now, topology)
         finding.closed_at, finding.closed_because = now, why
-        state.jobs[job] = Loop(last=loop.last)
+        state.jobs[job] = RestartHistory(last=loop.last)
         return finding
 
-    def _finding(self, loop: Loop, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(self, loop: RestartHistory, job: str, now: int, topology: Topology) -> Finding:
         times = [r.time for r in loop.restarts if loop.open and same(r.key, loop.open)] or [loop.since]
         gaps = _gaps(times)
         took = times[-1] - loop.since
         first, last = (gaps[0], gaps[-1]) if gaps else (0, 0)
-        tightens = f", first {spoken(first)} and now {spoken(last)} apart" if first > 1.2 * last else ""
-        pace = tightens or (f", about every {spoken(sum(gaps) / len(gaps))}" if gaps else "")
+        tightens = f", first {humanize(first)} and now {humanize(last)} apart" if first > 1.2 * last else ""
+        pace = tightens or (f", about every {humanize(sum(gaps) / len(gaps))}" if gaps else "")
         name = topology.job_name(job)
         return Finding(
             kind=self.kind,
@@ -299,7 +299,7 @@ class RestartLoop(Detector):
             since=loop.since,
             at=now,
             severity="critical" if not gaps or max(gaps[-2:]) <= self.config_of(job).window else "warning",
-            summary=f"job {name or job} has restarted {loop.count} times in {spoken(took)}{pace}, "
+            summary=f"job {name or job} has restarted {loop.count} times in {humanize(took)}{pace}, "
             f"each time after the same fault: {loop.fault}",
             confidence="sure",
             evidence=list(loop.records),

@@ -22,12 +22,12 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.flink.root_causes import CONSEQUENCES, Fault, deepen, job_of
+from detectors.flink.root_causes import CONSEQUENCES, RootCause, deepen, job_of
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration
 
 _MAX_JOBS = 200
@@ -36,7 +36,7 @@ _MAX_RECORDS = 4
 _NO_HA = "0" * 32
 
 
-class Restore(msgspec.Struct, array_like=True):
+class RestoredJob(msgspec.Struct, array_like=True):
     """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without.
 
     `restored`: it began with a checkpoint or savepoint, or tried to. `proven`: event time of the last completed one.
@@ -52,7 +52,7 @@ class Restore(msgspec.Struct, array_like=True):
     proven: int = 0
 
 
-class Entered(msgspec.Struct, array_like=True):
+class LastJobState(msgspec.Struct, array_like=True):
     """The last line of a job's state in a source: the job and when, and when nothing was found to restore."""
 
     job: str = ""
@@ -68,7 +68,9 @@ class RestoreFailed(Detector):
     kind = "restore_failed"
     belongs_to = "job"
     per_job = True
-    wants = frozenset([FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"])
+    event_types = frozenset(
+        [FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"]
+    )
 
     class Config(DetectorConfig):
         """Thresholds of restore_failed."""
@@ -81,15 +83,15 @@ class RestoreFailed(Detector):
     class State(msgspec.Struct, array_like=True):
         """Jobs by id, lines of states and failures by source."""
 
-        jobs: dict[str, Restore] = {}
-        entered: dict[str, Entered] = {}
-        stacks: dict[str, Fault] = {}
+        jobs: dict[str, RestoredJob] = {}
+        entered: dict[str, LastJobState] = {}
+        stacks: dict[str, RootCause] = {}
 
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a failure, a restore, a job's state or a checkpoint."""
-        match event.meaning:
+        match event.event_type:
             case "failure":
                 yield from self._failed(state, event, now, topology)
             case "nothing_restored":
@@ -112,8 +114,8 @@ class RestoreFailed(Detector):
             return
         stack = state.stacks.get(event.source)
         if stack is None or stack.id != event.fields["id"]:
-            stack = Fault(event.fields["id"], now.time, "", "", job=job)
-            put(state.stacks, event.source, stack, _MAX_SOURCES)
+            stack = RootCause(event.fields["id"], now.time, "", "", job=job)
+            put_bounded(state.stacks, event.source, stack, _MAX_SOURCES)
         deepen(stack, event)
         known = state.jobs.get(job)
         if stack.role in CONSEQUENCES or stack.role != "restore" or (known is not None and now.time < known.last):
@@ -131,7 +133,7 @@ class RestoreFailed(Detector):
         if said != known.text:
             yield self._finding(known, job, now.clock, topology)
 
-    def _began_empty(self, state: State, source: str, known: Restore | None) -> bool:
+    def _began_empty(self, state: State, source: str, known: RestoredJob | None) -> bool:
         """Flink said that there was nothing to restore: a backend that cannot even be built is called the same."""
         entered = state.entered.get(source)
         had = known is not None and (known.restored or known.completed > 0 or known.lost > 0)
@@ -189,27 +191,27 @@ class RestoreFailed(Detector):
             if other != job:
                 del state.jobs[other]
 
-    def _job(self, state: State, job: str) -> Restore:
+    def _job(self, state: State, job: str) -> RestoredJob:
         known = state.jobs.get(job)
         if known is None:
-            known = Restore()
-            put(state.jobs, job, known, _MAX_JOBS)
+            known = RestoredJob()
+            put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 
-    def _source(self, state: State, source: str) -> Entered:
+    def _source(self, state: State, source: str) -> LastJobState:
         entered = state.entered.get(source)
         if entered is None:
-            entered = Entered()
-            put(state.entered, source, entered, _MAX_SOURCES)
+            entered = LastJobState()
+            put_bounded(state.entered, source, entered, _MAX_SOURCES)
         return entered
 
-    def _closing(self, known: Restore, job: str, now: Now, topology: Topology, why: str) -> Finding:
+    def _closing(self, known: RestoredJob, job: str, now: Now, topology: Topology, why: str) -> Finding:
         finding = self._finding(known, job, now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         known.since, known.last, known.text, known.lost, known.records = 0, now.time, "", 0, []
         return finding
 
-    def _finding(self, known: Restore, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(self, known: RestoredJob, job: str, now: int, topology: Topology) -> Finding:
         name = topology.job_name(job)
         if known.lost:
             said = f"job {name or job} started empty: no checkpoint was found, though {known.lost} had completed"

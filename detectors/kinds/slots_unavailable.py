@@ -1,10 +1,10 @@
 """A job has no slots to run in.
 
 Fires on a failure that says so (`NoResourceAvailableException` in any version's words, a slot request that cannot be
-fulfilled), on `Could not acquire the minimum required resources`, `confirm` after `Could not fulfill resource
-requirements` when no TaskManager has come, and when no TaskManager at all has been registered for `no_taskmanager_for`
-while a job is under way: Flink then says RUNNING, and no WARN. One finding a cluster: slots are the cluster's. Ends
-when a checkpoint completes, a job finishes, or a TaskManager registers where none was.
+fulfilled), on `Could not acquire the minimum required resources`, `confirmation_delay` after `Could not fulfill
+resource requirements` when no TaskManager has come, and when no TaskManager at all has been registered for
+`no_taskmanager_for` while a job is under way: Flink then says RUNNING, and no WARN. One finding a cluster: slots are
+the cluster's. Ends when a checkpoint completes, a job finishes, or a TaskManager registers where none was.
 
 Why an operator cares: the job restarts every few seconds or waits, and processes nothing. `taskmanager_lost` or
 `jobmanager_lost` is the cause when one was told. A job that waits for its TaskManagers at its start is healthy, and so
@@ -26,8 +26,8 @@ from detectors.flink.root_causes import job_of, role_of
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _SUBJECT = "slots"
 _MAX_HOSTS = 20
@@ -38,14 +38,14 @@ _NEVER = -(1 << 62)
 _WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
 
 
-class Registered(msgspec.Struct, array_like=True):
+class RegisteredTaskManagers(msgspec.Struct, array_like=True):
     """TaskManagers registered at one JobManager: how many, and when it said so (event time)."""
 
     count: float
     time: int
 
 
-class Missing(msgspec.Struct, array_like=True):
+class MissingSlots(msgspec.Struct, array_like=True):
     """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records.
 
     `counted`: no line has told, only the number of TaskManagers. `refused`: slots were denied, not only wanted.
@@ -61,7 +61,7 @@ class Missing(msgspec.Struct, array_like=True):
     refused: bool = False
 
 
-class Without(msgspec.Struct, array_like=True):
+class NoTaskManagers(msgspec.Struct, array_like=True):
     """No TaskManager is registered: since when (event time, clock), and the record that told."""
 
     since: int
@@ -74,7 +74,7 @@ class SlotsUnavailable(Detector):
 
     kind = "slots_unavailable"
     belongs_to = "job"
-    wants = frozenset(
+    event_types = frozenset(
         [
             FAILURE,
             "slots_wanted",
@@ -93,7 +93,7 @@ class SlotsUnavailable(Detector):
     class Config(DetectorConfig):
         """Thresholds of slots_unavailable."""
 
-        confirm: Duration = Field(
+        confirmation_delay: Duration = Field(
             10_000,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Wait this long after a WARN alone: a TaskManager may be about to register.",
@@ -115,9 +115,9 @@ class SlotsUnavailable(Detector):
         `goodbye` is the event time at which a TaskManager last ended as it was told to.
         """
 
-        missing: Missing | None = None
-        registered: dict[str, Registered] = {}
-        none: Without | None = None
+        missing: MissingSlots | None = None
+        registered: dict[str, RegisteredTaskManagers] = {}
+        none: NoTaskManagers | None = None
         ended: int = _NEVER
         goodbye: int = _NEVER
 
@@ -128,7 +128,7 @@ class SlotsUnavailable(Detector):
         if isinstance(event, MetricEvent):
             yield from self._counted(state, event, now, topology)
             return
-        match event.meaning:
+        match event.event_type:
             case "failure":
                 yield from self._failed(state, event, now, topology)
             case "slots_refused":
@@ -137,7 +137,7 @@ class SlotsUnavailable(Detector):
                 )
             case "slots_wanted":
                 why = "the ResourceManager cannot fulfill its resource requirements"
-                yield from self._missing(state, event, now, topology, why, self.config.confirm)
+                yield from self._missing(state, event, now, topology, why, self.config.confirmation_delay)
             case "process_signalled" | "tm_closed":
                 if role_of(event.fields.get("reason", "")) == "planned" or "signal" in event.fields:
                     self._goodbye(state, now)
@@ -159,9 +159,9 @@ class SlotsUnavailable(Detector):
         if state.none is not None and now >= state.none.at + self.config.no_taskmanager_for:
             none, state.none = state.none, None
             if missing is None and self._none_now(state, now) and _waiting(topology):
-                why = f"no TaskManager has been registered for {spoken(now - none.since)}"
+                why = f"no TaskManager has been registered for {humanize(now - none.since)}"
                 jobs = _waiting(topology)[:_MAX_JOBS]
-                state.missing = Missing(none.since, 0, why, now, jobs, [none.record], counted=True)
+                state.missing = MissingSlots(none.since, 0, why, now, jobs, [none.record], counted=True)
                 yield self._finding(state.missing, now, topology)
 
     def due(self, state: State) -> int | None:
@@ -178,7 +178,7 @@ class SlotsUnavailable(Detector):
             host = sample.labels.get("host", event.host)
             known = state.registered.get(host)
             if known is None or event.time >= known.time:
-                put(state.registered, host, Registered(sample.value, event.time), _MAX_HOSTS)
+                put_bounded(state.registered, host, RegisteredTaskManagers(sample.value, event.time), _MAX_HOSTS)
         if not self._none_now(state, now.time) or not _waiting(topology):
             state.none = None
             if state.missing is not None and state.missing.counted:
@@ -186,7 +186,7 @@ class SlotsUnavailable(Detector):
         elif state.none is None and state.missing is None:
             text = "registered TaskManagers: 0"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            state.none = Without(event.time, now.clock, record)
+            state.none = NoTaskManagers(event.time, now.clock, record)
 
     def _none_now(self, state: State, time: int) -> bool:
         """A standby JobManager has none, too: only when nobody has any."""
@@ -211,7 +211,7 @@ class SlotsUnavailable(Detector):
         wait = max(wait, min(state.goodbye - now.time, 0) + self.config.planned_for)
         missing = state.missing
         if missing is None:
-            missing = Missing(now.time, now.clock + wait, why, now.time, [], [])
+            missing = MissingSlots(now.time, now.clock + wait, why, now.time, [], [])
             state.missing = missing
         missing.last, missing.counted = max(missing.last, now.time), False
         missing.refused = missing.refused or refused
@@ -276,7 +276,7 @@ class SlotsUnavailable(Detector):
             finding.closed_at, finding.closed_because = now.clock, why
             yield finding
 
-    def _finding(self, missing: Missing, now: int, topology: Topology) -> Finding:
+    def _finding(self, missing: MissingSlots, now: int, topology: Topology) -> Finding:
         job = missing.jobs[0] if len(missing.jobs) == 1 else ""
         name = topology.job_name(job)
         whose = f"job {name or job} has" if job else f"{len(missing.jobs) or 'all'} jobs have"

@@ -1,12 +1,10 @@
 """A TaskManager is gone without having said goodbye.
 
-Fires `confirm` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer reachable, or
-its
-connection was closed or its worker terminated for such a reason. One finding per TaskManager, however many lines.
-Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout, the end of
-the
-job or of the cluster. Ends when a TaskManager registers in its place (or it comes back), or when checkpoints have
-completed for `recovered_without` and the job evidently runs without it.
+Fires `confirmation_delay` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer
+reachable, or its connection was closed or its worker terminated for such a reason. One finding per TaskManager, however
+many lines. Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout,
+the end of the job or of the cluster. Ends when a TaskManager registers in its place (or it comes back), or when
+checkpoints have completed for `recovered_without` and the job evidently runs without it.
 
 A lone "address is now gated" is only a hint: it dates the first symptom. `Connection unexpectedly closed by remote task
 manager` names the dead one in its text, although it is written by a healthy one.
@@ -23,8 +21,8 @@ from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
@@ -50,7 +48,7 @@ _WORDS = {
 }
 
 
-class Loss(msgspec.Struct, array_like=True):
+class TaskManagerLoss(msgspec.Struct, array_like=True):
     """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the records.
 
     `killed`: by YARN or Kubernetes, who send SIGTERM first: no goodbye takes that back.
@@ -69,7 +67,7 @@ class TaskManagerLost(Detector):
 
     kind = "taskmanager_lost"
     belongs_to = "cluster"
-    wants = frozenset(
+    event_types = frozenset(
         [
             "tm_timed_out",
             "tm_unreachable",
@@ -87,11 +85,13 @@ class TaskManagerLost(Detector):
     class Config(DetectorConfig):
         """Thresholds of taskmanager_lost."""
 
-        confirm: Duration = Field(
+        confirmation_delay: Duration = Field(
             2_000, description="Wait this long for the TaskManager's own goodbye, which another source may bring later."
         )
-        orderly_for: Duration = Field(60_000, description="A loss within this time after an orderly end is that end.")
-        hint_for: Duration = Field(
+        orderly_exit_grace: Duration = Field(
+            60_000, description="A loss within this time after an orderly end is that end."
+        )
+        gated_hint_max_age: Duration = Field(
             120_000, description="A gated address dates a loss that is confirmed within this time."
         )
         recovered_without: Duration = Field(
@@ -106,7 +106,7 @@ class TaskManagerLost(Detector):
         that one.
         """
 
-        losses: dict[str, Loss] = {}
+        losses: dict[str, TaskManagerLoss] = {}
         orderly: dict[str, int] = {}
         hints: dict[str, int] = {}
         replacements: list[str] = []
@@ -116,14 +116,14 @@ class TaskManagerLost(Detector):
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         """Fold one line about a TaskManager."""
-        match event.meaning:
+        match event.event_type:
             case "process_signalled":
                 for tm in self._signalled(event, topology):
                     self._orderly(state, tm, now)
             case "cluster_ending":
                 self._orderly(state, _ALL, now)
             case "rpc_gated":
-                put(state.hints, event.fields["address"], now.time, _MAX_TMS)
+                put_bounded(state.hints, event.fields["address"], now.time, _MAX_TMS)
             case "tm_registered":
                 yield from self._registered(state, event.fields["tm"], now, topology)
             case "checkpoint_completed":
@@ -133,18 +133,20 @@ class TaskManagerLost(Detector):
             case "tm_closed":
                 self._closed(state, event, now)
             case _:
-                self._lost(state, event, _WORDS[event.meaning], now)
+                self._lost(state, event, _WORDS[event.event_type], now)
 
     def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
         """Losses that nothing has taken back in time."""
         for tm, loss in state.losses.items():
-            if not loss.said and now >= loss.at + self.config.confirm:
+            if not loss.said and now >= loss.at + self.config.confirmation_delay:
                 loss.said = True
                 yield self._finding(tm, loss, now, topology)
 
     def due(self, state: State) -> int | None:
         """When the first unconfirmed loss is confirmed."""
-        return min((loss.at + self.config.confirm for loss in state.losses.values() if not loss.said), default=None)
+        return min(
+            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None
+        )
 
     def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
         """A signal to a TaskManager ends that one, or those of its host; to any other process, the cluster."""
@@ -154,7 +156,7 @@ class TaskManagerLost(Detector):
         return [t for t, known in topology.tms.items() if known.host and known.host == event.host] or [_ALL]
 
     def _orderly(self, state: State, tm: str, now: Now) -> None:
-        put(state.orderly, tm, now.clock, _MAX_TMS)
+        put_bounded(state.orderly, tm, now.clock, _MAX_TMS)
         for lost in [t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.said and not loss.killed]:
             del state.losses[lost]
 
@@ -173,13 +175,13 @@ class TaskManagerLost(Detector):
     def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
         tm = event.fields.get("tm") or event.fields["address"]
         ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
-        orderly = now.clock - ended <= self.config.orderly_for and not killed
+        orderly = now.clock - ended <= self.config.orderly_exit_grace and not killed
         if orderly or now.time <= state.ended.get(tm, now.time - 1):
             return
         loss = state.losses.get(tm)
         if loss is None:
-            loss = Loss(self._first_symptom(state, tm, now), now.clock, why, [])
-            put(state.losses, tm, loss, _MAX_TMS)
+            loss = TaskManagerLoss(self._first_symptom(state, tm, now), now.clock, why, [])
+            put_bounded(state.losses, tm, loss, _MAX_TMS)
         if killed:
             loss.killed, loss.why = True, why
         self._add(loss, evidence(event, now.time))
@@ -192,16 +194,16 @@ class TaskManagerLost(Detector):
         if tm is None:
             return
         if tm not in state.hints:
-            put(state.hints, tm, now.time, _MAX_TMS)
+            put_bounded(state.hints, tm, now.time, _MAX_TMS)
         if tm in state.losses:
             self._add(state.losses[tm], evidence(event, now.time))
 
     def _first_symptom(self, state: State, tm: str, now: Now) -> int:
         address = tm.rsplit("-", 1)[0]
         hints = [state.hints[k] for k in (tm, address) if k in state.hints]
-        return min([h for h in hints if 0 <= now.time - h <= self.config.hint_for], default=now.time)
+        return min([h for h in hints if 0 <= now.time - h <= self.config.gated_hint_max_age], default=now.time)
 
-    def _add(self, loss: Loss, record: Evidence) -> None:
+    def _add(self, loss: TaskManagerLoss, record: Evidence) -> None:
         if len(loss.records) < _MAX_RECORDS and record not in loss.records:
             loss.records.append(record)
 
@@ -222,7 +224,7 @@ class TaskManagerLost(Detector):
             state.replacements = [*state.replacements, tm][-_MAX_TMS:]
             yield from self._ended(state, lost, now, topology, f"TaskManager {tm} registered in its place")
             # The JobMaster and the ResourceManager time out apart: what one still says of it is no second loss.
-            state.ended[lost] = now.time + self.config.orderly_for
+            state.ended[lost] = now.time + self.config.orderly_exit_grace
 
     def _registered_before(self, topology: Topology, tm: str, now: Now) -> bool:
         known = topology.tms.get(tm)
@@ -231,12 +233,12 @@ class TaskManagerLost(Detector):
     def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
         for tm, loss in list(state.losses.items()):
             if now.clock - loss.at >= self.config.recovered_without:
-                why = f"checkpoints have completed without it for {spoken(now.clock - loss.at)}"
+                why = f"checkpoints have completed without it for {humanize(now.clock - loss.at)}"
                 yield from self._ended(state, tm, now, topology, why)
 
     def _ended(self, state: State, tm: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
         loss = state.losses.pop(tm)
-        put(state.ended, tm, now.time, _MAX_TMS)
+        put_bounded(state.ended, tm, now.time, _MAX_TMS)
         finding = self._finding(tm, loss, now.clock, topology)
         if not loss.said:
             # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
@@ -244,7 +246,7 @@ class TaskManagerLost(Detector):
         finding.closed_at, finding.closed_because = now.clock, why
         yield finding
 
-    def _finding(self, tm: str, loss: Loss, now: int, topology: Topology) -> Finding:
+    def _finding(self, tm: str, loss: TaskManagerLoss, now: int, topology: Topology) -> Finding:
         host = topology.host_of(tm)
         running = [
             (j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")

@@ -27,14 +27,14 @@ from pydantic import Field
 from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.heap_floor import Floor, Rise, collects_old, task_manager, task_managers
-from detectors.flink.offset_commits import Commits, Job, affected
+from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old, task_manager, task_managers
+from detectors.flink.offset_commits import CommittingJob, OffsetCommits, affected
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
 from detectors.numerics.trend import thin
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import numbered, put, whole
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import intern_index, put_bounded, to_int
+from detectors.values.durations import Duration, humanize
 
 _MAX_TMS = 400
 _MAX_OPEN = 100
@@ -42,20 +42,20 @@ _MAX_COUNTERS = 40
 _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _MIB = 1024 * 1024
-_NO_JOB = Job(0)
+_NO_JOB = CommittingJob(0)
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _COUNTERS = frozenset({"records_in", "records_out"})
 _OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
 
 
-class Heap(msgspec.Struct, array_like=True):
+class HeapUsage(msgspec.Struct, array_like=True):
     """The heap of a TaskManager (by its label) and the records it has read or written since its floor began: `read`.
 
     `counters` are its tasks' counters; `overlooked`: there were more than are kept. `busy`: so much was read that it
     explains any growth, and the counters are no longer needed.
     """
 
-    floor: Floor
+    floor: HeapFloor
     counters: dict[str, int] = {}
     read: int = 0
     overlooked: bool = False
@@ -74,7 +74,7 @@ class Heap(msgspec.Struct, array_like=True):
             self.floor.forget()
 
 
-class Leak(msgspec.Struct, array_like=True):
+class OpenLeak(msgspec.Struct, array_like=True):
     """What has been said: `tm` where memory told, `full` when the heap will be (0: its process is gone), `base` the
     floor it rose from and `top` the one it reached, `readers` how many leak, `flat` for how many checkpoints.
     """
@@ -96,7 +96,7 @@ class ZeroInputLeak(Detector):
     kind = "zero_input_leak"
     belongs_to = "job"
     per_job = True
-    wants = frozenset(
+    event_types = frozenset(
         [
             "heap_used",
             "heap_max",
@@ -155,10 +155,10 @@ class ZeroInputLeak(Detector):
         TaskManager where no job is known.
         """
 
-        heaps: dict[str, Heap] = {}
+        heaps: dict[str, HeapUsage] = {}
         collectors: list[str] = []
-        commits: Commits = msgspec.field(default_factory=Commits)
-        open: dict[str, Leak] = {}
+        commits: OffsetCommits = msgspec.field(default_factory=OffsetCommits)
+        open: dict[str, OpenLeak] = {}
 
     config: Config
 
@@ -167,13 +167,13 @@ class ZeroInputLeak(Detector):
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
             return
-        match event.meaning:
+        match event.event_type:
             case "checkpoint_completed":
                 job, number = topology.job_of(event), int(event.fields["checkpoint"])
                 state.commits.completed_line(job, number, now.time)
             case "offset_commit_disabled" | "offset_commit_failed":
                 tm, _ = topology.tm_of(event)
-                state.commits.refused(filtered(tm), event.meaning == "offset_commit_disabled", now.time)
+                state.commits.refused(filtered(tm), event.event_type == "offset_commit_disabled", now.time)
             case "process_version":
                 state.commits.begun(filtered(topology.tm_of(event)[0]))
             case _ if event.fields["state"] in _OVER:
@@ -183,7 +183,7 @@ class ZeroInputLeak(Detector):
                     yield self._closed(state, job, f"the job is {event.fields['state']}", now, topology)
 
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        ended: dict[str, Heap] = {}
+        ended: dict[str, HeapUsage] = {}
         for sample in event.samples:
             if sample.name in _OFFSETS:
                 state.commits.sampled(sample, event.time)
@@ -203,28 +203,28 @@ class ZeroInputLeak(Detector):
         for tm, heap in ended.items():
             yield from self._weigh(state, tm, heap, event, now, topology)
 
-    def _heap(self, state: State, tm: str, sample: Sample, time: int) -> Heap | None:
+    def _heap(self, state: State, tm: str, sample: Sample, time: int) -> HeapUsage | None:
         """Take in a sample of one TaskManager; its heap when a cycle has ended."""
         heap = state.heaps.get(tm)
         if heap is None:
             state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
-            heap = Heap(Floor(time))
-            put(state.heaps, tm, heap, _MAX_TMS)
+            heap = HeapUsage(HeapFloor(time))
+            put_bounded(state.heaps, tm, heap, _MAX_TMS)
         floor = heap.floor
         if sample.name == "heap_used":
             return heap if floor.take(time, sample.value) else None
         if sample.name == "heap_max":
-            floor.limit = whole(sample.value)
+            floor.limit = to_int(sample.value)
         elif sample.name == "gc_count":
             collector = sample.labels.get("collector", "")
-            number = numbered(state.collectors, collector, _MAX_COLLECTORS)
-            if number >= 0 and floor.counted(number, collects_old(collector), time, whole(sample.value)):
-                state.heaps[tm] = Heap(Floor(time, limit=floor.limit))
+            number = intern_index(state.collectors, collector, _MAX_COLLECTORS)
+            if number >= 0 and floor.counted(number, collects_old(collector), time, to_int(sample.value)):
+                state.heaps[tm] = HeapUsage(HeapFloor(time, limit=floor.limit))
         elif not heap.busy:
             labels = sample.labels
             key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
             # Jobs share a TaskManager: which of them has read the records is not known here.
-            heap.count(key, whole(sample.value), floor.limit // self.config_of("").bytes_per_record)
+            heap.count(key, to_int(sample.value), floor.limit // self.config_of("").bytes_per_record)
         return None
 
     def _judge(self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -245,15 +245,15 @@ class ZeroInputLeak(Detector):
         elif leaking and affected(topology.version):
             text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            leak = Leak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
+            leak = OpenLeak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
             for tm in known.on(leaking) & state.heaps.keys():
                 rise = self._rise(state.heaps[tm], job)
                 if rise is not None:
                     self._grow(leak, config, tm, rise, event.time)
-            put(state.open, job, leak, _MAX_OPEN)
+            put_bounded(state.open, job, leak, _MAX_OPEN)
             yield self._finding(state, job, leak, now, topology)
 
-    def _rise(self, heap: Heap, job: str) -> Rise | None:
+    def _rise(self, heap: HeapUsage, job: str) -> HeapFloorRise | None:
         """The rise of a floor that nothing read explains; where the meaning does not tell, one that is proven."""
         config = self.config_of(job)
         if not heap.counters:
@@ -265,7 +265,7 @@ class ZeroInputLeak(Detector):
         return rise if job or (rise.proven and soon and not heap.overlooked) else None
 
     def _weigh(
-        self, state: State, tm: str, heap: Heap, event: MetricEvent, now: Now, topology: Topology
+        self, state: State, tm: str, heap: HeapUsage, event: MetricEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         """By memory, when a cycle of this TaskManager has ended."""
         jobs = state.commits.jobs
@@ -280,15 +280,17 @@ class ZeroInputLeak(Detector):
             return
         if said is None:
             text = f"Heap.Used {_mib(heap.floor.used)}, floor {_mib(rise.last)} after {_mib(rise.first)}"
-            said = Leak(rise.since, "warning", [Evidence(event.topic, event.partition, event.offset, event.time, text)])
-            put(state.open, subject, said, _MAX_OPEN)
+            said = OpenLeak(
+                rise.since, "warning", [Evidence(event.topic, event.partition, event.offset, event.time, text)]
+            )
+            put_bounded(state.open, subject, said, _MAX_OPEN)
         before, moved = said.severity, abs(rise.full.at - said.full) > (said.full - event.time) / 3
         told = said.tm == tm and not moved
         self._grow(said, self.config_of(job), tm, rise, event.time, both=bool(job))
         if said.severity != before or not told:
             yield self._finding(state, subject, said, now, topology)
 
-    def _grow(self, leak: Leak, config: Config, tm: str, rise: Rise, time: int, both: bool = True) -> None:
+    def _grow(self, leak: OpenLeak, config: Config, tm: str, rise: HeapFloorRise, time: int, both: bool = True) -> None:
         """Severity never falls while it is open: what it has explained stays explained."""
         leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
         if both or rise.full.at - time <= config.critical_within:
@@ -299,7 +301,7 @@ class ZeroInputLeak(Detector):
         finding.closed_at, finding.closed_because = now.clock, why
         return finding
 
-    def _finding(self, state: State, subject: str, leak: Leak, now: Now, topology: Topology) -> Finding:
+    def _finding(self, state: State, subject: str, leak: OpenLeak, now: Now, topology: Topology) -> Finding:
         known = state.commits.jobs.get(subject, _NO_JOB)
         readers = known.leaking()
         heap = state.heaps.get(leak.tm)
@@ -345,14 +347,14 @@ class ZeroInputLeak(Detector):
             "every checkpoint are kept for ever (FLINK-33231)"
         )
 
-    def _memory(self, tm: str, rise: Rise) -> str:
-        left, soonest = spoken(rise.full.at - rise.at), spoken(rise.full.earliest - rise.at)
+    def _memory(self, tm: str, rise: HeapFloorRise) -> str:
+        left, soonest = humanize(rise.full.at - rise.at), humanize(rise.full.earliest - rise.at)
         return (
             f"the floor of the heap of {tm} rose from {_mib(rise.first)} to {_mib(rise.last)} over {rise.cycles} "
             f"cycles although nothing is read: full in {left}, at the earliest in {soonest}"
         )
 
-    def _series(self, heap: Heap, rise: Rise) -> Series:
+    def _series(self, heap: HeapUsage, rise: HeapFloorRise) -> Series:
         points = heap.floor.series()
         ends = (rise.since, points[-1][0])
         fit = [(t, rise.slope.at(t)) for t in ends]

@@ -32,7 +32,7 @@ class Point(NamedTuple):
     load: float = -1.0
 
 
-class Scale(msgspec.Struct, array_like=True):
+class TimeScale(msgspec.Struct, array_like=True):
     """Columns of up to 64 points: times as multiples of 10 ms since the history began, values, and logarithms of sizes
     and loads. `waiting` is the number of points that are not yet in the next scale.
     """
@@ -61,12 +61,12 @@ class Scale(msgspec.Struct, array_like=True):
         return len(self.times) // 4
 
 
-class History(msgspec.Struct, array_like=True):
+class MultiscaleSeries(msgspec.Struct, array_like=True):
     """See the module: `scales` from fine to coarse, times since `begun` (epoch ms), `last` the newest of them."""
 
     begun: int = 0
     last: int = -(1 << 62)
-    scales: list[Scale] = []
+    scales: list[TimeScale] = []
 
     def add(self, point: Point) -> None:
         """Take in the next point; times must not run back."""
@@ -75,7 +75,7 @@ class History(msgspec.Struct, array_like=True):
         self.last = point.time
         for n in range(_SCALES):
             if n == len(self.scales):
-                self.scales.append(Scale())
+                self.scales.append(TimeScale())
             scale = self.scales[n]
             scale.add((point.time - self.begun) // _UNIT_MS, point)
             if scale.waiting < _MERGED:

@@ -1,7 +1,7 @@
 """Whether a series rises for good: tested on every scale, told apart from noise, jumps, cycles and plateaus.
 
-A `History` has scales from fine to coarse: checkpoints every second or every ten minutes, a rise within minutes or over
-days. A rise is a stretch at its end, on any of these scales:
+A `MultiscaleSeries` has scales from fine to coarse: checkpoints every second or every ten minutes, a rise within
+minutes or over days. A rise is a stretch at its end, on any of these scales:
 
 - significant by Mann and Kendall's rank test, shared out over the stretches looked at;
 - grown by a share of what was usual before, and above what was usual or a regular peak (day and night) before;
@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from detectors.numerics.multiscale import History, Point
+from detectors.numerics.multiscale import MultiscaleSeries, Point
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, mann_kendall_of_ends, quantile, theil_sen
 
 _STRETCHES = (12, 20, 32, 64)
@@ -32,7 +32,7 @@ _GROWN = 0.25
 _LEAST = 1e-3
 
 
-class Fit(NamedTuple):
+class TrendFit(NamedTuple):
     """A line through the values and one through their logarithms, each with its misfit (sum of logarithmic errors)."""
 
     line: Slope
@@ -58,7 +58,7 @@ class Rise(NamedTuple):
     scale: int
     points: list[Point]
     usual: float
-    fit: Fit
+    fit: TrendFit
     established: bool
 
     @property
@@ -85,7 +85,7 @@ class Rise(NamedTuple):
         return Crossing(curve.at, min(curve.earliest, line.earliest), max(curve.latest, line.at))
 
 
-def rise(history: History, growth: float, p: float, only_new: bool = False) -> Rise | None:
+def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = False) -> Rise | None:
     """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None.
 
     `only_new` looks only at the scales that have just got another point.
@@ -110,7 +110,7 @@ def _cannot(values: list[float], growth: float) -> bool:
     return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
 
 
-def _stands_out(history: History, scale: int, stretch: int, values: list[float]) -> bool:
+def _stands_out(history: MultiscaleSeries, scale: int, stretch: int, values: list[float]) -> bool:
     """Cheap: the newest of the stretch are above what was usual, and seldom reached, before it, if that is known. Most
     stretches end here: the rank test costs ten times as much.
     """
@@ -123,7 +123,7 @@ def _above(values: list[float], usual: float, older: list[float]) -> bool:
     return sum(v > high for v in values[-_STRETCHES[0] :]) >= _ABOVE
 
 
-def _tested(history: History, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
+def _tested(history: MultiscaleSeries, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
     """The rise over a stretch that has passed the rank test, or None."""
     window = history.points(scale)
     before, points = window[:-stretch], window[-stretch:]
@@ -149,20 +149,20 @@ def _tested(history: History, scale: int, stretch: int, growth: float, p: float)
     return Rise(scale, points, usual, _fitted(grown) if len(grown) >= _ABOVE else fit, _flat(older))
 
 
-def _fitted(points: list[Point]) -> Fit:
+def _fitted(points: list[Point]) -> TrendFit:
     times, values = [q.time for q in points], [q.value for q in points]
     logs = [math.log(v) for v in values]
     line, curve = theil_sen(times, values), theil_sen(times, logs)
     of_line = sum(abs(v - math.log(max(line.at(t), _LEAST))) for t, v in zip(times, logs, strict=True))
-    return Fit(line, curve, of_line, sum(abs(v - curve.at(t)) for t, v in zip(times, logs, strict=True)))
+    return TrendFit(line, curve, of_line, sum(abs(v - curve.at(t)) for t, v in zip(times, logs, strict=True)))
 
 
-def _flattened(history: History, fit: Fit) -> bool:
+def _flattened(history: MultiscaleSeries, fit: TrendFit) -> bool:
     """The newest values have fallen behind the fit."""
     return median(q.value / fit.at(q.time) for q in history.points(0, _LATEST)) < _OVERSHOT
 
 
-def _older(history: History, scale: int, start: int) -> list[float]:
+def _older(history: MultiscaleSeries, scale: int, start: int) -> list[float]:
     """Values before the stretch, from the finest scale that has enough of them."""
     older: list[float] = []
     for coarser in range(scale, len(history.scales)):
@@ -176,7 +176,7 @@ def _flat(older: list[float]) -> bool:
     return len(older) >= _FLAT_BEFORE and mann_kendall(older) >= _FLAT_P
 
 
-def _peak(history: History, scale: int, start: int) -> float:
+def _peak(history: MultiscaleSeries, scale: int, start: int) -> float:
     """What the values before reached regularly; on coarser scales, which reach back over days, with a margin."""
     high = 0.0
     for coarser in range(scale, len(history.scales)):
@@ -186,7 +186,7 @@ def _peak(history: History, scale: int, start: int) -> float:
     return high
 
 
-def _resemblance(points: list[Point], fit: Fit) -> float:
+def _resemblance(points: list[Point], fit: TrendFit) -> float:
     """How much neighbours resemble each other once the trend is taken out: such values are worth fewer."""
     rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
     mean = sum(rest) / len(rest)
@@ -195,7 +195,7 @@ def _resemblance(points: list[Point], fit: Fit) -> float:
     return max(shared / own, 0.0) if own > 0 else 0.0
 
 
-def _jumped(window: list[Point], flat: int, usual: float, fit: Fit) -> bool:
+def _jumped(window: list[Point], flat: int, usual: float, fit: TrendFit) -> bool:
     """One jump fits the window no worse than `flat` usual values and the rise after them."""
     logs = [math.log(q.value) for q in window]
     rising = sum(abs(v - math.log(usual)) for v in logs[:flat]) + min(fit.of_line, fit.of_curve)

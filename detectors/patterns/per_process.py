@@ -14,8 +14,8 @@ from detectors.flink.root_causes import only_job
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import about
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 MAX_TMS = 200
 _MAX_RECORDS = 4
@@ -26,14 +26,14 @@ _APART_MS = 60_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
-class Place(NamedTuple):
+class ProcessRef(NamedTuple):
     """A process by TaskManager id and host, either of them empty when unknown."""
 
     tm: str
     host: str
 
 
-class Exhausted(msgspec.Struct, array_like=True):
+class ExhaustedProcess(msgspec.Struct, array_like=True):
     """A process out of memory: event times of the first and the last sign, how often, its words, and the records."""
 
     tm: str
@@ -45,7 +45,7 @@ class Exhausted(msgspec.Struct, array_like=True):
     count: int = 1
 
 
-class Unnamed(msgspec.Struct, array_like=True):
+class UnnamedSign(msgspec.Struct, array_like=True):
     """A sign that names a host alone: a TaskManager's own log and the JobManager's tell the same failure."""
 
     at: int
@@ -72,8 +72,8 @@ class OutOfMemoryState(msgspec.Struct, array_like=True):
     `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last that is over.
     """
 
-    open: dict[str, Exhausted] = {}
-    unnamed: dict[str, Unnamed] = {}
+    open: dict[str, ExhaustedProcess] = {}
+    unnamed: dict[str, UnnamedSign] = {}
     times: list[int] = []
     named: int = -(1 << 62)
     ended: int = -(1 << 62)
@@ -87,7 +87,7 @@ class OutOfMemory(Detector):
     config: OutOfMemoryConfig
 
     def say(
-        self, state: OutOfMemoryState, at: Place, text: str, event: LogEvent, now: Now, topology: Topology
+        self, state: OutOfMemoryState, at: ProcessRef, text: str, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         """A sign that the memory of a process is exhausted; `text` says how, of one finding the longest counts."""
         if now.time <= state.ended or not (at.tm or at.host):
@@ -98,7 +98,7 @@ class OutOfMemory(Detector):
             state.unnamed.clear()
         elif at.host not in state.open:
             if at.host not in state.unnamed and now.clock > state.named + self.config.name_within:
-                put(state.unnamed, at.host, Unnamed(now.clock, now.time, text, record), MAX_TMS)
+                put_bounded(state.unnamed, at.host, UnnamedSign(now.clock, now.time, text, record), MAX_TMS)
             return
         yield from self._sign(state, at, text, record, now, topology)
 
@@ -107,19 +107,21 @@ class OutOfMemory(Detector):
         for host, sign in list(state.unnamed.items()):
             if now >= sign.at + self.config.name_within:
                 del state.unnamed[host]
-                yield from self._sign(state, Place("", host), sign.text, sign.record, Now(now, sign.time), topology)
+                yield from self._sign(
+                    state, ProcessRef("", host), sign.text, sign.record, Now(now, sign.time), topology
+                )
 
     def due(self, state: OutOfMemoryState) -> int | None:
         """When the first of them has waited long enough."""
         return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
 
     def _sign(
-        self, state: OutOfMemoryState, at: Place, text: str, record: Evidence, now: Now, topology: Topology
+        self, state: OutOfMemoryState, at: ProcessRef, text: str, record: Evidence, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         known = state.open.get(at.tm or at.host)
         if known is None:
-            known = Exhausted(at.tm, at.host, now.time, now.time, text, [record])
-            put(state.open, at.tm or at.host, known, MAX_TMS)
+            known = ExhaustedProcess(at.tm, at.host, now.time, now.time, text, [record])
+            put_bounded(state.open, at.tm or at.host, known, MAX_TMS)
             if not state.times or now.time > state.times[-1]:
                 state.times = [*state.times, now.time][-_MAX_TIMES:]
             yield self.finding(state, known, now.clock, topology)
@@ -141,13 +143,13 @@ class OutOfMemory(Detector):
                 state.ended = max(state.ended, known.last)
                 finding = self.finding(state, known, now.clock, topology)
                 finding.closed_at = now.clock
-                finding.closed_because = f"checkpoints complete {spoken(now.time - known.last)} after it"
+                finding.closed_because = f"checkpoints complete {humanize(now.time - known.last)} after it"
                 yield finding
 
-    def finding(self, state: OutOfMemoryState, known: Exhausted, now: int, topology: Topology) -> Finding:
+    def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
         """What is said of one process; `summary` and `advice` are each detector's own."""
         job, name = only_job(topology)
-        often = f", {known.count} times in {spoken(known.last - known.since)}" if known.count > 1 else ""
+        often = f", {known.count} times in {humanize(known.last - known.since)}" if known.count > 1 else ""
         return Finding(
             kind=self.kind,
             subject=known.tm or known.host,
@@ -164,12 +166,12 @@ class OutOfMemory(Detector):
     advice = ""
     ends_process = False
 
-    def summary(self, known: Exhausted) -> str:
+    def summary(self, known: ExhaustedProcess) -> str:
         """One sentence without its end."""
         raise NotImplementedError
 
 
-def named(known: Exhausted) -> str:
+def named(known: ExhaustedProcess) -> str:
     """The process, as one speaks of it."""
     if not known.tm:
         return f"a process on host {known.host}"
@@ -182,26 +184,26 @@ def recurrence(times: list[int]) -> str:
     if len(gaps) < 2:
         return ""
     steady = max(gaps) <= _STEADY * min(gaps)
-    pace = f"every {spoken(sum(gaps) / len(gaps))}: a constant period is the sign of a leak"
+    pace = f"every {humanize(sum(gaps) / len(gaps))}: a constant period is the sign of a leak"
     return f"; {len(times)} times so far, {pace if steady else 'not regularly'}"
 
 
-def writer(event: LogEvent, topology: Topology) -> Place:
+def writer(event: LogEvent, topology: Topology) -> ProcessRef:
     """Whose memory a failing line is about: the TaskManager it names, runs on, or that wrote it.
 
     `.out` files are other sources than the log that says which TaskManager it is: known by container or host.
     """
     fields = event.fields
     if fields.get("tm"):
-        return Place(fields["tm"], fields.get("host", "") or topology.host_of(fields["tm"]))
+        return ProcessRef(fields["tm"], fields.get("host", "") or topology.host_of(fields["tm"]))
     tm = topology.tm_of_source.get(event.source, "")
     if not tm and (found := _CONTAINER.search(event.source)) is not None:
         tm = found[0]
     if not tm and fields.get("attempt"):
         _, tm, host = topology.place_of(fields["attempt"])
         if tm or host:
-            return Place(tm, host)
+            return ProcessRef(tm, host)
     if not tm:
         mine = [t for t, known in topology.tms.items() if event.host and event.host in (t, known.host)]
         tm = mine[-1] if mine and (len(mine) == 1 or event.source not in topology.job_of_source) else ""
-    return Place(tm, topology.host_of(tm) or event.host)
+    return ProcessRef(tm, topology.host_of(tm) or event.host)

@@ -15,23 +15,25 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
-from detectors.incidents.lifecycle import Life
+from detectors.incidents.lifecycle import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
 
 
-class _Section(BaseModel):
+class _LiveSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    incidents: Life = Field(default_factory=Life, description="The life of an incident, whatever found it.")
+    incidents: IncidentConfig = Field(
+        default_factory=IncidentConfig, description="The life of an incident, whatever found it."
+    )
 
 
 _BLOCKS: dict[str, Any] = {
     d.kind: (d.Config, Field(default_factory=d.Config, description=d.Config.__doc__)) for d in DETECTORS
 }
 
-DetectorSettings: Any = create_model("DetectorSettings", __base__=_Section, **_BLOCKS)
+DetectorSettings: Any = create_model("DetectorSettings", __base__=_LiveSection, **_BLOCKS)
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
@@ -49,7 +51,7 @@ Silences = Annotated[tuple[Silence, ...], Field(max_length=MAX_SILENCES), AfterV
 """The section `silences`."""
 
 
-class Live(BaseModel):
+class LiveSettings(BaseModel):
     """The sections that reload without a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -76,7 +78,7 @@ SILENCE_KEY = b"silence/"
 Origin = Literal["file", "apply", "rollback"]
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedConfiguration(msgspec.Struct, frozen=True):
     """The value of a configuration record: the sections as written, their hash, when (epoch ms), by whom, from where.
 
     `fixed` is what of the other sections the publisher has, as hashes by key: a change of these needs a restart.
@@ -91,9 +93,9 @@ class Published(msgspec.Struct, frozen=True):
     origin: Origin = "file"
     fixed: dict[str, str] = {}
 
-    def live(self) -> Live:
+    def live(self) -> LiveSettings:
         """The settings. Raises pydantic.ValidationError when they are another version's."""
-        return Live.model_validate(
+        return LiveSettings.model_validate(
             {"detectors": self.detectors, "overrides": self.overrides, "silences": self.silences}
         )
 
@@ -116,10 +118,12 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
-def publish(live: Live, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None) -> Published:
+def publish(
+    live: LiveSettings, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None
+) -> PublishedConfiguration:
     """The settings as a record; the hash depends on the settings alone."""
     body = live.model_dump(mode="json")
-    return Published(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
+    return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
@@ -127,7 +131,7 @@ def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
     return PublishedSilence(silence.model_dump(mode="json"), at, by)
 
 
-def settings_hash(live: Live) -> str:
+def settings_hash(live: LiveSettings) -> str:
     """Eight hex digits that name these settings in every transition."""
     body = msgspec.json.encode(live.model_dump(mode="json"), order="sorted")
     return hashlib.sha256(body).hexdigest()[:8]
@@ -138,7 +142,7 @@ _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
 
 
-def _read_published(value: bytes) -> Published:
+def _read_published(value: bytes) -> PublishedConfiguration:
     found = _decode(value)
     # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
     # in every message.
@@ -150,7 +154,7 @@ def _read_silence(value: bytes) -> PublishedSilence:
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
 
 
-_decode = msgspec.json.Decoder(Published).decode
+_decode = msgspec.json.Decoder(PublishedConfiguration).decode
 _decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 
 read_published = carried(_read_published)
@@ -160,7 +164,7 @@ read_silence = carried(_read_silence)
 """The silence record's value, written out in full; raises UndecodableError when it is none or not valid."""
 
 
-def read_change(key: bytes | None, value: bytes | None) -> Published | PublishedSilence | None:
+def read_change(key: bytes | None, value: bytes | None) -> PublishedConfiguration | PublishedSilence | None:
     """What a record of the topic changes; None for one that is neither. Raises UndecodableError if it is not valid."""
     if key is None or value is None:
         return None

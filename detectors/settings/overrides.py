@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from detectors import DETECTORS
-from detectors.incidents.lifecycle import Life
-from detectors.values.name_pattern import Match
+from detectors.incidents.lifecycle import IncidentConfig
+from detectors.values.name_pattern import NamePatterns
 
 INCIDENTS = "incidents"
-_MODELS: dict[str, Any] = {d.kind: d.Config for d in DETECTORS} | {INCIDENTS: Life}
+_MODELS: dict[str, Any] = {d.kind: d.Config for d in DETECTORS} | {INCIDENTS: IncidentConfig}
 _PER_JOB = sorted(d.kind for d in DETECTORS if d.per_job)
 _NOT_PER_JOB = PydanticCustomError(
     "not_per_job",
@@ -24,16 +24,16 @@ _NOT_PER_JOB = PydanticCustomError(
 )
 
 
-class _Section(BaseModel):
+class _OverrideSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 _BLOCKS: dict[str, Any] = {kind: (model, None) for kind, model in _MODELS.items()}
-OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_Section, **_BLOCKS)
+OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_OverrideSection, **_BLOCKS)
 """What the blocks of an override must be like."""
 
 
-class Override(Match):
+class Override(NamePatterns):
     """Settings of some detectors for the clusters, namespaces and jobs that fit every pattern."""
 
     detectors: dict[str, dict[str, Any]] = Field(
@@ -55,7 +55,7 @@ class Override(Match):
         return written
 
 
-class Value(NamedTuple):
+class WrittenValue(NamedTuple):
     """A setting as written, and the number of the override it comes from; None: from the section `detectors`."""
 
     value: Any
@@ -64,10 +64,12 @@ class Value(NamedTuple):
 
 def resolve(
     detectors: Mapping[str, Mapping[str, Any]], overrides: Sequence[Override], chosen: Iterable[int]
-) -> dict[str, dict[str, Value]]:
+) -> dict[str, dict[str, WrittenValue]]:
     """Every setting of every kind, under the overrides whose numbers are `chosen`, with where it comes from."""
-    found = {kind: {key: Value(value, None) for key, value in block.items()} for kind, block in detectors.items()}
+    found = {
+        kind: {key: WrittenValue(value, None) for key, value in block.items()} for kind, block in detectors.items()
+    }
     for number in sorted(chosen, reverse=True):
         for kind, block in overrides[number].detectors.items():
-            found[kind].update({key: Value(value, number) for key, value in block.items()})
+            found[kind].update({key: WrittenValue(value, number) for key, value in block.items()})
     return found

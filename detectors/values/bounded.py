@@ -7,7 +7,7 @@ V = TypeVar("V")
 _MOST = 1e15
 
 
-def put(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
+def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
     """Set, and forget the oldest entry when there would be more than `limit`; that entry."""
     oldest = None
     if key not in entries and len(entries) >= limit:
@@ -17,16 +17,16 @@ def put(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None
     return oldest
 
 
-def whole(value: float) -> int:
+def to_int(value: float) -> int:
     """A sample as an integer that state can hold, whatever was sent: small ones take a byte, any float nine.
 
-    >>> whole(3.0), whole(-9e300)
+    >>> to_int(3.0), to_int(-9e300)
     (3, -1000000000000000)
     """
     return int(max(-_MOST, min(value, _MOST)))
 
 
-def numbered(names: list[str], name: str, limit: int) -> int:
+def intern_index(names: list[str], name: str, limit: int) -> int:
     """The place of a name in a list, where it is put when it is new; -1 when there are `limit` others."""
     if name not in names:
         if len(names) >= limit:

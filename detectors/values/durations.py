@@ -39,10 +39,10 @@ Duration = Annotated[
 """Milliseconds in the program, "5m" in the configuration."""
 
 
-def spoken(ms: float) -> str:
+def humanize(ms: float) -> str:
     """A duration as a person says it, with two significant digits.
 
-    >>> spoken(240), spoken(1234), spoken(22_400), spoken(200_000), spoken(7_500_000)
+    >>> humanize(240), humanize(1234), humanize(22_400), humanize(200_000), humanize(7_500_000)
     ('0.24 s', '1.2 s', '22 s', '3 min 20 s', '2 h 5 min')
     """
     seconds = max(ms, 0) / 1000

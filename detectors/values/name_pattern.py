@@ -55,7 +55,7 @@ def namespace_of(cluster: str) -> str:
     return namespace if slash else ""
 
 
-class Match(BaseModel):
+class NamePatterns(BaseModel):
     """Patterns that must all fit; one that is left out fits everything."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

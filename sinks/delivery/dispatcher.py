@@ -18,7 +18,7 @@ from sinks.delivery.outbox import Method, Outbox
 from sinks.delivery.redelivery import Revival
 from sinks.delivery.sender import Sender
 from sinks.delivery.storm import Storms
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class Dispatcher:
         self,
         lane: Lane,
         ledger: Ledger,
-        board: Board,
+        board: IncidentCollector,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,

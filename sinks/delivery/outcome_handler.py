@@ -14,7 +14,7 @@ from sinks.delivery.outbox import NO_OFFSET, Waiting
 from sinks.delivery.rate_limit import Gates
 from sinks.delivery.redelivery import DAY_MS, Revival
 from sinks.delivery.storm import Storms
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class Settler:
         gates: Gates,
         storms: Storms,
         revival: Revival,
-        board: Board,
+        board: IncidentCollector,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],

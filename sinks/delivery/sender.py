@@ -21,7 +21,7 @@ from sinks.delivery.outcome_handler import TRIES_BEFORE_GIVING_UP, Settler
 from sinks.delivery.rate_limit import Gates
 from sinks.delivery.redelivery import Revival
 from sinks.delivery.storm import Storms
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ class Sender:
         outbox: Outbox,
         storms: Storms,
         revival: Revival,
-        board: Board,
+        board: IncidentCollector,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],

@@ -30,9 +30,9 @@ from sinks.kafka.access import KafkaAccess
 from sinks.kafka.clients import Clients, KafkaClients
 from sinks.kafka.diagnosis import explain
 from sinks.kafka.topics import TopicNames
-from sinks.prometheus.collector import Board
-from sinks.prometheus.feed import BoardReader
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.feed import CollectorFeed
+from sinks.prometheus.http_server import StatusServer
 from sinks.receivers import make_lanes
 from sinks.secret import SecretError
 from sinks.settings import Sinks
@@ -61,13 +61,13 @@ class Delivery:
     ) -> None:
         clients = KafkaClients(access, topics) if clients is None else clients
         self._access = access
-        self.page = Page(sinks.prometheus)
-        self.board = Board()
+        self.page = StatusServer(sinks.prometheus)
+        self.board = IncidentCollector()
         self.page.registry.register(self.board)
         self._lanes = make_lanes(sinks)
         self._page_enabled = sinks.prometheus.enabled
         self._stop = threading.Event()
-        reader = BoardReader(clients, topics, self.board)
+        reader = CollectorFeed(clients, topics, self.board)
         self.page.add_readiness_check("readings", reader.problem)
         self.page.hold_metrics_while(reader.incomplete)
         self.page.add_remark("delivery", self.board.undelivered)

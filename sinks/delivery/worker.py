@@ -21,7 +21,7 @@ from sinks.delivery.notification_log import Ledger
 from sinks.delivery.partitions import Handover
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ _MEND_EVERY_S = 10.0
 
 
 def deliver_incidents(
-    clients: Clients, topics: TopicNames, lane: Lane, *, board: Board, stop: Event, drain_s: float
+    clients: Clients, topics: TopicNames, lane: Lane, *, board: IncidentCollector, stop: Event, drain_s: float
 ) -> None:
     """Delivers on one lane until `stop`, then for at most `drain_s` seconds what is due.
 

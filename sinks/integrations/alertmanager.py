@@ -1,9 +1,9 @@
 """Alertmanager as a sink, so that a team's routing stays where it is: POST /api/v2/alerts.
 
 Alertmanager keeps nothing over a restart and takes an alert for resolved that is not sent again. Therefore everything
-open is sent again every `resend`, each time valid for `valid_for`; no ledger is kept, and each start sends all anew.
-An alert that stands when its incident is silenced stays with an annotation and with its labels: other labels would be
-another alert, and an end would be a lie.
+open is sent again every `resend_interval`, each time valid for `resolve_timeout`; no ledger is kept, and each start
+sends all anew. An alert that stands when its incident is silenced stays with an annotation and with its labels: other
+labels would be another alert, and an end would be a lie.
 """
 
 import time
@@ -47,10 +47,10 @@ class AlertmanagerConfig(BaseModel):
         default=None, description="File that holds that token, read at each call; wins over the variable."
     )
     min_severity: Severity = Field(default="info", description="Incidents below this are not sent until they grow.")
-    resend: Duration = Field(
+    resend_interval: Duration = Field(
         default=60_000, ge=1_000, le=3_600_000, description="What is open is sent again this often, as Prometheus does."
     )
-    valid_for: Duration = Field(
+    resolve_timeout: Duration = Field(
         default=900_000,
         ge=2_000,
         le=86_400_000,
@@ -72,8 +72,8 @@ class AlertmanagerConfig(BaseModel):
             # Not repeated: there may be a password in it.
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"urls[{number}] is not an http(s) address")
-        if self.valid_for < 2 * self.resend:
-            raise ValueError("valid_for must be at least twice resend")
+        if self.resolve_timeout < 2 * self.resend_interval:
+            raise ValueError("resolve_timeout must be at least twice resend_interval")
         return self
 
 
@@ -88,7 +88,9 @@ class AlertmanagerSink(Sink):
     @property
     def traits(self) -> Traits:
         """Equal alerts are one; nothing outlives a restart."""
-        return Traits(keeps_ledger=False, min_severity=self._config.min_severity, resend_s=self._config.resend / 1000)
+        return Traits(
+            keeps_ledger=False, min_severity=self._config.min_severity, resend_s=self._config.resend_interval / 1000
+        )
 
     def check(self) -> None:
         """Raises SecretError when a token is named but cannot be read."""
@@ -149,7 +151,7 @@ class AlertmanagerSink(Sink):
         return self._wall()
 
     def _valid_until(self) -> str:
-        return _rfc3339(self._now() + self._config.valid_for / 1000)
+        return _rfc3339(self._now() + self._config.resolve_timeout / 1000)
 
 
 def _runbook(base: str, kind: str) -> str:

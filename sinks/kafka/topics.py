@@ -67,9 +67,9 @@ class TopicNames(BaseModel):
         return f"{self.prefix}.deliveries"
 
     @property
-    def pulse(self) -> str:
+    def heartbeat(self) -> str:
         """A beat that moves the clock when nothing else does. Kept 1 h, one partition."""
-        return f"{self.prefix}.pulse"
+        return f"{self.prefix}.heartbeat"
 
 
 class TopicsError(Exception):
@@ -105,7 +105,7 @@ def wanted_topics(topics: TopicNames) -> tuple[Topic, ...]:
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
         Topic(topics.deliveries, topics.partitions, "compact"),
-        Topic(topics.pulse, 1, "delete", _HOUR_MS, dated_by_broker=False),
+        Topic(topics.heartbeat, 1, "delete", _HOUR_MS, dated_by_broker=False),
     )
 
 
@@ -194,7 +194,7 @@ def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:
 
 
 def _partition_problems(admin: Any, topics: TopicNames, present: set[str]) -> list[str]:
-    counts = _partition_counts(admin, [topics.incidents, topics.deliveries, topics.config, topics.pulse])
+    counts = _partition_counts(admin, [topics.incidents, topics.deliveries, topics.config, topics.heartbeat])
     problems = []
     if {topics.incidents, topics.deliveries} <= present:
         wanted, found = counts[topics.incidents], counts[topics.deliveries]
@@ -208,7 +208,7 @@ def _partition_problems(admin: Any, topics: TopicNames, present: set[str]) -> li
     return problems + [
         f"{name}: has {counts[name]} partitions, must have 1\n"
         f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --delete --topic {name}   # then start again"
-        for name in (topics.config, topics.pulse)
+        for name in (topics.config, topics.heartbeat)
         if name in present and counts[name] != 1
     ]
 

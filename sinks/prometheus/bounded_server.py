@@ -38,7 +38,7 @@ class _Connection:
         self.deadline = now + REQUEST_WITHIN_S
 
 
-class PageServer(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
     """See the module. Handlers call `asked` once they have read their request."""
 
     daemon_threads = True

@@ -1,7 +1,7 @@
 """The canary: a record that goes through the whole pipeline and says when it was sent.
 
-The job writes it to the pulse topic, its state stage makes a reading of it, and that reading comes back here. When it
-does not, something between the brokers and this process stands still, whatever the rest says of itself.
+The job writes it to the heartbeat topic, its state stage makes a reading of it, and that reading comes back here. When
+it does not, something between the brokers and this process stands still, whatever the rest says of itself.
 """
 
 import threading
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
-from sinks.prometheus.families import Family
+from sinks.prometheus.families import MetricFamily
 
 READING = "canary_timestamp_seconds"
 _MISSES = 3
@@ -52,8 +52,8 @@ class Canary:
         """What it took and when it was sent; nothing while that is not known."""
         with self._lock:
             sent, took = self._sent, self._took
-        for name, value in (("canary_seconds", took), ("canary_timestamp_seconds", sent or None)):
+        for name, value in (("canary_round_trip_seconds", took), ("canary_timestamp_seconds", sent or None)):
             if value is not None:
-                gauge = Family(name)
+                gauge = MetricFamily(name)
                 gauge.add((), value)
                 yield gauge.metric

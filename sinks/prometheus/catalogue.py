@@ -10,7 +10,7 @@ NAMESPACE = "flinkwatch_"
 Origin = Literal["process", "incidents", "readings", "delivery", "job"]
 
 
-class Described(NamedTuple):
+class MetricDescription(NamedTuple):
     """One metric. `fold` says how the values of the job's buckets become one."""
 
     name: str
@@ -24,166 +24,178 @@ _INCIDENT = ("kind", "severity", "cluster", "job")
 _JOB, _TM = ("cluster", "job"), ("cluster", "tm")
 _TO = ("integration",)
 
-TABLE: dict[Origin, tuple[Described, ...]] = {
+TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
     "process": (
-        Described("ready", "gauge", ("check",), "Whether a check of /-/ready finds nothing wrong: 1 or 0."),
-        Described("build_info", "info", ("version",), "The version that runs."),
+        MetricDescription("ready", "gauge", ("check",), "Whether a check of /-/ready finds nothing wrong: 1 or 0."),
+        MetricDescription("build_info", "info", ("version",), "The version that runs."),
     ),
     "incidents": (
-        Described(
+        MetricDescription(
             "incident_open",
             "gauge",
             ("incident", "cluster"),
             "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. Its labels never change.",
         ),
-        Described(
+        MetricDescription(
             "incident_info",
             "info",
             ("incident", *_INCIDENT),
             "Current cause, severity and job of an open incident; its labels change with them.",
         ),
-        Described("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
-        Described("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
-        Described(
+        MetricDescription("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
+        MetricDescription("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
+        MetricDescription(
             "incident_since_timestamp_seconds",
             "gauge",
             _INCIDENT,
             "First symptom of the oldest incident that is not resolved.",
         ),
-        Described(
+        MetricDescription(
             "incident_forecast_timestamp_seconds", "gauge", _INCIDENT, "When the incident is expected to get worse."
         ),
-        Described(
+        MetricDescription(
             "incident_forecast_earliest_timestamp_seconds",
             "gauge",
             _INCIDENT,
             "Earliest time at which it may get worse, as forecast.",
         ),
-        Described(
+        MetricDescription(
             "incident_forecast_latest_timestamp_seconds",
             "gauge",
             _INCIDENT,
             "Latest time at which it may get worse, as forecast.",
         ),
-        Described("incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process began."),
+        MetricDescription(
+            "incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process began."
+        ),
     ),
     "readings": (
-        Described("checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of this job's checkpoints."),
-        Described("checkpoint_duration_last_seconds", "gauge", _JOB, "Duration of the last completed checkpoint."),
-        Described(
+        MetricDescription(
+            "checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of this job's checkpoints."
+        ),
+        MetricDescription(
+            "checkpoint_duration_last_seconds", "gauge", _JOB, "Duration of the last completed checkpoint."
+        ),
+        MetricDescription(
             "checkpoint_duration_slope_ratio",
             "gauge",
             _JOB,
             "How fast checkpoint durations grow: seconds of duration per second.",
         ),
-        Described(
+        MetricDescription(
             "checkpoint_limit_reached_timestamp_seconds",
             "gauge",
             _JOB,
             "When growing checkpoint durations reach the checkpoint timeout or interval, as forecast.",
         ),
-        Described(
+        MetricDescription(
             "checkpoint_overdue_limit_seconds", "gauge", _JOB, "Age at which a checkpoint in flight is called overdue."
         ),
-        Described(
+        MetricDescription(
             "checkpoint_in_flight_since_timestamp_seconds",
             "gauge",
             _JOB,
             "When the oldest checkpoint in flight was triggered.",
         ),
-        Described(
-            "checkpoints_failed_in_a_row", "gauge", _JOB, "Checkpoints that failed since the last completed one."
+        MetricDescription(
+            "checkpoint_consecutive_failures", "gauge", _JOB, "Checkpoints that failed since the last completed one."
         ),
-        Described(
+        MetricDescription(
             "checkpoints_since_commit",
             "gauge",
             _JOB,
             "Checkpoints completed since the Kafka source last committed offsets for one.",
         ),
-        Described(
+        MetricDescription(
             "busiest_subtask_ratio", "gauge", _JOB, "Share of its time for which the job's busiest subtask is busy."
         ),
-        Described(
+        MetricDescription(
             "input_skew_ratio",
             "gauge",
             _JOB,
             "Input of the busiest subtask of a busy task, divided by the median of its subtasks.",
         ),
-        Described("gc_time_ratio", "gauge", _TM, "Share of its time that a TaskManager spends in garbage collection."),
-        Described("heap_floor_bytes", "gauge", _TM, "Heap that is still in use after garbage collections."),
-        Described("heap_full_timestamp_seconds", "gauge", _TM, "When a leak has filled the heap, as forecast."),
-        Described(
+        MetricDescription(
+            "gc_time_ratio", "gauge", _TM, "Share of its time that a TaskManager spends in garbage collection."
+        ),
+        MetricDescription("heap_floor_bytes", "gauge", _TM, "Heap that is still in use after garbage collections."),
+        MetricDescription("heap_full_timestamp_seconds", "gauge", _TM, "When a leak has filled the heap, as forecast."),
+        MetricDescription(
             "last_sample_timestamp_seconds",
             "gauge",
             ("cluster", "process"),
             "When a process of Flink was last heard of in the metrics.",
         ),
-        Described("last_log_line_timestamp_seconds", "gauge", _JOB, "When the log last told of a job's checkpoints."),
-        Described(
+        MetricDescription(
+            "last_log_line_timestamp_seconds", "gauge", _JOB, "When the log last told of a job's checkpoints."
+        ),
+        MetricDescription(
             "source_clock_ahead_seconds",
             "gauge",
             ("cluster", "source"),
             "How far the clock of a source of records is ahead of Kafka's; absent while it is right.",
         ),
-        Described("records_read_total", "counter", (), "Records read from the log and metric topics.", "sum"),
-        Described(
+        MetricDescription("records_read_total", "counter", (), "Records read from the log and metric topics.", "sum"),
+        MetricDescription(
             "records_rejected_total",
             "counter",
             ("reason",),
             "Records that could not be understood, by reason; they are in the topic of dead letters.",
             "sum",
         ),
-        Described(
+        MetricDescription(
             "records_understood_total",
             "counter",
             ("topic",),
             "Records with a log line of a known layout or a metric of a known name, estimated from a sample.",
             "sum",
         ),
-        Described(
+        MetricDescription(
             "records_not_understood_total",
             "counter",
             ("topic",),
             "Records without any log line of a known layout or any metric of a known name, estimated from a sample.",
             "sum",
         ),
-        Described(
+        MetricDescription(
             "input_not_understood_ratio",
             "gauge",
             ("topic", "cluster", "source"),
             "Share of a source's records that are not understood; absent unless nearly all of them are not.",
         ),
-        Described(
+        MetricDescription(
             "outputs_cut_total",
             "counter",
             ("topic",),
             "Records of flinkwatch that were larger than their topic takes, and were cut or replaced by a dead letter.",
             "sum",
         ),
-        Described(
+        MetricDescription(
             "cluster_entries_cut_total",
             "counter",
             ("cluster", "what"),
             "Live jobs or TaskManagers that were forgotten because their cluster has more than are kept of one.",
             "sum",
         ),
-        Described(
+        MetricDescription(
             "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
         ),
-        Described("state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"),
-        Described(
-            "clock_timestamp_seconds",
+        MetricDescription(
+            "state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"
+        ),
+        MetricDescription(
+            "stream_time_timestamp_seconds",
             "gauge",
             (),
             "How far the stream has come; deadlines run on this clock, told every 15 s.",
         ),
-        Described(
+        MetricDescription(
             "clock_host_ahead_seconds",
             "gauge",
             (),
             "How far the clock of the job's host is ahead of what is believed; negative where it is behind.",
         ),
-        Described(
+        MetricDescription(
             "cluster_waits_seconds",
             "gauge",
             ("cluster",),
@@ -191,46 +203,55 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         ),
     ),
     "delivery": (
-        Described("canary_seconds", "gauge", (), "What the last canary record took, from the pulse topic to here."),
-        Described("canary_timestamp_seconds", "gauge", (), "When the last canary record that came back was sent."),
-        Described("notifications_total", "counter", _TO, "Notifications tried, retries included."),
-        Described("notifications_failed_total", "counter", (*_TO, "reason"), "Notifications that failed, by reason."),
-        Described(
+        MetricDescription(
+            "canary_round_trip_seconds",
+            "gauge",
+            (),
+            "Time the last canary record took from Kafka to delivery.",
+        ),
+        MetricDescription(
+            "canary_timestamp_seconds", "gauge", (), "When the last canary record that came back was sent."
+        ),
+        MetricDescription("notifications_total", "counter", _TO, "Notifications tried, retries included."),
+        MetricDescription(
+            "notifications_failed_total", "counter", (*_TO, "reason"), "Notifications that failed, by reason."
+        ),
+        MetricDescription(
             "notifications_suppressed_total",
             "counter",
             (*_TO, "reason"),
             "Notifications not sent on purpose, by reason.",
         ),
-        Described(
+        MetricDescription(
             "notification_latency_seconds", "histogram", _TO, "How long a call took until it was answered or given up."
         ),
-        Described(
+        MetricDescription(
             "notification_delay_seconds",
             "histogram",
             _TO,
             "From the incident's record in Kafka to the answer that delivers it.",
         ),
-        Described("notifications_queue_length", "gauge", _TO, "Notifications that wait to be sent."),
-        Described(
+        MetricDescription("notifications_queue_length", "gauge", _TO, "Notifications that wait to be sent."),
+        MetricDescription(
             "notifications_oldest_waiting_timestamp_seconds",
             "gauge",
             _TO,
             "Since when the oldest of them waits; absent while none does.",
         ),
-        Described(
+        MetricDescription(
             "notifications_undelivered",
             "gauge",
             _TO,
             "Notifications that wait for longer than a day, kept for the time when they can be sent.",
         ),
-        Described("ledger_entries", "gauge", _TO, "Incidents of which the delivery ledger knows."),
-        Described(
+        MetricDescription("ledger_entries", "gauge", _TO, "Incidents of which the delivery ledger knows."),
+        MetricDescription(
             "ledger_oldest_unsettled_timestamp_seconds",
             "gauge",
             _TO,
             "Since when the ledger's oldest entry has no known outcome; absent while every outcome is known.",
         ),
-        Described(
+        MetricDescription(
             "delivery_records_skipped_total",
             "counter",
             ("topic", "reason"),
@@ -238,33 +259,37 @@ TABLE: dict[Origin, tuple[Described, ...]] = {
         ),
     ),
     "job": (
-        Described("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
-        Described(
+        MetricDescription("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
+        MetricDescription(
             "trigger_seconds", "gauge", (), "Time from batch to batch, as configured; a longer batch delays the next."
         ),
-        Described("batch_last_timestamp_seconds", "gauge", (), "When the last batch finished."),
-        Described("input_records_total", "counter", (), "Records the job has taken in, of all topics it reads."),
-        Described(
+        MetricDescription("batch_last_timestamp_seconds", "gauge", (), "When the last batch finished."),
+        MetricDescription(
+            "input_records_total", "counter", (), "Records the job has taken in, of all topics it reads."
+        ),
+        MetricDescription(
             "input_records_per_second", "gauge", (), "Records that came per second before the last batch, by Spark."
         ),
-        Described(
+        MetricDescription(
             "processed_records_per_second", "gauge", (), "Records the last batch worked through per second, by Spark."
         ),
-        Described("offsets_behind", "gauge", ("topic",), "Records the last batch left unread for its limit."),
-        Described("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
-        Described("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
-        Described("state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."),
-        Described(
+        MetricDescription("consumer_lag_records", "gauge", ("topic",), "Records that the last batch left unread."),
+        MetricDescription("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
+        MetricDescription("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
+        MetricDescription(
+            "state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."
+        ),
+        MetricDescription(
             "query_restarts_total", "counter", (), "Restarts of the query after a failure, since this process began."
         ),
-        Described("config_info", "info", ("hash",), "The hash of the configuration in force."),
-        Described(
+        MetricDescription("config_info", "info", ("hash",), "The hash of the configuration in force."),
+        MetricDescription(
             "config_last_reload_successful",
             "gauge",
             (),
             "Whether the configuration file could be used when last read; 0: it was refused, the last good one stays.",
         ),
-        Described(
+        MetricDescription(
             "config_last_reload_success_timestamp_seconds",
             "gauge",
             (),

@@ -18,7 +18,7 @@ from sinks.prometheus.canary import READING, Canary
 from sinks.prometheus.catalogue import TABLE
 from sinks.prometheus.delivery_metrics import DeliveryMetrics
 from sinks.prometheus.families import build_info
-from sinks.prometheus.incident_metrics import Active, active_metrics, open_metrics
+from sinks.prometheus.incident_metrics import OpenIncident, active_metrics, open_metrics
 from sinks.prometheus.reading_metrics import compact, reading_metrics
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -28,7 +28,7 @@ _RESERVED = frozenset(
 )
 
 
-class PageConfig(BaseModel):
+class PrometheusConfig(BaseModel):
     """The HTTP page with /metrics, /-/healthy and /-/ready."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,12 +41,12 @@ class PageConfig(BaseModel):
     port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
 
 
-class Board(Collector):
+class IncidentCollector(Collector):
     """The latest incidents and readings, and the counters of delivery. Safe to use from several threads."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._lock = threading.Lock()
-        self._incidents: dict[str, Active] = {}
+        self._incidents: dict[str, OpenIncident] = {}
         self._readings: dict[str, Reading] = {}
         self._delivery = DeliveryMetrics()
         self._undelivered: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Board(Collector):
             if transition is None or transition.transition == "resolved":
                 self._incidents.pop(incident, None)
             else:
-                self._incidents[incident] = Active.of(transition)
+                self._incidents[incident] = OpenIncident.of(transition)
 
     def show_reading(self, key: str, reading: Reading | None) -> None:
         """A reading's newest value; None: its series ends.

@@ -21,7 +21,7 @@ def lasting(kind: type[_Lasting], name: str, **options: Any) -> _Lasting:
     return kind(NAMESPACE + name.removesuffix("_total"), one.help, one.labels, registry=None, **options)
 
 
-class Family:
+class MetricFamily:
     """The samples of one gauge, counter or info, built for one scrape."""
 
     def __init__(self, name: str) -> None:

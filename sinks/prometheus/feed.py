@@ -12,7 +12,7 @@ from detectors.incident import Transition, decode_reading, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
@@ -25,10 +25,10 @@ _MUCH = 10_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
 
 
-class BoardReader:
+class CollectorFeed:
     """Reads until stopped; `problem` says whether what the board shows can be believed."""
 
-    def __init__(self, clients: Clients, topics: TopicNames, board: Board) -> None:
+    def __init__(self, clients: Clients, topics: TopicNames, board: IncidentCollector) -> None:
         self._clients = clients
         self._topics = topics
         self._board = board

@@ -12,9 +12,9 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from sinks.prometheus.bounded_server import PageServer
-from sinks.prometheus.collector import PageConfig
-from sinks.prometheus.families import Family
+from sinks.prometheus.bounded_server import BoundedServer
+from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.families import MetricFamily
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class Readiness(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """A series for each check."""
-        ready = Family("ready")
+        ready = MetricFamily("ready")
         for name, problem in self.answers():
             ready.add((name,), float(problem is None))
         yield ready.metric
@@ -48,10 +48,10 @@ class Readiness(Collector):
         return iter(())
 
 
-class Page:
+class StatusServer:
     """Serves `registry`, to which the job and delivery add their collectors."""
 
-    def __init__(self, config: PageConfig) -> None:
+    def __init__(self, config: PrometheusConfig) -> None:
         self.registry = CollectorRegistry()
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             self.registry.register(collector)
@@ -60,7 +60,7 @@ class Page:
         self._config = config
         self._remarks: dict[str, ReadinessCheck] = {}
         self._incomplete: ReadinessCheck = lambda: None
-        self.server: PageServer | None = None
+        self.server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
@@ -85,9 +85,9 @@ class Page:
         if self.server is not None:
             return
         address = (self._config.address, self._config.port)
-        handler = type("Handler", (_Handler,), {"page": self})
+        handler = type("Handler", (_StatusHandler,), {"page": self})
         try:
-            server = PageServer(address, handler)
+            server = BoundedServer(address, handler)
         except OSError as error:
             reason = f"sinks.prometheus: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             raise OSError(error.errno, reason) from error
@@ -137,11 +137,11 @@ _INDEX = b"""<!doctype html><title>flinkwatch</title><h1>flinkwatch</h1>
 """
 
 
-class _Handler(BaseHTTPRequestHandler):
-    page: Page
+class _StatusHandler(BaseHTTPRequestHandler):
+    page: StatusServer
     server_version = "flinkwatch"
     sys_version = ""
-    server: PageServer
+    server: BoundedServer
 
     def do_GET(self) -> None:
         self.server.asked(self.connection)

@@ -8,10 +8,10 @@ from typing import NamedTuple, Self
 from prometheus_client.core import Metric
 
 from detectors.incident import SEVERITIES, Transition
-from sinks.prometheus.families import Family
+from sinks.prometheus.families import MetricFamily
 
 
-class Active(NamedTuple):
+class OpenIncident(NamedTuple):
     """One incident; times are epoch ms, those of the forecast None where there is none."""
 
     labels: tuple[str, str, str, str]
@@ -29,7 +29,7 @@ class Active(NamedTuple):
         return cls(labels, since, forecast, one.silence is not None)
 
 
-_FORECASTS: tuple[tuple[str, Callable[[Active], int | None]], ...] = (
+_FORECASTS: tuple[tuple[str, Callable[[OpenIncident], int | None]], ...] = (
     ("incident_since_timestamp_seconds", lambda one: one.since),
     ("incident_forecast_timestamp_seconds", lambda one: one.forecast[0] if one.forecast else None),
     ("incident_forecast_earliest_timestamp_seconds", lambda one: one.forecast[1] if one.forecast else None),
@@ -40,10 +40,10 @@ _FORECASTS: tuple[tuple[str, Callable[[Active], int | None]], ...] = (
 _RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES, 1)}
 
 
-def active_metrics(incidents: Iterable[Active]) -> Iterator[Metric]:
+def active_metrics(incidents: Iterable[OpenIncident]) -> Iterator[Metric]:
     """How many are active by kind, severity, cluster and job; of several with the same labels the earliest times."""
     incidents = list(incidents)
-    active, silenced = Family("incident_active"), Family("incident_silenced")
+    active, silenced = MetricFamily("incident_active"), MetricFamily("incident_silenced")
     hushed = Counter(one.labels for one in incidents if one.silenced)
     for labels, count in Counter(one.labels for one in incidents).items():
         active.add(labels, count)
@@ -55,15 +55,15 @@ def active_metrics(incidents: Iterable[Active]) -> Iterator[Metric]:
             at = time_of(one)
             if at is not None:
                 earliest[one.labels] = min(at, earliest.get(one.labels, at))
-        times = Family(name)
+        times = MetricFamily(name)
         for series, first in earliest.items():
             times.add(series, first / 1000)
         yield times.metric
 
 
-def open_metrics(incidents: Mapping[str, Active]) -> Iterator[Metric]:
+def open_metrics(incidents: Mapping[str, OpenIncident]) -> Iterator[Metric]:
     """Two series an incident: one that stays the same as long as it is open, and one with what may change."""
-    opened, about = Family("incident_open"), Family("incident_info")
+    opened, about = MetricFamily("incident_open"), MetricFamily("incident_info")
     for incident, one in incidents.items():
         kind, severity, cluster, job = one.labels
         opened.add((incident, cluster), 0 if one.silenced else _RANK[severity])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 from streaming.cli.options import Duration, config_option, settings_of
 from streaming.terminal import Console, echo
 
@@ -36,7 +36,7 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
     for topic in found.missing:
         echo(f"Warning: Kafka has no topic {topic}, so nothing of it is in the recording.", error=True)
     if not found.records:
-        echo(f"{out}: no record has come for {spoken(last)}; is --last long enough?")
+        echo(f"{out}: no record has come for {humanize(last)}; is --last long enough?")
         return
     first, end = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M:%S}" for t in (found.first, found.last))
     echo(f"{out}: {found.records:,} records, {first} to {end} UTC, {out.stat().st_size / 1e6:.1f} MB")

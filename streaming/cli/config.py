@@ -7,7 +7,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from detectors.settings.live import Live, Published, publish
+from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
 from streaming.cli import config_report
 from streaming.cli.options import (
     asking,
@@ -24,7 +24,7 @@ from streaming.configuration.diff import changes
 from streaming.configuration.restart_only import fixed_values, refuse_other_hashes
 from streaming.configuration.settings import SECTIONS, Settings, load, validate
 from streaming.configuration.topic import ConfigTopic
-from streaming.configuration.yaml_document import Document, read_document
+from streaming.configuration.yaml_document import YamlDocument, read_document
 from streaming.errors import ConfigError, PublishedError, RefusedError
 from streaming.terminal import echo, echo_json
 
@@ -96,7 +96,7 @@ def apply(
         in_force = topic.history().in_force
     fixed = in_force.fixed if in_force is not None else {}
     refuse_other_hashes(document, fixed_values(document, {}), fixed)
-    old = in_force.live() if in_force is not None else Live()
+    old = in_force.live() if in_force is not None else LiveSettings()
     config_report.difference(changes(old, new))
     if recordings:
         _check_against(recordings, old, new, settings, max_new, max_lost)
@@ -195,7 +195,7 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
 
 
 def _check_against(
-    recordings: tuple[Path, ...], old: Live, new: Live, settings: Settings, max_new: int, max_lost: int
+    recordings: tuple[Path, ...], old: LiveSettings, new: LiveSettings, settings: Settings, max_new: int, max_lost: int
 ) -> None:
     from streaming.tuning.compare import compare
 
@@ -211,13 +211,13 @@ def _check_against(
         )
 
 
-def _once(configurations: list[Published]) -> list[Published]:
+def _once(configurations: list[PublishedConfiguration]) -> list[PublishedConfiguration]:
     """Without those that were published again only because of other sections."""
     pairs = zip([None, *configurations], configurations, strict=False)
     return [p for before, p in pairs if before is None or (before.hash, before.at) != (p.hash, p.at)]
 
 
-def _brokers_of(file: Path, document: Document, config_file: Path | None, ctx: click.Context) -> Path | None:
+def _brokers_of(file: Path, document: YamlDocument, config_file: Path | None, ctx: click.Context) -> Path | None:
     """The file that says which Kafka is published to: --config, else FILE itself, else what is usual."""
     given = ctx.get_parameter_source("config_file") is ParameterSource.COMMANDLINE
     return config_file if given or "kafka" not in document.data else file

@@ -10,12 +10,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from detectors.settings.live import Live, Published
-from detectors.values.durations import spoken
-from streaming.configuration.diff import Change, changes
-from streaming.configuration.effective import Setting, about
-from streaming.configuration.silences import Listed, listed
-from streaming.configuration.topic import History
+from detectors.settings.live import LiveSettings, PublishedConfiguration
+from detectors.values.durations import humanize
+from streaming.configuration.diff import SettingChange, changes
+from streaming.configuration.effective import EffectiveSetting, about
+from streaming.configuration.silences import SilenceRow, listed
+from streaming.configuration.topic import ConfigHistory
 from streaming.terminal import Console, echo, echo_json
 
 _WIDE = 200
@@ -26,7 +26,7 @@ def clock(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def difference(found: Sequence[Change]) -> None:
+def difference(found: Sequence[SettingChange]) -> None:
     """Keys with their values before and after."""
     if not found:
         echo("No setting changes.")
@@ -34,11 +34,11 @@ def difference(found: Sequence[Change]) -> None:
     _print(_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new"))
 
 
-def in_force(found: History, published: Published, matched: list[int | None], now: int) -> None:
+def in_force(found: ConfigHistory, published: PublishedConfiguration, matched: list[int | None], now: int) -> None:
     """What is in force: settings that are not default, overrides with what they match, silences."""
     echo(_head(published))
     live = published.live()
-    usual = Live()
+    usual = LiveSettings()
     detectors = changes(usual, usual.model_copy(update={"detectors": live.detectors}))
     if detectors:
         _print(_table([(c.key, c.after, c.before) for c in detectors], "setting", "value", "default"))
@@ -55,7 +55,9 @@ def in_force(found: History, published: Published, matched: list[int | None], no
     silences(listed(found, now), now, ended=False)
 
 
-def settings_for(found: list[Setting], cluster: str, job: str, published: Published, as_json: bool) -> None:
+def settings_for(
+    found: list[EffectiveSetting], cluster: str, job: str, published: PublishedConfiguration, as_json: bool
+) -> None:
     """Settings of one job or cluster that are not default."""
     origins = ["detectors" if s.override is None else f"overrides[{s.override}]" for s in found]
     if as_json:
@@ -70,10 +72,10 @@ def settings_for(found: list[Setting], cluster: str, job: str, published: Publis
     _print(_table(rows, "setting", "value", "default", "from"))
 
 
-def history(found: list[Published]) -> None:
+def history(found: list[PublishedConfiguration]) -> None:
     """Every configuration with what it changed."""
     rows = []
-    before = Live()
+    before = LiveSettings()
     for published in found:
         after = published.live()
         said = "\n".join(str(change) for change in changes(before, after)) or "nothing"
@@ -82,7 +84,7 @@ def history(found: list[Published]) -> None:
     _print(_table(rows, "published", "hash", "origin", "by", "changes"))
 
 
-def silences(found: list[Listed], now: int, ended: bool = True) -> None:
+def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
     """Silences with their state; those that have ended only when asked for."""
     shown = [s for s in found if ended or s.state != "ended"]
     if not shown:
@@ -103,17 +105,17 @@ def silences(found: list[Listed], now: int, ended: bool = True) -> None:
     _print(_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from"))
 
 
-def _until(silence: Listed, now: int) -> str:
+def _until(silence: SilenceRow, now: int) -> str:
     begins, until = (datetime.fromisoformat(t) if t else None for t in (silence.begins, silence.until))
     if until is None:
         return ""
     end = round(until.timestamp() * 1000)
     if silence.state == "pending" and begins is not None:
         return f"{clock(round(begins.timestamp() * 1000))} – {clock(end)}"
-    return f"{clock(end)}, for {spoken(end - now)} more" if silence.state == "active" else clock(end)
+    return f"{clock(end)}, for {humanize(end - now)} more" if silence.state == "active" else clock(end)
 
 
-def _head(published: Published) -> str:
+def _head(published: PublishedConfiguration) -> str:
     return f"{published.hash}, published {clock(published.at)} by {published.by} (origin: {published.origin})"
 
 

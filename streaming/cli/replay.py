@@ -53,15 +53,15 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
     from streaming.cli import replay_report
     from streaming.job.spark.gc_pause import collector_resting
     from streaming.recordings import read_report
-    from streaming.recordings.inputs import Inputs
+    from streaming.recordings.inputs import InputFiles
     from streaming.recordings.replay import run
 
     settings = settings_of(config_file)
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
-    scribe = replay_report.Scribe()
+    scribe = replay_report.IncidentLog()
     with _progress() as say:
-        inputs = Inputs(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
+        inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
         arrived = _read(inputs, reader, topics.config, say)
         published = publish(settings.live, at=0, by="replay")
         with collector_resting():
@@ -70,7 +70,7 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
                     _print_json(transition)
                 else:
                     scribe.take(transition)
-    clock = replay_report.Clock(time_zone.offset if time_zone else inputs.zone or 0)
+    clock = replay_report.ReportClock(time_zone.offset if time_zone else inputs.zone or 0)
     failed = read_report.failures(inputs.files)
     if as_json:
         for one in failed:

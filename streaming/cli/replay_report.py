@@ -9,7 +9,7 @@ from rich.text import Text
 
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import spoken_recurrence
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 from sinks.contract.wording import kind_words, with_words
 from streaming.terminal import Console
 
@@ -21,7 +21,7 @@ _SHOWN = 8
 Row = tuple[str, str]
 
 
-class Change(msgspec.Struct, frozen=True):
+class TimelineEntry(msgspec.Struct, frozen=True):
     """A line of the timeline."""
 
     at: int
@@ -32,12 +32,12 @@ class Change(msgspec.Struct, frozen=True):
     text: str
 
 
-class Scribe:
+class IncidentLog:
     """Takes in transitions: of each incident the last is kept, and a line of every one for the timeline."""
 
     def __init__(self) -> None:
         self._last: dict[str, Transition] = {}
-        self.timeline: list[Change] = []
+        self.timeline: list[TimelineEntry] = []
 
     def take(self, t: Transition) -> None:
         """Take in the next transition."""
@@ -46,14 +46,14 @@ class Scribe:
         said = t.summary if before is None else with_words(t.reason) or t.summary
         if before is not None and t.transition == "updated" and t.summary not in (before.summary, said):
             said = f"{said}; now: {t.summary}"
-        self.timeline.append(Change(t.at, t.incident, t.seq, t.transition, t.severity, said))
+        self.timeline.append(TimelineEntry(t.at, t.incident, t.seq, t.transition, t.severity, said))
 
     def incidents(self) -> list[Transition]:
         """Each incident as it ended, in order of opening; those that became part of others are in these."""
         return [t for t in self._last.values() if not t.part_of]
 
 
-class Clock:
+class ReportClock:
     """Writes times in one zone, which stands beside each; `zone` is in ms east of UTC."""
 
     def __init__(self, zone: int = 0) -> None:
@@ -69,10 +69,12 @@ class Clock:
             return f"{ms} ms"
 
 
-UTC_CLOCK = Clock()
+UTC_CLOCK = ReportClock()
 
 
-def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
+def rows(
+    t: Transition, clock: ReportClock = UTC_CLOCK, files: Collection[str] = (), runbook: str = ""
+) -> Iterator[Row]:
     """What there is to say of an incident: what is broken, cause, effect, what comes next, what to do, the proof."""
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
@@ -104,7 +106,7 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
 
 
 def print_incidents(
-    incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
+    incidents: Iterable[Transition], clock: ReportClock, files: Collection[str], runbooks: Mapping[str, str]
 ) -> None:
     """A block for each."""
     console = Console(highlight=False)
@@ -117,7 +119,7 @@ def print_incidents(
         console.print()
 
 
-def print_timeline(changes: Iterable[Change], clock: Clock) -> None:
+def print_timeline(changes: Iterable[TimelineEntry], clock: ReportClock) -> None:
     """A line for each transition."""
     console = Console(highlight=False)
     for c in changes:
@@ -140,7 +142,7 @@ def conclusion(incidents: list[Transition]) -> str:
     return f"{count}, {is_open} still open at the end"
 
 
-def _state(t: Transition, clock: Clock) -> str:
+def _state(t: Transition, clock: ReportClock) -> str:
     reason = with_words(t.reason)
     if t.transition == "resolved":
         return f"resolved at {clock.time(t.ended_at or t.at)}" + (f": {reason}" if reason else "")
@@ -150,9 +152,9 @@ def _state(t: Transition, clock: Clock) -> str:
     return f"still open at the end of the logs{silenced}"
 
 
-def _when(t: Transition, clock: Clock) -> Iterator[Row]:
+def _when(t: Transition, clock: ReportClock) -> Iterator[Row]:
     since = min((f.since for f in t.findings), default=t.opened_at or t.at)
-    reported = f", reported {spoken(t.opened_at - since)} later" if t.opened_at > since else ""
+    reported = f", reported {humanize(t.opened_at - since)} later" if t.opened_at > since else ""
     yield "started", f"{clock.time(since)}{reported}"
     if t.recurrence is not None:
         yield "recurring", spoken_recurrence(t.recurrence)
@@ -160,7 +162,7 @@ def _when(t: Transition, clock: Clock) -> Iterator[Row]:
         yield "with", f"incident {', '.join(t.merged)}"
 
 
-def _ahead(t: Transition, clock: Clock) -> Iterator[Row]:
+def _ahead(t: Transition, clock: ReportClock) -> Iterator[Row]:
     if t.forecast is None or t.transition == "resolved":
         return
     ahead = t.forecast
@@ -168,7 +170,7 @@ def _ahead(t: Transition, clock: Clock) -> Iterator[Row]:
     yield "next", f"{ahead.what} at {clock.time(ahead.at)}{between if ahead.earliest < ahead.latest else ''}"
 
 
-def _also(finding: Finding, clock: Clock) -> str:
+def _also(finding: Finding, clock: ReportClock) -> str:
     ended = f" (ended {clock.time(finding.closed_at)})" if finding.closed_at is not None else ""
     return f"{kind_words(finding.kind)}: {finding.summary}{ended}"
 

@@ -160,13 +160,13 @@ def _check_length(made: Any, now: int, longest: int) -> None:
 
 def _span(made: Any, now: int) -> str:
     """When it ends, and in how long."""
-    from detectors.values.durations import spoken
+    from detectors.values.durations import humanize
     from streaming.cli.config_report import clock
 
     begins, ends = made.edges()
     if begins > now:
-        return f"from {clock(begins)} until {clock(ends)}, for {spoken(ends - begins)}"
-    return f"until {clock(ends)}, for {spoken(ends - now)}"
+        return f"from {clock(begins)} until {clock(ends)}, for {humanize(ends - begins)}"
+    return f"until {clock(ends)}, for {humanize(ends - now)}"
 
 
 def _matches_now(made: Any, settings: Any, timeout: int) -> str:

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 
 ABSENT = "—"
 """How a value is shown that is not there."""
 
 
-class Change(NamedTuple):
+class SettingChange(NamedTuple):
     """A key and its value before and after, as written in a file."""
 
     key: str
@@ -21,11 +21,11 @@ class Change(NamedTuple):
         return f"{self.key}: {self.before} → {self.after}"
 
 
-def changes(before: Live, after: Live) -> list[Change]:
+def changes(before: LiveSettings, after: LiveSettings) -> list[SettingChange]:
     """Keys of `detectors` by name, overrides by number, silences by id."""
     old, new = _by_key(before), _by_key(after)
     return [
-        Change(key, old.get(key, ABSENT), new.get(key, ABSENT))
+        SettingChange(key, old.get(key, ABSENT), new.get(key, ABSENT))
         for key in [*old, *(key for key in new if key not in old)]
         if old.get(key) != new.get(key)
     ]
@@ -45,7 +45,7 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _by_key(live: Live) -> dict[str, str]:
+def _by_key(live: LiveSettings) -> dict[str, str]:
     body = live.model_dump(mode="json")
     found = dict(leaves("detectors", body["detectors"]))
     found |= {f"overrides[{i}]": _without_defaults(o) for i, o in enumerate(body["overrides"])}

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override, resolve
 from streaming.configuration.diff import written
 
 
-class Setting(NamedTuple):
+class EffectiveSetting(NamedTuple):
     """A setting that is not at its default, or that an override names; `override` is its number, None: `detectors`."""
 
     key: str
@@ -16,13 +16,13 @@ class Setting(NamedTuple):
     override: int | None
 
 
-def settings_for(live: Live, cluster: str, job: str) -> list[Setting]:
+def settings_for(live: LiveSettings, cluster: str, job: str) -> list[EffectiveSetting]:
     """Settings for a job of a cluster; the empty name is for what is of no job."""
     chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
-    usual = Live().detectors.model_dump(mode="json")
+    usual = LiveSettings().detectors.model_dump(mode="json")
     found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)
     return [
-        Setting(f"{kind}.{key}", written(one.value), written(usual[kind][key]), one.override)
+        EffectiveSetting(f"{kind}.{key}", written(one.value), written(usual[kind][key]), one.override)
         for kind, block in found.items()
         for key, one in block.items()
         if one.override is not None or one.value != usual[kind][key]

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from watchfiles import watch
 
-from detectors.settings.live import Live, Published, publish
+from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
 from streaming.configuration.restart_only import Values, fixed_values, hashes, refuse_changes
 from streaming.configuration.settings import SECTIONS, validate
 from streaming.configuration.topic import ConfigTopic
@@ -29,7 +29,7 @@ _MISSING_S = 5.0
 _LOOK_EVERY_MS = 2_000
 
 
-def publish_file(topic: ConfigTopic, live: Live, fixed: Values, by: str) -> Published:
+def publish_file(topic: ConfigTopic, live: LiveSettings, fixed: Values, by: str) -> PublishedConfiguration:
     """Publish what a file says, if it says something else than the file last did; what is in force afterwards.
 
     Raises PublishedError.
@@ -58,7 +58,7 @@ class ConfigFile:
         self._by = by
         self._environment = environment
 
-    def reload(self, content: bytes) -> Published:
+    def reload(self, content: bytes) -> PublishedConfiguration:
         """Take over what the file holds now, whole; what is in force afterwards. Raises ConfigError, PublishedError."""
         document = parse_document(str(self.path), content, SECTIONS)
         settings = validate(document, self._environment)

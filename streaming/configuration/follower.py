@@ -7,11 +7,11 @@ import structlog
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from detectors.settings.live import Published, PublishedSilence
+from detectors.settings.live import PublishedConfiguration, PublishedSilence
 from sinks.secret import SecretError
 from streaming.configuration.diff import changes
 from streaming.configuration.override_matches import Unmatched
-from streaming.configuration.topic import ConfigTopic, History, warn_unreadable
+from streaming.configuration.topic import ConfigHistory, ConfigTopic, warn_unreadable
 from streaming.threads import Background
 
 log = structlog.get_logger()
@@ -20,11 +20,11 @@ _POLL_MS = 500
 _RETRY_S = 2.0
 
 
-class InForce(Background):
+class ConfigFollower(Background):
     """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
 
     def __init__(
-        self, topic: ConfigTopic, published: Published, told: Callable[[str], None], unmatched: Unmatched
+        self, topic: ConfigTopic, published: PublishedConfiguration, told: Callable[[str], None], unmatched: Unmatched
     ) -> None:
         super().__init__("configuration in force")
         self._topic = topic
@@ -53,7 +53,7 @@ class InForce(Background):
                 self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        history, partition = History(), TopicPartition(self._topic.name, 0)
+        history, partition = ConfigHistory(), TopicPartition(self._topic.name, 0)
         with closing(self._topic.consumer()) as consumer:
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
@@ -70,7 +70,7 @@ class InForce(Background):
                     self._silences = tuple(history.silences.values())
                 self._unmatched.look()
 
-    def _now(self, published: Published) -> None:
+    def _now(self, published: PublishedConfiguration) -> None:
         before, self._published = self._published, published
         if (before.hash, before.at) == (published.hash, published.at):
             return

@@ -10,14 +10,14 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from detectors.incidents.known_issues import Issues, KnownIssues, by_certainty
+from detectors.incidents.known_issues import IssueCatalogue, KnownIssues, by_certainty
 from streaming.errors import ConfigError
 
 FILE = Path(__file__).resolve().parents[2] / "conf" / "known_issues.yaml"
 
 
 @cache
-def shipped() -> Issues:
+def shipped() -> IssueCatalogue:
     """The entries of the file beside the program. Raises ConfigError."""
     loader = cast(Any, __spec__).loader
     # Executors of a cluster have the program as a zip file, out of which its loader reads.
@@ -25,7 +25,7 @@ def shipped() -> Issues:
     return load(FILE, lambda: bytes(loader.get_data(inside)))
 
 
-def load(path: Path, read: Callable[[], bytes] | None = None) -> Issues:
+def load(path: Path, read: Callable[[], bytes] | None = None) -> IssueCatalogue:
     """The entries of a file. Raises ConfigError, which names file, entry, key and what is allowed."""
     try:
         text = (read or path.read_bytes)().decode()
@@ -40,7 +40,7 @@ def load(path: Path, read: Callable[[], bytes] | None = None) -> Issues:
         found = KnownIssues.model_validate(document)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(path, document, e) for e in error.errors(include_url=False))) from None
-    return Issues(by_certainty(found.known_issues), hashlib.sha256(text.encode()).hexdigest()[:8])
+    return IssueCatalogue(by_certainty(found.known_issues), hashlib.sha256(text.encode()).hexdigest()[:8])
 
 
 def _explain(path: Path, document: Any, error: ErrorDetails) -> str:

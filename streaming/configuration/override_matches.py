@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.incident import Reading, decode_reading
-from detectors.settings.live import Published
+from detectors.settings.live import PublishedConfiguration
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.diagnosis import explain
@@ -26,7 +26,7 @@ _WITHIN_S = 30.0
 _LOOK_AFTER_S = 120.0
 
 
-def matched_by(access: KafkaAccess, topic: str, in_force: Published) -> list[int | None]:
+def matched_by(access: KafkaAccess, topic: str, in_force: PublishedConfiguration) -> list[int | None]:
     """By number of the override; None where the job has not told it yet. Raises PublishedError."""
     overrides = [about(o) for o in in_force.live().overrides]
     if not overrides:
@@ -48,15 +48,15 @@ class Unmatched:
     """Says once of each configuration which of its overrides match nothing: a name was misspelt, or is of the past."""
 
     def __init__(
-        self, count: Callable[[Published], list[int | None]], clock: Callable[[], float] = time.monotonic
+        self, count: Callable[[PublishedConfiguration], list[int | None]], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`count` is `matched_by` without its addresses."""
         self._count = count
         self._clock = clock
-        self._published: Published | None = None
+        self._published: PublishedConfiguration | None = None
         self._look_at = 0.0
 
-    def expect(self, published: Published) -> None:
+    def expect(self, published: PublishedConfiguration) -> None:
         """Another configuration is in force."""
         self._published, self._look_at = published, self._clock() + _LOOK_AFTER_S
 

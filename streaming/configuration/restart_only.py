@@ -13,7 +13,7 @@ import msgspec
 
 from streaming.configuration.diff import ABSENT, leaves, written
 from streaming.configuration.settings import FIXED, validate
-from streaming.configuration.yaml_document import NO_DOCUMENT, Document
+from streaming.configuration.yaml_document import NO_DOCUMENT, YamlDocument
 from streaming.errors import ConfigError
 
 # Names of variables and files that hold secrets are none themselves.
@@ -22,7 +22,7 @@ _SECRET = re.compile(r"(secret|password|token|credential|jaas|url|[._-]key)(?!.*
 Values = dict[str, Any]
 
 
-def fixed_values(document: Document | None, environment: Mapping[str, str]) -> Values:
+def fixed_values(document: YamlDocument | None, environment: Mapping[str, str]) -> Values:
     """Every setting of these sections by its key, defaults included. Raises ConfigError."""
     try:
         settings = validate(document or NO_DOCUMENT, {})
@@ -41,20 +41,20 @@ def hashes(values: Values) -> dict[str, str]:
     return {key: _hash(value) for key, value in values.items()}
 
 
-def refuse_changes(document: Document, new: Values, old: Values) -> None:
+def refuse_changes(document: YamlDocument, new: Values, old: Values) -> None:
     """Raises ConfigError with every key whose value is not that with which the job began."""
     problems = [(key, _shown(key, old), _shown(key, new)) for key in _keys(old, new) if old.get(key) != new.get(key)]
     _refuse(document, [(key, f"from {was} to {now}") for key, was, now in problems])
 
 
-def refuse_other_hashes(document: Document, new: Values, published: Mapping[str, str]) -> None:
+def refuse_other_hashes(document: YamlDocument, new: Values, published: Mapping[str, str]) -> None:
     """The same where only hashes are known: sections that the document has are compared."""
     there = {key: value for key, value in hashes(new).items() if key.partition(".")[0] in document.data}
     other = [key for key, value in there.items() if published and published.get(key) != value]
     _refuse(document, [(key, f"to {_shown(key, new)}, which is not what the job runs with") for key in other])
 
 
-def _refuse(document: Document, problems: list[tuple[str, str]]) -> None:
+def _refuse(document: YamlDocument, problems: list[tuple[str, str]]) -> None:
     if problems:
         lines = [(document.line(_place(key)), key, what) for key, what in problems]
         raise ConfigError(

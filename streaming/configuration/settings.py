@@ -16,19 +16,19 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from detectors.events.identity import Identity
-from detectors.settings.live import DetectorSettings, Live, Overrides, Silences
+from detectors.settings.live import DetectorSettings, LiveSettings, Overrides, Silences
 from detectors.values.durations import Duration
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames
 from sinks.settings import Sinks
 from streaming.configuration.validation_errors import explain
-from streaming.configuration.yaml_document import NO_DOCUMENT, Document, Place, read_document
+from streaming.configuration.yaml_document import NO_DOCUMENT, Place, YamlDocument, read_document
 from streaming.errors import ConfigError
 
 _ENVIRONMENT = "FLINKWATCH__"
 _MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\])?|spark://[^\s,/]+:\d+(,[^\s,/]+:\d+)*|yarn|k8s://\S+")
 _SECRET_PROPERTY = re.compile(r"(?i)(password|passphrase|secret|token)$|secret[._-]?key|account[._-]key")
-_LIVE = Live.model_fields
+_LIVE = LiveSettings.model_fields
 
 
 class _Section(BaseModel):
@@ -88,15 +88,15 @@ class Streaming(_Section):
     starting_offsets: Literal["latest", "earliest"] = Field(
         "latest", description="Where to begin in the log and metric topics when there is no checkpoint yet."
     )
-    pulse: bool = Field(
+    heartbeat: bool = Field(
         True,
-        description="Write a pulse every trigger, which moves the clock when no record comes; off only when "
+        description="Write a heartbeat every trigger, which moves the clock when no record comes; off only when "
         "somebody else does.",
     )
     canary: Duration = Field(
         60_000,
-        description="Time between canary records, which go through the whole pipeline with the pulse: /-/ready is "
-        "false when none has come back for three times as long. 0s for none; without the pulse there is none either.",
+        description="Time between canary records, which pass through the whole pipeline. /-/ready is false when none "
+        "has come back for three times as long. 0s disables them, and so does heartbeat: false.",
     )
     metrics_port: int = Field(
         9109,
@@ -150,13 +150,13 @@ class Settings(_Section):
     sinks: Sinks = Field(default_factory=Sinks, description="Slack and Prometheus.")
 
     @property
-    def live(self) -> Live:
+    def live(self) -> LiveSettings:
         """The sections that reload without a restart."""
-        return Live(detectors=self.detectors, overrides=self.overrides, silences=self.silences)
+        return LiveSettings(detectors=self.detectors, overrides=self.overrides, silences=self.silences)
 
 
 SECTIONS = tuple(Settings.model_fields)
-FIXED = tuple(name for name in SECTIONS if name not in Live.model_fields)
+FIXED = tuple(name for name in SECTIONS if name not in LiveSettings.model_fields)
 """The sections of which a change needs a restart."""
 
 
@@ -165,7 +165,7 @@ def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Sett
     return validate(read_document(path, SECTIONS) if path else NO_DOCUMENT, environment)
 
 
-def validate(document: Document, environment: Mapping[str, str] = os.environ) -> Settings:
+def validate(document: YamlDocument, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a document and the environment. Raises ConfigError with every error, a line each."""
     data = deepcopy(document.data)
     variables = _overlay(data, environment)

@@ -8,13 +8,13 @@ from detectors.incident import Transition
 from detectors.incidents.silences import Silence, at
 from detectors.settings.live import PublishedSilence
 from streaming.cli.silenced_incidents import muted
-from streaming.configuration.topic import History
+from streaming.configuration.topic import ConfigHistory
 from streaming.errors import ConfigError
 
 State = Literal["active", "pending", "ended"]
 
 
-class Listed(NamedTuple):
+class SilenceRow(NamedTuple):
     """A silence with its state; `origin` is `configuration`, or `command line`.
 
     `mutes` are how many open incidents it matches: None for one that is not active, or where that is not known.
@@ -31,7 +31,7 @@ class Listed(NamedTuple):
     mutes: int | None = None
 
 
-def listed(history: History, now: int, incidents: Iterable[Transition] | None = None) -> list[Listed]:
+def listed(history: ConfigHistory, now: int, incidents: Iterable[Transition] | None = None) -> list[SilenceRow]:
     """All there are at `now` (epoch ms): those in force first, by their end."""
     incidents = None if incidents is None else list(incidents)
     published = history.in_force
@@ -42,7 +42,7 @@ def listed(history: History, now: int, incidents: Iterable[Transition] | None = 
     return sorted(rows, key=lambda row: order.index(row.state))
 
 
-def expired(history: History, wanted: str, now: int) -> Silence:
+def expired(history: ConfigHistory, wanted: str, now: int) -> Silence:
     """The silence of the command line whose id begins with `wanted`, ended now. Raises ConfigError."""
     published = history.in_force
     for silence in published.live().silences if published is not None else ():
@@ -76,10 +76,10 @@ def about(silence: Silence) -> str:
     return ", ".join(said) or "everything"
 
 
-def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> Listed:
+def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> SilenceRow:
     begins, until = silence.edges()
     state: State = "ended" if until <= now else "active" if begins <= now else "pending"
-    return Listed(
+    return SilenceRow(
         silence.id,
         state,
         about(silence),

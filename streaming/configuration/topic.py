@@ -16,7 +16,7 @@ from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
     SILENCE_KEY,
-    Published,
+    PublishedConfiguration,
     PublishedSilence,
     encode_published,
     publish_silence,
@@ -38,23 +38,23 @@ encode_silence = msgspec.json.Encoder().encode
 log = structlog.get_logger()
 
 
-class History(msgspec.Struct):
+class ConfigHistory(msgspec.Struct):
     """What the topic holds: configurations in order, the newest of each silence by id, and why records are left out.
 
     `unreadable` has a sentence for each record that is no configuration and no silence.
     """
 
-    configurations: list[Published] = []
+    configurations: list[PublishedConfiguration] = []
     silences: dict[str, PublishedSilence] = {}
     unreadable: list[str] = []
 
     @property
-    def in_force(self) -> Published | None:
+    def in_force(self) -> PublishedConfiguration | None:
         """The newest configuration."""
         return self.configurations[-1] if self.configurations else None
 
     @property
-    def from_file(self) -> Published | None:
+    def from_file(self) -> PublishedConfiguration | None:
         """The newest that the file of a job was the origin of."""
         return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
 
@@ -65,7 +65,7 @@ class History(msgspec.Struct):
         except UndecodableError as error:
             self.unreadable.append(f"offset {offset}: {error.reason}: {error}")
             return
-        if isinstance(change, Published):
+        if isinstance(change, PublishedConfiguration):
             self.configurations.append(change)
         elif change is not None:
             self.silences[change.read().id] = change
@@ -89,9 +89,9 @@ class ConfigTopic:
         self._within_ms = within_ms
         self.name = topic
 
-    def history(self) -> History:
+    def history(self) -> ConfigHistory:
         """Everything up to now. A warning in the log names the records that cannot be read."""
-        history, partition = History(), TopicPartition(self.name, 0)
+        history, partition = ConfigHistory(), TopicPartition(self.name, 0)
         deadline = time.monotonic() + self._within_ms / 1000
         with self._clear_errors("read"), closing(self.consumer()) as consumer:
             if self.name not in consumer.topics():
@@ -110,11 +110,11 @@ class ConfigTopic:
             warn_unreadable(self.name, history.unreadable)
         return history
 
-    def publish(self, published: Published) -> None:
+    def publish(self, published: PublishedConfiguration) -> None:
         """Make it the configuration in force."""
         self._send({CONFIG_KEY: encode_published(published)})
 
-    def restore(self, published: Published, silences: Iterable[PublishedSilence]) -> None:
+    def restore(self, published: PublishedConfiguration, silences: Iterable[PublishedSilence]) -> None:
         """Write what was published before once more, as it was."""
         kept = {SILENCE_KEY + s.read().id.encode(): encode_silence(s) for s in silences}
         self._send({CONFIG_KEY: encode_published(published), **kept})

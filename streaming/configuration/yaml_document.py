@@ -15,7 +15,7 @@ Place = tuple[int | str, ...]
 """The keys and numbers that lead to a value, as in pydantic's errors."""
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """What a file holds, and the nodes it was made from; `name` is the file's."""
 
     name: str
@@ -55,11 +55,11 @@ class _Loader(yaml.SafeLoader):
 
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_timestamp)
 _NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
-NO_DOCUMENT = Document("configuration", {}, yaml.MappingNode("tag:yaml.org,2002:map", [], _NOWHERE))
+NO_DOCUMENT = YamlDocument("configuration", {}, yaml.MappingNode("tag:yaml.org,2002:map", [], _NOWHERE))
 """Every setting at its default."""
 
 
-def read_document(path: Path, sections: Sequence[str]) -> Document:
+def read_document(path: Path, sections: Sequence[str]) -> YamlDocument:
     """The document of a file, which must be a mapping of `sections`. Raises ConfigError."""
     try:
         return parse_document(str(path), path.read_bytes(), sections)
@@ -67,7 +67,7 @@ def read_document(path: Path, sections: Sequence[str]) -> Document:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
-def parse_document(name: str, content: bytes, sections: Sequence[str]) -> Document:
+def parse_document(name: str, content: bytes, sections: Sequence[str]) -> YamlDocument:
     """The document of a file that holds `content`. Raises ConfigError."""
     try:
         loader = _Loader(content.decode("utf-8"))
@@ -90,7 +90,7 @@ def parse_document(name: str, content: bytes, sections: Sequence[str]) -> Docume
         raise ConfigError(f"{name}:{root.start_mark.line + 1}: must be a mapping of sections: {allowed}")
     if twice:
         raise ConfigError("\n".join(f"{name}:{line}: {problem}" for line, problem in twice))
-    return Document(name, data, root)
+    return YamlDocument(name, data, root)
 
 
 def dotted(place: Sequence[int | str]) -> str:

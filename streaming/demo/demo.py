@@ -17,7 +17,7 @@ from detectors.incident import Transition, decode_transition
 from sinks.kafka.topics import TopicNames
 from streaming.demo.fake_slack.server import Call
 from streaming.demo.settled import Settled
-from streaming.demo.stack import CHANNEL, Stack
+from streaming.demo.stack import CHANNEL, DemoStack
 from streaming.demo.terminal_message import as_terminal
 from streaming.embedded.broker import BrokerError
 from streaming.embedded.job_process import JobProcessError
@@ -37,7 +37,7 @@ _WIDTH = 100
 _WORDS = {"chat.postMessage": "posts", "chat.update": "edits"}
 
 
-class Shown(NamedTuple):
+class ShownCall(NamedTuple):
     """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a
     thread.
     """
@@ -47,10 +47,10 @@ class Shown(NamedTuple):
     seq: int
 
 
-class Told(NamedTuple):
+class ShownMessage(NamedTuple):
     """A message, and the transition it tells."""
 
-    shown: Shown
+    shown: ShownCall
     transition: Transition
 
 
@@ -87,15 +87,15 @@ class _Demo:
         self._console = console
         self._stop = stop
         self._records = records
-        self._calls: queue.Queue[Shown] = queue.Queue()
-        self._shown: list[Shown] = []
+        self._calls: queue.Queue[ShownCall] = queue.Queue()
+        self._shown: list[ShownCall] = []
 
     def run(self, recording: Path, speed: float, keep: bool) -> int:
         """The exit status."""
         begun = time.time()
         with (
             self._console.status("starting a Kafka broker and a Slack stand-in") as status,
-            Stack(self._called) as stack,
+            DemoStack(self._called) as stack,
         ):
             create_topics(stack.broker.bootstrap, self._records)
             stack.job.start()
@@ -108,7 +108,7 @@ class _Demo:
             if self._stop.wait(0):
                 return 130
             self._introduce(stack, recording, time.time() - begun, keep)
-            playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.pulse", speed)
+            playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.heartbeat", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
             with Player(playback) as player:
                 self._play(player)
@@ -127,9 +127,9 @@ class _Demo:
     def _called(self, call: Call) -> None:
         """Slack was called: on the server's thread."""
         payload = (call.body.get("metadata") or {}).get("event_payload") or {}
-        self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
+        self._calls.put(ShownCall(call, payload.get("incident", ""), payload.get("seq", 0)))
 
-    def _introduce(self, stack: Stack, recording: Path, seconds: float, keep: bool) -> None:
+    def _introduce(self, stack: DemoStack, recording: Path, seconds: float, keep: bool) -> None:
         self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
         until = "Ctrl-C" if keep else "the end of the demo (--keep: until Ctrl-C)"
         self._console.print(f"Open until {until}:", highlight=False)
@@ -142,7 +142,7 @@ class _Demo:
             player.check()
             self._show()
 
-    def _settle(self, stack: Stack, player: "Player") -> bool:
+    def _settle(self, stack: DemoStack, player: "Player") -> bool:
         """Wait until everything that was played is decided and delivered; whether it is."""
         settled = Settled(stack.broker.bootstrap, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
@@ -190,7 +190,7 @@ class _Demo:
         return said
 
     def _summarise(self, playback: Playback, said: Said, begun: float, settled: bool, keep: bool) -> int:
-        told = [Told(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
+        told = [ShownMessage(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
         interrupted = self._stop.wait(0) and not keep
         if not told:
             self._console.print("Interrupted before an alert came." if interrupted else "No alert came.")
@@ -242,7 +242,7 @@ class Player:
             self._error = error
 
 
-def _describe(table: Table, told: list[Told], playback: Playback) -> None:
+def _describe(table: Table, told: list[ShownMessage], playback: Playback) -> None:
     """The rows of one incident: what it is, and how long after its proof the first message named the cause."""
     last = told[-1].transition
     first = next(t for t in told if t.transition.cause == last.cause)

@@ -16,7 +16,7 @@ from streaming.embedded.job_process import JobProcess
 CHANNEL = "flink-alerts"
 
 
-class Stack:
+class DemoStack:
     """The demo's processes; leaving the `with` block stops all of them.
 
     `slack`, `broker` and `job` are up on entry, the job is not started.
@@ -50,7 +50,7 @@ class Stack:
     def _configuration(self, folder: Path) -> dict[str, Any]:
         return {
             "kafka": {"access": {"bootstrap_servers": self.broker.bootstrap}},
-            # The player sends the pulse, with the recording's time.
-            "streaming": {"checkpoint": str(folder / "checkpoint"), "starting_offsets": "earliest", "pulse": False},
+            # The player sends the heartbeat, with the recording's time.
+            "streaming": {"checkpoint": str(folder / "checkpoint"), "starting_offsets": "earliest", "heartbeat": False},
             "sinks": {"slack": {"enabled": True, "channel": CHANNEL, "base_url": self.slack.base_url}},
         }

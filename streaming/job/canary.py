@@ -1,4 +1,5 @@
-"""The canary's record, as it goes through the job: written with the pulse, read here, and nothing to the detectors."""
+"""The canary's record, as it goes through the job: written with the heartbeat, read here, and nothing to the
+detectors."""
 
 import re
 

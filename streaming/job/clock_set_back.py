@@ -13,7 +13,7 @@ from streaming.errors import ClockSetBackError
 _WAITED_FOR_S = 5.0
 
 
-class SetBack:
+class ClockWatch:
     """Compares the time of day with a clock that only counts."""
 
     def __init__(self, wall: Callable[[], float] = time.time, counted: Callable[[], float] = time.monotonic) -> None:

@@ -37,7 +37,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 _decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
-class Firsts:
+class FirstOffsets:
     """First offsets as they were seen, and what a batch's progress proves with them. Pure."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Firsts:
         return lines
 
 
-class Gaps(Background):
+class DataLossWatch(Background):
     """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query.
 
     Start it before the query, or what that skips in its first batch is not noticed.
@@ -108,7 +108,7 @@ class Gaps(Background):
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
         self._corrected: set[str] = set()
-        self.firsts = Firsts()
+        self.firsts = FirstOffsets()
         self._lock = threading.Lock()
         self.corrected(began_again or [])
 

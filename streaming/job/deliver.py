@@ -10,7 +10,7 @@ from streaming.shutdown import Stop
 def new_delivery(settings: Settings) -> Delivery:
     """Delivery, not started, whose page is ready only while canaries come back."""
     delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks)
-    every = settings.streaming.canary if settings.streaming.pulse else 0
+    every = settings.streaming.canary if settings.streaming.heartbeat else 0
     if every:
         delivery.page.add_readiness_check("canary", lambda: delivery.board.canary_problem(every))
     return delivery

@@ -4,7 +4,7 @@ import time
 from contextlib import ExitStack
 
 from sinks.delivery.service import Delivery
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.http_server import StatusServer
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.deliver import new_delivery
@@ -46,7 +46,7 @@ class Health:
         return f"the last batch finished {age:.0f} s ago" if age > self._patience else None
 
 
-def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) -> tuple[Page, Delivery | None]:
+def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) -> tuple[StatusServer, Delivery | None]:
     """The page of delivery, which is not started, or without delivery one of the job's own; it listens when enabled.
 
     Raises PreflightError when it cannot, SecretError when a sink's secret is missing.
@@ -58,7 +58,7 @@ def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) 
         page = delivery.page
     else:
         place, setting = place.model_copy(update={"port": settings.streaming.metrics_port}), "streaming.metrics_port"
-        page = Page(place)
+        page = StatusServer(place)
         page.registry.register(Build())
     page.add_readiness_check("query", health.problem)
     if place.enabled:

@@ -1,4 +1,4 @@
-"""The pulse: one small record every trigger, so that the stream's clock moves when nothing else comes.
+"""The heartbeat: one small record every trigger, so that the stream's clock moves when nothing else comes.
 
 Its Kafka timestamp is what it says, and in a header how far a monotonic clock has come, so that a host whose clock is
 set does not drive the stream's. It goes through the whole pipeline, and it is part of the input: a batch that is run
@@ -17,7 +17,7 @@ import structlog
 from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, InvalidTimestampError, KafkaError
 
-from detectors.engine.host_clock import Beat
+from detectors.engine.host_clock import Heartbeat
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.diagnosis import explain
 from sinks.secret import SecretError
@@ -35,13 +35,13 @@ _JUMP_MS = 2_000
 _MOST_LINES = 10_000
 
 
-def beat_of(headers: tuple[tuple[str, bytes], ...]) -> Beat | None:
-    """What the headers of a pulse tell; None where they tell nothing."""
+def beat_of(headers: tuple[tuple[str, bytes], ...]) -> Heartbeat | None:
+    """What the headers of a heartbeat tell; None where they tell nothing."""
     found = _BEAT.fullmatch(dict(headers).get(BEAT_HEADER, b""))
-    return Beat(found[1].decode(), int(found[2]), int(found[3])) if found else None
+    return Heartbeat(found[1].decode(), int(found[2]), int(found[3])) if found else None
 
 
-def header(beat: Beat) -> list[tuple[str, bytes]]:
+def header(beat: Heartbeat) -> list[tuple[str, bytes]]:
     """The headers that tell a beat."""
     return [(BEAT_HEADER, f"{beat.run} {beat.counted} {beat.at}".encode())]
 
@@ -54,7 +54,7 @@ class HostClock:
         self._run = uuid.uuid4().hex[:8]
         self._first = self._began = self._ask().at - self._ask().counted
 
-    def beat(self) -> Beat:
+    def beat(self) -> Heartbeat:
         """Both times, at one moment."""
         beat = self._ask()
         step, self._began = beat.at - beat.counted - self._began, beat.at - beat.counted
@@ -62,22 +62,22 @@ class HostClock:
             log.warning("the clock of this host was set, time goes on without it", ahead_s=round(step / 1000, 1))
         return beat
 
-    def steady(self, beat: Beat) -> int:
+    def steady(self, beat: Heartbeat) -> int:
         """The time of a beat as if nobody had set the clock: brokers refuse times that are far ahead of their own."""
         return self._first + beat.counted
 
-    def _ask(self) -> Beat:
-        return Beat(self._run, int(self._counted() * 1000), int(self._wall() * 1000))
+    def _ask(self) -> Heartbeat:
+        return Heartbeat(self._run, int(self._counted() * 1000), int(self._wall() * 1000))
 
 
-class Pulse(Background):
+class HeartbeatWriter(Background):
     """Writes to `topic` every `every` ms, and every `canary_every` ms (0: never) a canary.
 
     From a thread of its own, until stopped.
     """
 
     def __init__(self, access: KafkaAccess, topic: str, every: int, canary_every: int = 0) -> None:
-        super().__init__("pulse")
+        super().__init__("heartbeat")
         self._access = access
         self._topic = topic
         self._every = every / 1000
@@ -110,7 +110,7 @@ class Pulse(Background):
                     self._lines.popleft()
             except (KafkaError, SecretError) as error:
                 # Without brokers there is nothing to read either: the clock may stand still.
-                log.warning("pulse not written", error=explain(self._access, error))
+                log.warning("heartbeat not written", error=explain(self._access, error))
         if producer is not None:
             producer.close(timeout=1)
 

@@ -22,7 +22,7 @@ _MAX_SHOWN = 200
 _encode = msgspec.json.Encoder().encode
 
 
-class Sent(NamedTuple):
+class OutputRow(NamedTuple):
     """Key and value as Kafka gets them."""
 
     key: bytes
@@ -43,42 +43,42 @@ class Outlet:
         self._letters, self._cut = [], {}
         return taken
 
-    def transition(self, transition: Transition) -> Sent | None:
+    def transition(self, transition: Transition) -> OutputRow | None:
         """The transition, with less evidence where all of it is too much."""
         key = transition.incident.encode()
         value = _encode(transition)
         if self._fits(key, value):
-            return Sent(key, value)
+            return OutputRow(key, value)
         self._count("incidents")
         whole = msgspec.to_builtins(transition)
         for texts, items in _STEPS:
             value = _encode(_shortened(whole, texts, items))
             if self._fits(key, value):
-                return Sent(key, value)
+                return OutputRow(key, value)
         self._leave_out("incidents", f"{transition.incident}/{transition.seq}", len(value))
         return None
 
-    def reading(self, reading: Reading) -> Sent | None:
+    def reading(self, reading: Reading) -> OutputRow | None:
         """The reading; one whose labels are too large is left out."""
         key, value = reading.key().encode(), _encode(reading)
         if self._fits(key, value):
-            return Sent(key, value)
+            return OutputRow(key, value)
         self._count("readings")
         self._leave_out("readings", key.decode(errors="replace"), len(key) + len(value))
         return None
 
-    def gone(self, key: str) -> Sent | None:
+    def gone(self, key: str) -> OutputRow | None:
         """The tombstone of a reading; none for a key under which nothing can have been written."""
-        sent = Sent(key.encode(), None)
+        sent = OutputRow(key.encode(), None)
         return sent if self._fits(*sent) else None
 
-    def letter(self, letter: DeadLetter) -> Sent | None:
+    def letter(self, letter: DeadLetter) -> OutputRow | None:
         """The dead letter, with less of its record where that is too much."""
         if self._fits(letter.key, letter.value):
-            return Sent(letter.key, letter.value)
+            return OutputRow(letter.key, letter.value)
         self._count("rejected")
         shorter = cut_letter(letter, self._limit)
-        return Sent(shorter.key, shorter.value) if self._fits(shorter.key, shorter.value) else None
+        return OutputRow(shorter.key, shorter.value) if self._fits(shorter.key, shorter.value) else None
 
     def _fits(self, key: bytes, value: bytes | None) -> bool:
         return len(key) + len(value or b"") <= self._limit

@@ -46,17 +46,17 @@ def check_topics(settings: Settings) -> dict[str, int]:
                 f"and metrics agent. Topics there: "
                 f"{', '.join(sorted(t for t in known if not t.startswith('__'))) or 'none'}"
             )
-        wanted = [*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse]
+        wanted = [*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.heartbeat]
         return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(wanted)}
 
 
 def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str, dict[str, int]]:
-    """Where a query without a checkpoint begins: the configuration from its first record, the pulse from now."""
+    """Where a query without a checkpoint begins: the configuration from its first record, the heartbeat from now."""
     kafka = settings.kafka
     begin = dict.fromkeys(
         (*kafka.logs, *kafka.metrics), _EARLIEST if settings.streaming.starting_offsets == "earliest" else _LATEST
     )
-    begin |= {kafka.topics.config: _EARLIEST, kafka.topics.pulse: _LATEST}
+    begin |= {kafka.topics.config: _EARLIEST, kafka.topics.heartbeat: _LATEST}
     return {topic: {str(p): where for p in range(partitions[topic])} for topic, where in begin.items()}
 
 

@@ -9,9 +9,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from sinks.kafka.access import spark_options
 from sinks.kafka.topic_limits import largest_record
 from streaming.configuration.settings import Settings
-from streaming.job.checkpoint.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in
+from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan, rebuilt_in
 from streaming.job.outlet import MAX_ROW_BYTES
-from streaming.job.read import SELECTION, Stage
+from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import EMIT_SCHEMA, READ_SCHEMA
 from streaming.job.watch import BucketProcessor, OutputTopics
 
@@ -33,7 +33,7 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
 
 
 def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> DataFrame:
-    """Records of all input topics: logs, metrics, the configuration, and the pulse that moves the clock when
+    """Records of all input topics: logs, metrics, the configuration, and the heartbeat that moves the clock when
     nothing else comes.
     """
     records = (
@@ -57,12 +57,14 @@ def source(spark: SparkSession, settings: Settings, starting_offsets: dict[str, 
 def read(records: DataFrame, settings: Settings) -> DataFrame:
     """Bytes → events, packed: one row per task and bucket."""
     kafka = settings.kafka
-    stage = Stage(settings.identity, kafka.metrics, kafka.topics.config, kafka.topics.pulse, settings.streaming.buckets)
+    stage = ReadStage(
+        settings.identity, kafka.metrics, kafka.topics.config, kafka.topics.heartbeat, settings.streaming.buckets
+    )
     return records.mapInArrow(stage.run, READ_SCHEMA)
 
 
 def watch(
-    packed: DataFrame, outputs: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT, max_offsets: int = 1 << 62
+    packed: DataFrame, outputs: OutputTopics, rebuilt: RebuildPlan = NOT_REBUILT, max_offsets: int = 1 << 62
 ) -> DataFrame:
     """Events → transitions, readings, dead letters, with the state of every cluster; `max_offsets` are the most that a
     batch takes from the source.
@@ -94,4 +96,4 @@ def outbox(said: DataFrame, settings: Settings) -> DataStreamWriter:
 def input_topics(settings: Settings) -> tuple[str, ...]:
     """Every topic the query reads."""
     kafka = settings.kafka
-    return (*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.pulse)
+    return (*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.heartbeat)

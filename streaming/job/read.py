@@ -11,12 +11,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from detectors.engine.host_clock import Beat
+from detectors.engine.host_clock import Heartbeat
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
-from detectors.settings.live import Published, PublishedSilence, read_change
+from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.job import canary
 from streaming.job.heartbeat import beat_of
@@ -48,16 +48,16 @@ _LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
 
 
-class Stage:
+class ReadStage:
     """The read stage; `mapInArrow` is given its `run`. Plain data, so that it can be sent to executors."""
 
     def __init__(
-        self, identity: Identity, metric_topics: tuple[str, ...], config_topic: str, pulse_topic: str, buckets: int
+        self, identity: Identity, metric_topics: tuple[str, ...], config_topic: str, heartbeat_topic: str, buckets: int
     ) -> None:
         self._identity = identity
         self._metric_topics = frozenset(metric_topics)
         self._config_topic = config_topic
-        self._pulse_topic = pulse_topic
+        self._pulse_topic = heartbeat_topic
         self._buckets = buckets
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,13 +98,13 @@ class _Task:
         self._wall = int(time.time() * 1000)
         self._clocks: dict[str, int] = {}
         self._offsets = 0
-        self._published: Published | None = None
+        self._published: PublishedConfiguration | None = None
         self._silences: list[PublishedSilence] = []
         self._samples = Samples(reader)
         self._kept = 0
-        self._beat: Beat | None = None
+        self._beat: Heartbeat | None = None
         self._beat_offset = 0
-        self._pulse = ""
+        self._heartbeat = ""
         self._new()
 
     def _new(self) -> None:
@@ -143,7 +143,7 @@ class _Task:
             except UndecodableError as error:
                 self._take(record, Rejected("bad_config", str(error), record))
                 continue
-            if isinstance(change, Published):
+            if isinstance(change, PublishedConfiguration):
                 self._published = change
             elif isinstance(change, PublishedSilence):
                 self._silences.append(change)
@@ -204,7 +204,7 @@ class _Task:
             beat = beat_of(record.headers)
             if beat is not None and record.offset >= self._beat_offset:
                 self._beat, self._beat_offset = beat, record.offset
-                self._pulse = f"{record.topic}/{record.partition}"
+                self._heartbeat = f"{record.topic}/{record.partition}"
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
@@ -229,7 +229,7 @@ class _Task:
                 packed = self._bucket(number)
                 packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
                 packed.published, packed.silences = self._published, self._silences
-                packed.beat, packed.pulse = self._beat, self._pulse
+                packed.beat, packed.heartbeat = self._beat, self._heartbeat
             for looked in self._samples.taken():
                 self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())

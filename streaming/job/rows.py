@@ -7,10 +7,10 @@ from zlib import crc32
 
 import msgspec
 
-from detectors.engine.host_clock import Beat
-from detectors.engine.not_understood import Looked
+from detectors.engine.host_clock import Heartbeat
+from detectors.engine.not_understood import SourceSample
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
-from detectors.settings.live import Published, PublishedSilence
+from detectors.settings.live import PublishedConfiguration, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
 EMIT_SCHEMA = "topic string, key binary, value binary"
@@ -39,8 +39,8 @@ class Packed(msgspec.Struct, array_like=True):
 
     `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
     it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one;
-    `beat` the newest beat of the pulse that tells its monotonic time, `pulse` the partition it was in. `offsets` is how
-    many offsets the task read.
+    `beat` the newest beat of the heartbeat that tells its monotonic time, `heartbeat` the partition it was in.
+    `offsets` is how many offsets the task read.
     """
 
     clocks: dict[str, int] = {}
@@ -48,12 +48,12 @@ class Packed(msgspec.Struct, array_like=True):
     records: int = 0
     events: list[LogEvent | MetricEvent] = []
     rejected: list[DeadLetter] = []
-    published: Published | None = None
+    published: PublishedConfiguration | None = None
     canary: int = 0
     silences: list[PublishedSilence] = []
-    looked: list[Looked] = []
-    beat: Beat | None = None
-    pulse: str = ""
+    looked: list[SourceSample] = []
+    beat: Heartbeat | None = None
+    heartbeat: str = ""
     offsets: int = 0
 
 

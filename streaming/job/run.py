@@ -12,9 +12,9 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from detectors.settings.live import Published
+from detectors.settings.live import PublishedConfiguration
 from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
-from streaming.configuration.follower import InForce
+from streaming.configuration.follower import ConfigFollower
 from streaming.configuration.known_issues import shipped
 from streaming.configuration.override_matches import Unmatched, matched_by
 from streaming.configuration.settings import Settings
@@ -25,13 +25,13 @@ from streaming.job.checkpoint.guard import check_layout
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import Offsets
 from streaming.job.checkpoint.recreated import read_recreated_from_their_beginning
-from streaming.job.data_loss import Gaps
+from streaming.job.data_loss import DataLossWatch
 from streaming.job.health import Health, listen
-from streaming.job.heartbeat import Pulse
+from streaming.job.heartbeat import HeartbeatWriter
 from streaming.job.not_understood import NotUnderstood
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import input_topics
-from streaming.job.running import Running
+from streaming.job.running import QuerySupervisor
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
 from streaming.job.telemetry import Telemetry
@@ -56,7 +56,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         page, delivery = listen(settings, deliver, health, exits)
         topic, fixed = ConfigTopic(settings.kafka.access, settings.kafka.topics.config), fixed_of(file)
 
-        def ask() -> tuple[Offsets, Published]:
+        def ask() -> tuple[Offsets, PublishedConfiguration]:
             await_brokers(settings, stop, health.waiting)
             return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
 
@@ -73,19 +73,22 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         if delivery is not None:
             exits.callback(delivery.stop)
             delivery.start()
-        pulse = Pulse(
-            settings.kafka.access, settings.kafka.topics.pulse, settings.streaming.trigger, settings.streaming.canary
+        heartbeat = HeartbeatWriter(
+            settings.kafka.access,
+            settings.kafka.topics.heartbeat,
+            settings.streaming.trigger,
+            settings.streaming.canary,
         )
-        exits.callback(pulse.stop)
+        exits.callback(heartbeat.stop)
         topics = (*settings.kafka.logs, *settings.kafka.metrics)
-        gaps = Gaps(settings.kafka.access, topics, pulse.tell, input_topics(settings), began_again)
+        gaps = DataLossWatch(settings.kafka.access, topics, heartbeat.tell, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
         not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
         exits.callback(not_understood.stop)
         not_understood.start()
         unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
-        in_force = InForce(topic, published, telemetry.configured, unmatched)
+        in_force = ConfigFollower(topic, published, telemetry.configured, unmatched)
         exits.callback(in_force.stop)
 
         def begun() -> None:
@@ -94,15 +97,15 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
                 watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
                 exits.callback(watched.stop)
                 watched.start()
-            if settings.streaming.pulse:
-                pulse.start()
+            if settings.streaming.heartbeat:
+                heartbeat.start()
             log.info("watching", topics=list(topics), checkpoint=settings.streaming.checkpoint)
 
         def ask_again() -> Offsets:
             await_brokers(settings, stop, health.waiting)
             return _where_to_begin(settings, in_force)
 
-        running = Running(settings, jvm, stop, health, gaps, telemetry, ask_again)
+        running = QuerySupervisor(settings, jvm, stop, health, gaps, telemetry, ask_again)
         try:
             running.run(spark, offsets, begun)
         except Stopped:
@@ -124,8 +127,8 @@ def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -
 
 
 def _prepare(
-    settings: Settings, ask: Callable[[], tuple[Offsets, Published]], jvm: Jvm, stop: Stop
-) -> tuple[SparkSession, Offsets, Published]:
+    settings: Settings, ask: Callable[[], tuple[Offsets, PublishedConfiguration]], jvm: Jvm, stop: Stop
+) -> tuple[SparkSession, Offsets, PublishedConfiguration]:
     """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
     both take seconds.
     """
@@ -135,7 +138,7 @@ def _prepare(
     return spark, offsets, published
 
 
-def _where_to_begin(settings: Settings, in_force: InForce) -> Offsets:
+def _where_to_begin(settings: Settings, in_force: ConfigFollower) -> Offsets:
     """Of a query that is started again: an empty broker may have taken the place of the last one meanwhile."""
     partitions = check_topics(settings)
     try:
@@ -145,7 +148,9 @@ def _where_to_begin(settings: Settings, in_force: InForce) -> Offsets:
     return starting_offsets(settings, partitions)
 
 
-def _preflight(settings: Settings, publishes: Callable[[], Published]) -> tuple[Offsets, Published]:
+def _preflight(
+    settings: Settings, publishes: Callable[[], PublishedConfiguration]
+) -> tuple[Offsets, PublishedConfiguration]:
     shipped()
     partitions = check_topics(settings)
     published = publishes()

@@ -18,15 +18,15 @@ from streaming.errors import ClockSetBackError, JobError, PreflightError, TopicM
 from streaming.job.checkpoint.files import damage_in, room_left
 from streaming.job.checkpoint.offsets import Offsets
 from streaming.job.checkpoint.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
-from streaming.job.clock_set_back import SetBack
-from streaming.job.data_loss import Gaps
+from streaming.job.clock_set_back import ClockWatch
+from streaming.job.data_loss import DataLossWatch
 from streaming.job.health import Health
 from streaming.job.query import start_query
 from streaming.job.restarts import Restarts
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
 from streaming.job.spark.spark_errors import cause_of
-from streaming.job.spark.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, Trouble, trouble_of
+from streaming.job.spark.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, QueryTrouble, trouble_of
 from streaming.job.telemetry import Telemetry
 from streaming.shutdown import Stop
 
@@ -55,14 +55,14 @@ _FAILURES = (
 
 
 @dataclass
-class Running:
+class QuerySupervisor:
     """Everything that one life of the process needs to run the query again and again."""
 
     settings: Settings
     jvm: Jvm
     stop: Stop
     health: Health
-    gaps: Gaps
+    gaps: DataLossWatch
     telemetry: Telemetry
     ask_kafka: Callable[[], Offsets]
     """Waits for the brokers, checks the topics, and returns where a query without a checkpoint begins."""
@@ -109,7 +109,7 @@ class Running:
         return None
 
     def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
-        slow, clock = _Slow(), SetBack()
+        slow, clock = _Slow(), ClockWatch()
         while not self.stop.wait(_POLL_S):
             _look_at_the_clock(clock, query)
             if not query.isActive:
@@ -167,13 +167,13 @@ class Running:
         log.warning("the query failed and is started again", reason=trouble.line, in_s=pause)
         return not self.stop.wait(pause)
 
-    def _trouble(self, error: BaseException) -> Trouble:
+    def _trouble(self, error: BaseException) -> QueryTrouble:
         if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
-            return Trouble(gone, PASSES)
+            return QueryTrouble(gone, PASSES)
         return explained(error, self.settings.streaming.checkpoint)
 
 
-def _look_at_the_clock(clock: SetBack, query: StreamingQuery) -> None:
+def _look_at_the_clock(clock: ClockWatch, query: StreamingQuery) -> None:
     try:
         clock.look()
     except ClockSetBackError:
@@ -181,17 +181,17 @@ def _look_at_the_clock(clock: SetBack, query: StreamingQuery) -> None:
         raise
 
 
-def explained(error: BaseException, checkpoint: str) -> Trouble:
+def explained(error: BaseException, checkpoint: str) -> QueryTrouble:
     """What failed, with the file of the checkpoint when one is to blame."""
     if isinstance(error, PreflightError):
-        return Trouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
+        return QueryTrouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
     if isinstance(error, TopicMadeAgainError | ClockSetBackError):
-        return Trouble(str(error), PASSES)
+        return QueryTrouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)
     # What passes by itself has another cause than a file that is damaged and perhaps not needed.
     if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
-        return Trouble(damage, NEVER)
+        return QueryTrouble(damage, NEVER)
     if trouble.line.startswith(NO_SPACE) and (room := room_left(checkpoint, tempfile.gettempdir())):
         return trouble._replace(line=f"{trouble.line}; {room}")
     return trouble

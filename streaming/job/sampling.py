@@ -5,7 +5,7 @@ Every record would cost as much again as all the rest of reading; a few of each 
 
 from collections.abc import Iterable
 
-from detectors.engine.not_understood import Looked
+from detectors.engine.not_understood import SourceSample
 from detectors.events.event import Event, Record
 from detectors.events.reader import Reader
 
@@ -30,7 +30,7 @@ class Samples:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._seen: dict[tuple[str, str, str], Looked] = {}
+        self._seen: dict[tuple[str, str, str], SourceSample] = {}
 
     def understood(self, topic: str, event: Event) -> None:
         """A record that became an event."""
@@ -47,7 +47,7 @@ class Samples:
                 missed = not found.understood
                 self._add(record.topic, found.cluster, found.host, weight, missed=missed, flink=found.flink)
 
-    def taken(self) -> list[Looked]:
+    def taken(self) -> list[SourceSample]:
         """What was seen since it was last asked."""
         taken, self._seen = list(self._seen.values()), {}
         return taken
@@ -55,7 +55,7 @@ class Samples:
     def _add(self, topic: str, cluster: str, host: str, weight: int, *, missed: bool, flink: bool) -> None:
         if len(self._seen) >= _MAX_SOURCES and (topic, cluster, host) not in self._seen:
             cluster = host = ""
-        looked = self._seen.setdefault((topic, cluster, host), Looked(topic, cluster, host, 0, 0, 0))
+        looked = self._seen.setdefault((topic, cluster, host), SourceSample(topic, cluster, host, 0, 0, 0))
         looked.seen += weight
         looked.missed += weight * missed
         looked.flink += weight * flink

@@ -38,7 +38,7 @@ class Telemetry(Collector):
         self._restarts = lasting(Counter, "query_restarts_total")
         self._came = lasting(Gauge, "input_records_per_second")
         self._done = lasting(Gauge, "processed_records_per_second")
-        self._behind = lasting(Gauge, "offsets_behind")
+        self._behind = lasting(Gauge, "consumer_lag_records")
         self._memory = lasting(Gauge, "state_memory_bytes")
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")

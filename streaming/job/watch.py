@@ -13,13 +13,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors.engine import bucket
-from detectors.engine.engine import Dropped
+from detectors.engine.engine import DroppedState
 from detectors.events.event import Event
 from detectors.incident import Reading
 from streaming.configuration.known_issues import shipped
 from streaming.job import canary
-from streaming.job.checkpoint.rebuilt import NOT_REBUILT, Rebuilt
-from streaming.job.outlet import MAX_ROW_BYTES, Outlet, Sent
+from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan
+from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
 from streaming.job.spark.gc_pause import collector_resting
 from streaming.job.spark.spark_errors import extent, naming
@@ -44,7 +44,7 @@ class OutputTopics(msgspec.Struct, frozen=True):
 class BucketProcessor(StatefulProcessor):
     """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
 
-    def __init__(self, topics: OutputTopics, rebuilt: Rebuilt = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
+    def __init__(self, topics: OutputTopics, rebuilt: RebuildPlan = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
         self._topics = topics
         self._rebuilt = rebuilt
         self._max_offsets = max_offsets
@@ -66,7 +66,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
         stored = self._index.get()
-        index = bucket.decode_index(stored[0]) if stored is not None else bucket.Index()
+        index = bucket.decode_index(stored[0]) if stored is not None else bucket.BucketIndex()
         before = bucket.encode_index(index)
         left = _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
@@ -100,7 +100,7 @@ class BucketProcessor(StatefulProcessor):
         if after != before:
             self._index.update((after,))
 
-    def _rows(self, topic: str, sent: Sent | None) -> Iterator[Row]:
+    def _rows(self, topic: str, sent: OutputRow | None) -> Iterator[Row]:
         if sent is not None:
             yield Row(topic=topic, key=sent.key, value=sent.value)
 
@@ -122,7 +122,7 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.Index, number: int, packed: list[Packed]) -> list[str]:
+def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> list[str]:
     """A configuration takes force at the start of a batch, before any event of it; the keys of readings it ends."""
     # The topic has one partition, so one task has read what there is of it, in order.
     published = next((p.published for p in packed if p.published is not None), None)
@@ -141,7 +141,7 @@ def _extent(packed: list[Packed]) -> str:
     return extent((e.topic, e.partition, e.offset) for p in packed for e in p.events)
 
 
-def _counted(index: bucket.Index, outlet: Outlet, letters: list[DeadLetter]) -> list[DeadLetter]:
+def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter]) -> list[DeadLetter]:
     """Count the letters, and what the outlet has cut since; its own letters, which are counted with them."""
     own, cut = outlet.taken()
     for letter in letters + own:
@@ -151,7 +151,7 @@ def _counted(index: bucket.Index, outlet: Outlet, letters: list[DeadLetter]) -> 
     return own
 
 
-def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
+def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading]:
     """What the bucket has counted since the beginning: every few seconds, at once when something was rejected."""
     if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
         return []
@@ -174,13 +174,13 @@ def _counters(index: bucket.Index, number: int, now: bool) -> list[Reading]:
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
-        readings.append(Reading(name="clock_timestamp_seconds", labels={}, value=clock, at=index.clock))
+        readings.append(Reading(name="stream_time_timestamp_seconds", labels={}, value=clock, at=index.clock))
         wrong = index.beats.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
     return readings
 
 
-def _matched(index: bucket.Index, number: int) -> list[Reading]:
+def _matched(index: bucket.BucketIndex, number: int) -> list[Reading]:
     """How many of the bucket's jobs each override fits."""
     readings = []
     for override, match in enumerate(index.overrides()):
@@ -190,13 +190,13 @@ def _matched(index: bucket.Index, number: int) -> list[Reading]:
     return readings
 
 
-def _dropped_letter(dropped: Dropped) -> DeadLetter:
+def _dropped_letter(dropped: DroppedState) -> DeadLetter:
     """The state itself is not in the letter: it is what could not be read."""
     told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
     return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))
 
 
-def _refused(index: bucket.Index, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
+def _refused(index: bucket.BucketIndex, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
     """Count the events of clusters for which there is no room, and keep one of the first clusters: it names them."""
     kept = list(refused.items())[:_MAX_REFUSED]
     count = sum(number for number, _ in refused.values()) - len(kept)

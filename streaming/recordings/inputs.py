@@ -20,7 +20,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.layouts.wrappers import head
 from detectors.events.reader import Reader
 from streaming.errors import RecordingError
-from streaming.recordings.log_file import LogFile, Section, Zone, opened, records, survey, unpacked, utc
+from streaming.recordings.log_file import LineRun, LogFile, Zone, opened, records, survey, unpacked, utc
 from streaming.recordings.recording import is_page, is_recording, page_of, records_of, stamps_of
 
 _SKIPPED = {".jar", ".class", ".hprof", ".sst", ".png", ".zip", ".tar", ".tgz", ".yaml", ".yml", ".xml", ".properties"}
@@ -41,7 +41,7 @@ class Stream(NamedTuple):
     open: Callable[[], Iterator[Arrival]]
 
 
-class Input(msgspec.Struct):
+class InputFile(msgspec.Struct):
     """One file: `kind` is recording, log or page; what of it was read is counted while it is replayed.
 
     `walked`: it was found in a folder and not named itself.
@@ -75,7 +75,7 @@ class Input(msgspec.Struct):
             self.understood += bool(found) or _in_layout(record)
 
 
-class Inputs:
+class InputFiles:
     """The files of a run. Raises RecordingError for one that cannot be read.
 
     `topics` are those of logs and metrics, `zone` that of `--time-zone`.
@@ -95,7 +95,7 @@ class Inputs:
         self._topics = topics
         self._config_topic = config_topic
         self._given = zone
-        self.files: list[Input] = []
+        self.files: list[InputFile] = []
         found = list(_walk(paths))
         for path, label, walked in found:
             say(f"looking at {path}")
@@ -127,17 +127,17 @@ class Inputs:
                 clock = max(clock, arrival.clock)
                 yield arrival if arrival.clock == clock else arrival._replace(clock=clock)
 
-    def _input(self, path: Path, label: str, walked: bool) -> Input:
+    def _input(self, path: Path, label: str, walked: bool) -> InputFile:
         if is_recording(path):
-            return Input(path, "recording", walked)
+            return InputFile(path, "recording", walked)
         if is_page(path):
-            return Input(path, "page", walked)
-        return Input(path, "log", walked, survey(path, label, self._reader))
+            return InputFile(path, "page", walked)
+        return InputFile(path, "log", walked, survey(path, label, self._reader))
 
     def _logs(self) -> list[LogFile]:
         return [one.log for one in self.files if one.log is not None]
 
-    def _streams(self, number: int, one: Input, stack: ExitStack) -> Iterator[Stream]:
+    def _streams(self, number: int, one: InputFile, stack: ExitStack) -> Iterator[Stream]:
         if one.log is not None:
             sections = one.log.sections
             path = stack.enter_context(unpacked(one.path)) if len(sections) > 1 else one.path
@@ -154,7 +154,7 @@ class Inputs:
             pairs = zip(clocks, records_of(one.path), strict=True)
             yield Stream(0, lambda: (Arrival(clock, number, record) for clock, record in pairs))
 
-    def zone_in(self, log: LogFile, section: Section) -> Zone:
+    def zone_in(self, log: LogFile, section: LineRun) -> Zone:
         """The zone of a section: given, else its own, else that of its file, else that of the run, else UTC."""
         if self._given is not None:
             return self._given
@@ -162,7 +162,7 @@ class Inputs:
         offset = next(z for z in own if z is not None)
         return lambda _: offset
 
-    def _undated(self, log: LogFile, section: Section) -> int:
+    def _undated(self, log: LogFile, section: LineRun) -> int:
         """Where lines without any time stand: when their file was written last, as far as the run's other times allow;
         else where the log of their process ends, or all logs.
         """
@@ -204,7 +204,7 @@ def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:
                 heapq.heapreplace(heads, (following.clock, number, following, stream))
 
 
-def _of_section(number: int, log: LogFile, section: Section, path: Path, zone: Zone, undated: int) -> Iterator[Arrival]:
+def _of_section(number: int, log: LogFile, section: LineRun, path: Path, zone: Zone, undated: int) -> Iterator[Arrival]:
     with opened(path) as file:
         for record in records(log, section, file, zone, undated):
             yield Arrival(record.timestamp, number, record)

@@ -19,8 +19,8 @@ from typing import IO, NamedTuple, cast
 import msgspec
 
 from detectors.events.event import LogEvent, Record
-from detectors.events.layouts.wrappers import PLAIN, Format, Inner, continues, guess, head, zone_of
-from detectors.events.layouts.yarn_aggregate import NO_PART, Part, part_of
+from detectors.events.layouts.wrappers import PLAIN, UnwrappedLine, WrapperFormat, continues, guess, head, zone_of
+from detectors.events.layouts.yarn_aggregate import NO_PART, AggregateFile, part_of
 from detectors.events.reader import Reader
 from streaming.errors import RecordingError
 
@@ -42,7 +42,7 @@ Zone = Callable[[int], int]
 """The offset from UTC, in ms, of a local time (read as UTC)."""
 
 
-class Section(msgspec.Struct):
+class LineRun(msgspec.Struct):
     """Lines in order of time: bytes `begin` to `end`, from line number `line` on.
 
     `first` and `last` are times as printed (ms, -1 without any), in UTC when `utc`; `zone` is learned from the lines.
@@ -50,7 +50,7 @@ class Section(msgspec.Struct):
 
     begin: int
     line: int
-    part: Part
+    part: AggregateFile
     end: int = 0
     first: int = -1
     last: int = -1
@@ -68,12 +68,12 @@ class LogFile(msgspec.Struct):
     path: Path
     host: str
     file: str
-    format: Format = PLAIN
+    format: WrapperFormat = PLAIN
     problem: str = ""
     lines: int = 0
     understood: int = 0
     local: int = 0
-    sections: list[Section] = []
+    sections: list[LineRun] = []
     versions: list[tuple[str, int, str]] = []
 
     @property
@@ -82,11 +82,11 @@ class LogFile(msgspec.Struct):
         return [s.zone for s in self.sections if s.zone is not None]
 
 
-class _Line(NamedTuple):
+class _LogLine(NamedTuple):
     number: int
     begin: int
-    inner: Inner
-    part: Part
+    inner: UnwrappedLine
+    part: AggregateFile
     value: bytes
 
 
@@ -108,7 +108,7 @@ def survey(path: Path, label: str, reader: Reader) -> LogFile:
     return found
 
 
-def records(log: LogFile, section: Section, file: IO[bytes], zone: Zone, undated: int = 0) -> Iterator[Record]:
+def records(log: LogFile, section: LineRun, file: IO[bytes], zone: Zone, undated: int = 0) -> Iterator[Record]:
     """The lines of a section as records in order of time; those before the first time have that, or `undated`."""
     headers: dict[tuple[str, str], tuple[tuple[str, bytes], ...]] = {}
     time = undated if section.first < 0 else utc(section, section.first, zone)
@@ -125,7 +125,7 @@ def records(log: LogFile, section: Section, file: IO[bytes], zone: Zone, undated
         yield Record(topic, 0, line.number, max(time, 0), None, line.value, known)
 
 
-def utc(section: Section, time: int, zone: Zone) -> int:
+def utc(section: LineRun, time: int, zone: Zone) -> int:
     """A time of a section in UTC."""
     return time if section.utc else time - zone(time)
 
@@ -168,7 +168,7 @@ class _Survey:
         self._last: dict[str, int] = {}
 
     def run(self, file: IO[bytes]) -> None:
-        whole = Section(0, 1, NO_PART, end=1 << 62)
+        whole = LineRun(0, 1, NO_PART, end=1 << 62)
         position = 0
         for line in _lines(file, self._log.format, whole):
             self._take(line)
@@ -176,7 +176,7 @@ class _Survey:
         if self._log.sections:
             self._log.sections[-1].end = max(file.tell(), position)
 
-    def _take(self, line: _Line) -> None:
+    def _take(self, line: _LogLine) -> None:
         log, inner = self._log, line.inner
         log.lines += 1
         text = inner.text[:_MAX_LINE].decode(errors="replace")
@@ -201,25 +201,25 @@ class _Survey:
         if any(told in inner.text for told in _TOLD):
             self._told(line, section)
 
-    def _section(self, line: _Line, time: int) -> Section:
+    def _section(self, line: _LogLine, time: int) -> LineRun:
         """The section of a line: another one where another file of an aggregate begins, or where the time runs back."""
         sections = self._log.sections
         origin = line.inner.host
         if not sections or sections[-1].part != line.part or self._runs_back(origin, time, sections):
             if sections:
                 sections[-1].end = line.begin
-            sections.append(Section(line.begin, line.number, line.part))
+            sections.append(LineRun(line.begin, line.number, line.part))
             self._last = {}
         if time >= 0:
             self._last[origin] = max(time, self._last.get(origin, time))
         return sections[-1]
 
-    def _runs_back(self, origin: str, time: int, sections: list[Section]) -> bool:
+    def _runs_back(self, origin: str, time: int, sections: list[LineRun]) -> bool:
         # Hosts whose clocks differ may write into one file by turns: each is held against itself alone.
         before = self._last.get(origin, sections[-1].last)
         return 0 <= time < before - _BACK_MS and len(sections) < _MAX_SECTIONS
 
-    def _told(self, line: _Line, section: Section) -> None:
+    def _told(self, line: _LogLine, section: LineRun) -> None:
         """What a line says of zone and version."""
         host, file = _where(self._log, line)
         headers = (("host", host.encode()), ("file", file.encode()))
@@ -227,15 +227,15 @@ class _Survey:
         for event in read if isinstance(read, list) else ():
             if not isinstance(event, LogEvent):
                 continue
-            if event.meaning == "process_version":
+            if event.event_type == "process_version":
                 self._log.versions.append((event.cluster, event.local_time, event.fields["version"]))
             epoch = event.fields.get("epoch", "")
-            if event.meaning == "checkpoint_triggered" and epoch and event.local_time >= 0 and not event.zoned:
+            if event.event_type == "checkpoint_triggered" and epoch and event.local_time >= 0 and not event.zoned:
                 zone = zone_of(event.local_time, int(epoch))
                 section.zone = section.zone if zone is None else zone
 
 
-def _lines(file: IO[bytes], kind: Format, section: Section) -> Iterator[_Line]:
+def _lines(file: IO[bytes], kind: WrapperFormat, section: LineRun) -> Iterator[_LogLine]:
     """The lines of a log with their numbers; those of an aggregate between its files, and blank ones, are left out."""
     position, number, part = section.begin, section.line - 1, section.part
     cut: list[bytes] = []
@@ -250,7 +250,7 @@ def _lines(file: IO[bytes], kind: Format, section: Section) -> Iterator[_Line]:
         if between is not None:
             part = between
             continue
-        inner = kind.unwrap(line) or Inner(line)
+        inner = kind.unwrap(line) or UnwrappedLine(line)
         if inner.partial and sum(map(len, cut)) < _MAX_LINE:
             cut.append(inner.text)
             continue
@@ -258,17 +258,17 @@ def _lines(file: IO[bytes], kind: Format, section: Section) -> Iterator[_Line]:
             inner = inner._replace(text=b"".join([*cut, inner.text]))
             cut = []
         if inner.text.strip():
-            yield _Line(number, begin, inner, part, inner.text if inner.value is None else inner.value)
+            yield _LogLine(number, begin, inner, part, inner.text if inner.value is None else inner.value)
 
 
-def _time_of(inner: Inner) -> tuple[int, bool]:
+def _time_of(inner: UnwrappedLine) -> tuple[int, bool]:
     if inner.arrival >= 0:
         return inner.arrival, True
     found = head(inner.text[:_MAX_LINE].decode(errors="replace"))
     return (-1, False) if found is None else found
 
 
-def _where(log: LogFile, line: _Line) -> tuple[str, str]:
+def _where(log: LogFile, line: _LogLine) -> tuple[str, str]:
     """Host and file of a line."""
     part, inner = line.part, line.inner
     if part.container:

@@ -1,6 +1,6 @@
 """`flinkwatch play`: a recording into Kafka, as fast as it happened and dated from now on.
 
-The demo plays faster, with the recording's own times and pulse; here a job runs that has a pulse of its own.
+The demo plays faster, with the recording's own times and heartbeat; here a job runs that has a heartbeat of its own.
 """
 
 import http.client

@@ -31,12 +31,12 @@ class Playback:
     `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
     """
 
-    def __init__(self, bootstrap: str, records: Sequence[Record], pulse_topic: str, speed: float) -> None:
+    def __init__(self, bootstrap: str, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
         self.sent_at: dict[tuple[str, int, int], float] = {}
         self.played = 0
         self._bootstrap = bootstrap
         self._records = records
-        self._pulse_topic = pulse_topic
+        self._pulse_topic = heartbeat_topic
         self._speed = speed
 
     @property
@@ -48,13 +48,13 @@ class Playback:
         """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
         with closing(self._producer()) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
-            pulse = first
+            heartbeat = first
             for record in self._records:
-                while pulse <= record.timestamp and not stop.is_set():
-                    self._wait(pulse - first, begun, stop)
+                while heartbeat <= record.timestamp and not stop.is_set():
+                    self._wait(heartbeat - first, begun, stop)
                     producer.flush(timeout=_FLUSH_S)
-                    producer.send(self._pulse_topic, value=b"", timestamp_ms=pulse)
-                    pulse += _PULSE_MS
+                    producer.send(self._pulse_topic, value=b"", timestamp_ms=heartbeat)
+                    heartbeat += _PULSE_MS
                 self._wait(record.timestamp - first, begun, stop)
                 if stop.is_set():
                     break

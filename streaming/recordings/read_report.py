@@ -2,25 +2,25 @@
 
 from collections.abc import Iterator
 
-from streaming.cli.replay_report import Clock
-from streaming.recordings.inputs import Input, Inputs
+from streaming.cli.replay_report import ReportClock
+from streaming.recordings.inputs import InputFile, InputFiles
 
 _FREE_TEXT = (".out", ".err", "stdout", "stderr")
 
 
-def understood(one: Input) -> int:
+def understood(one: InputFile) -> int:
     """How many lines, or records, of a file were understood."""
     if one.log is not None:
         return max(one.log.understood, one.events > 0)
     return one.understood
 
 
-def lines(one: Input) -> int:
+def lines(one: InputFile) -> int:
     """How many lines, or records, a file has."""
     return one.log.lines if one.log is not None else one.records
 
 
-def failures(files: list[Input]) -> list[Input]:
+def failures(files: list[InputFile]) -> list[InputFile]:
     """The files of which nothing was understood, and because of which the replay says nothing.
 
     A process's standard output need not have a line that is understood, nor a file that was found in a folder, as long
@@ -32,7 +32,7 @@ def failures(files: list[Input]) -> list[Input]:
     return [one for one in none if not one.walked and not one.path.name.removesuffix(".gz").endswith(_FREE_TEXT)]
 
 
-def sentence(one: Input) -> str:
+def sentence(one: InputFile) -> str:
     """What was read of a file."""
     if one.problem:
         return f"{one.path}: {one.problem}"
@@ -52,7 +52,7 @@ def sentence(one: Input) -> str:
     return said if log.understood else f"{said}; looks like {_looks_like(one)}"
 
 
-def notes(inputs: Inputs, clock: Clock, given: str) -> Iterator[str]:
+def notes(inputs: InputFiles, clock: ReportClock, given: str) -> Iterator[str]:
     """What a reader should know of the times, and of text without anything in it that flinkwatch looks for."""
     logs = [one for one in inputs.files if one.log is not None]
     if given:
@@ -70,7 +70,7 @@ def notes(inputs: Inputs, clock: Clock, given: str) -> Iterator[str]:
         )
 
 
-def _looks_like(one: Input) -> str:
+def _looks_like(one: InputFile) -> str:
     name = one.path.name.lower()
     if "gc" in name.split(".")[0].replace("-", "_").split("_"):
         return "a garbage collection log of the JVM"

@@ -18,7 +18,7 @@ from streaming.recordings.log_file import opened
 _Headers = list[tuple[str, str | None]]
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
+class _RecordLine(msgspec.Struct, omit_defaults=True):
     topic: str
     partition: int
     offset: int
@@ -36,7 +36,7 @@ class _Stamp(msgspec.Struct):
     timestamp: int
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_RecordLine).decode
 _decode_stamp = msgspec.json.Decoder(_Stamp).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -80,7 +80,7 @@ def line_of(record: Record) -> bytes:
     key, key_b64 = _either(record.key)
     value, value_b64 = _either(record.value)
     where = (record.topic, record.partition, record.offset, record.timestamp)
-    return _encode(_Line(*where, key, headers, value, key_b64, headers_b64, value_b64)) + b"\n"
+    return _encode(_RecordLine(*where, key, headers, value, key_b64, headers_b64, value_b64)) + b"\n"
 
 
 def _either(data: bytes | None) -> tuple[str | None, str | None]:

@@ -17,15 +17,15 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.flink.topology import Topology
 from detectors.incident import Transition
-from detectors.settings.live import Published, read_change
+from detectors.settings.live import PublishedConfiguration, read_change
 from streaming.configuration.known_issues import shipped
 from streaming.errors import RecordingError
-from streaming.recordings.inputs import Inputs, source_of
+from streaming.recordings.inputs import InputFiles, source_of
 from streaming.recordings.recording import is_recording, records_of
 
 TRIGGER_MS = 1_000
-# Live the pulse moves the clock on. A log often ends with what killed its process, and detectors wait a little for the
-# reason or for a goodbye before they say so.
+# Live the heartbeat moves the clock on. A log often ends with what killed its process, and detectors wait a little for
+# the reason or for a goodbye before they say so.
 AFTER_MS = 5_000
 
 Arrived = tuple[int, Record, list[Event] | Rejected]
@@ -38,13 +38,13 @@ def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Rec
     if len(paths) == 1 and is_recording(paths[0]):
         return list(records_of(paths[0]))
     reader = Reader(Identity(), frozenset({metrics_topic}))
-    return [a.record for a in Inputs(paths, reader, (logs_topic, metrics_topic)).arrivals()]
+    return [a.record for a in InputFiles(paths, reader, (logs_topic, metrics_topic)).arrivals()]
 
 
 def replay(
     records: list[Record],
     reader: Reader,
-    published: Published,
+    published: PublishedConfiguration,
     rejected: Counter[str] | None = None,
     config_topic: str = "",
     after_ms: int = AFTER_MS,
@@ -63,7 +63,7 @@ def replay(
 
 def run(
     arrived: Iterable[Arrived],
-    published: Published,
+    published: PublishedConfiguration,
     config_topic: str,
     *,
     versions: Mapping[str, str] | None = None,
@@ -75,7 +75,7 @@ def run(
     A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
     for `after_ms` when the last record has come. `versions` are those of clusters that are known from the beginning.
     """
-    index, store = bucket.Index(published=published), MemoryStore(versions)
+    index, store = bucket.BucketIndex(published=published), MemoryStore(versions)
     events: list[Event] = []
     limit = last = None
     changed = False
@@ -104,7 +104,7 @@ def run(
         yield from step(index, store, [], end, end + BOUND_MS)
 
 
-def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter[str] | None) -> None:
+def _configure(index: bucket.BucketIndex, records: Iterable[Record], rejected: Counter[str] | None) -> None:
     for record in records:
         try:
             change = read_change(record.key, record.value)
@@ -112,14 +112,14 @@ def _configure(index: bucket.Index, records: Iterable[Record], rejected: Counter
             if rejected is not None:
                 rejected["bad_config"] += 1
             continue
-        if isinstance(change, Published):
+        if isinstance(change, PublishedConfiguration):
             index.configure(change, ())
         elif change is not None:
             index.configure(None, [change])
 
 
 def step(
-    index: bucket.Index, store: bucket.Store, events: list[Event], until: int, front: int | None = None
+    index: bucket.BucketIndex, store: bucket.Store, events: list[Event], until: int, front: int | None = None
 ) -> list[Transition]:
     """One second of the stream. Raises RecordingError when a detector fails."""
     said = bucket.step(index, store, events, until, shipped(), front)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sinks.prometheus.catalogue import NAMESPACE, TABLE, Described, Origin
+from sinks.prometheus.catalogue import NAMESPACE, TABLE, MetricDescription, Origin
 
 _HEAD = """\
 # Metrics
@@ -43,7 +43,7 @@ def metrics_page() -> str:
     return "".join(parts)
 
 
-def _rows(group: tuple[Described, ...]) -> Iterator[str]:
+def _rows(group: tuple[MetricDescription, ...]) -> Iterator[str]:
     for one in group:
         labels = ", ".join(f"`{label}`" for label in one.labels)
         yield f"| `{NAMESPACE}{one.name}` | {one.type} | {labels} | {one.help} |\n"

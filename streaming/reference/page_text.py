@@ -26,7 +26,7 @@ A new threshold for all jobs is a line:
 
 ```yaml
 detectors:
-  checkpoint_overdue: {at_least: 2m}
+  checkpoint_overdue: {min_age: 2m}
   restart_loop: {count: 5, window: 20m}
   clock_skew: {enabled: false}
 ```

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from detectors.engine import bucket
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.configuration.settings import Settings
 from streaming.recordings.replay import MemoryStore, step
 from streaming.tuning.events import Batches, pieces, streams
-from streaming.tuning.incidents import Tale, Told, paired
+from streaming.tuning.incidents import ReplayedIncident, ReplayedIncidents, paired
 
 _SAME_MS = 1_000
 """Openings this close together are at the same time: one trigger."""
@@ -26,8 +26,8 @@ Progress = Callable[[int], None]
 class Moved(msgspec.Struct):
     """One incident under both configurations."""
 
-    old: Told
-    new: Told
+    old: ReplayedIncident
+    new: ReplayedIncident
 
     def row(self) -> dict[str, object]:
         """What is printed as JSON."""
@@ -40,8 +40,8 @@ class Comparison(msgspec.Struct):
     `silenced` and `told`: a silence hides it from now on, or no longer. `span` is the time recorded, ms.
     """
 
-    added: list[Told] = []
-    removed: list[Told] = []
+    added: list[ReplayedIncident] = []
+    removed: list[ReplayedIncident] = []
     earlier: list[Moved] = []
     later: list[Moved] = []
     cause_changed: list[Moved] = []
@@ -60,7 +60,7 @@ class Comparison(msgspec.Struct):
         names = ("earlier", "later", "cause_changed", "severity_changed", "silenced", "told")
         return {name: getattr(self, name) for name in names}
 
-    def add(self, old: list[Told], new: list[Told]) -> None:
+    def add(self, old: list[ReplayedIncident], new: list[ReplayedIncident]) -> None:
         """Compare the incidents of one more stream."""
         pairs = list(paired(old, new))
         known = {id(t) for pair in pairs for t in pair}
@@ -76,23 +76,23 @@ class Comparison(msgspec.Struct):
 class Replayed:
     """A replay under one configuration."""
 
-    def __init__(self, live: Live) -> None:
-        self._index = bucket.Index(published=publish(live, 0, "tune"))
+    def __init__(self, live: LiveSettings) -> None:
+        self._index = bucket.BucketIndex(published=publish(live, 0, "tune"))
         self._store = MemoryStore()
-        self._tale = Tale()
+        self._tale = ReplayedIncidents()
 
     def take(self, batches: Batches) -> None:
         """Step over the next events. Raises RecordingError when a detector fails."""
         for until, events in batches:
             self._tale.take(step(self._index, self._store, events, until))
 
-    def incidents(self) -> list[Told]:
+    def incidents(self) -> list[ReplayedIncident]:
         """What it told."""
         return self._tale.incidents()
 
 
 def compare(
-    files: Iterable[Path], old: Live, new: Live, settings: Settings, progress: Progress = lambda _: None
+    files: Iterable[Path], old: LiveSettings, new: LiveSettings, settings: Settings, progress: Progress = lambda _: None
 ) -> Comparison:
     """What changes when `new` takes the place of `old`; `settings` say which topics are metrics and who is who.
 
@@ -112,7 +112,7 @@ def compare(
     return found
 
 
-def _changes(old: Told, new: Told) -> Iterable[str]:
+def _changes(old: ReplayedIncident, new: ReplayedIncident) -> Iterable[str]:
     if abs(new.opened_at - old.opened_at) >= _SAME_MS:
         yield "earlier" if new.opened_at < old.opened_at else "later"
     if new.cause != old.cause:

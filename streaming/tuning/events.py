@@ -20,7 +20,7 @@ from detectors.events.reader import Reader
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
 from streaming.job.spark.gc_pause import collector_resting
-from streaming.recordings.inputs import Inputs, clocks_of
+from streaming.recordings.inputs import InputFiles, clocks_of
 from streaming.recordings.read_report import failures, sentence
 from streaming.recordings.recording import is_recording, records_of
 
@@ -68,7 +68,7 @@ def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
             yield found
 
 
-class Kept:
+class DecodedRecording:
     """The batches of some streams, decoded once and kept on disk (in memory as long as they are small)."""
 
     def __init__(self, files: Iterable[Path], settings: Settings) -> None:
@@ -121,11 +121,11 @@ def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     kafka = settings.kafka
     reader = Reader(settings.identity, frozenset(kafka.metrics))
     # What is told here is told under given settings: those in the recording do not count.
-    own = {kafka.topics.config, kafka.topics.pulse}
+    own = {kafka.topics.config, kafka.topics.heartbeat}
     if len(stream) == 1 and is_recording(stream[0]):
         yield from _cut(zip(records_of(stream[0]), clocks_of(stream[0], reader), strict=True), reader, own)
     else:
-        inputs = Inputs(stream, reader, kafka.for_files)
+        inputs = InputFiles(stream, reader, kafka.for_files)
         if unread := failures([one for one in inputs.files if one.log is not None]):
             raise RecordingError("\n".join(map(sentence, unread)))
         yield from _cut(((a.record, a.clock) for a in inputs.arrivals()), reader, own)

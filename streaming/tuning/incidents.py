@@ -19,7 +19,7 @@ _PLACES = ("job_id", "job_name", "tm_id")
 Span = tuple[int, int]
 
 
-class Told(msgspec.Struct, kw_only=True):
+class ReplayedIncident(msgspec.Struct, kw_only=True):
     """An incident from its first transition to its last; times are epoch ms.
 
     `began` is its first symptom, `opened_at` when it was told, `ended_at` None while it goes on; `severity` is the
@@ -45,12 +45,12 @@ class Told(msgspec.Struct, kw_only=True):
         """The job's name, or its id where the name is not known; empty without a job."""
         return self.job_name or self.job_id
 
-    def shared(self, other: "Told") -> int:
+    def shared(self, other: "ReplayedIncident") -> int:
         """How many findings both have at the same time."""
         both = self.findings.keys() & other.findings.keys()
         return sum(_overlap(self.findings[key], other.findings[key]) for key in both)
 
-    def same(self, other: "Told") -> bool:
+    def same(self, other: "ReplayedIncident") -> bool:
         """Whether it may be the other one, told under another configuration."""
         spans = [(t.began, _FOREVER if t.ended_at is None else t.ended_at) for t in (self, other)]
         near = self.cluster == other.cluster and _overlap(spans[0], spans[1])
@@ -62,11 +62,11 @@ class Told(msgspec.Struct, kw_only=True):
         return {name: getattr(self, name) for name in self.__struct_fields__ if name not in hidden}
 
 
-class Tale:
+class ReplayedIncidents:
     """Takes in transitions, and tells the incidents they are of."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, ReplayedIncident] = {}
         self._part_of: dict[str, str] = {}
 
     def take(self, transitions: Iterable[Transition]) -> None:
@@ -74,7 +74,7 @@ class Tale:
         for t in transitions:
             told = self._told.get(t.incident)
             if told is None:
-                told = self._told[t.incident] = Told(
+                told = self._told[t.incident] = ReplayedIncident(
                     incident=t.incident,
                     cluster=t.cluster,
                     job_id=t.job_id,
@@ -93,7 +93,7 @@ class Tale:
             if t.part_of:
                 self._part_of[t.incident] = t.part_of
 
-    def incidents(self) -> list[Told]:
+    def incidents(self) -> list[ReplayedIncident]:
         """All incidents in order of opening; those that became part of others are counted with these."""
         for incident in self._part_of:
             part, whole = self._told[incident], incident
@@ -107,7 +107,9 @@ class Tale:
         return sorted(left, key=lambda t: (t.opened_at, t.cluster, t.incident))
 
 
-def paired(old: list[Told], new: list[Told]) -> Iterator[tuple[Told, Told]]:
+def paired(
+    old: list[ReplayedIncident], new: list[ReplayedIncident]
+) -> Iterator[tuple[ReplayedIncident, ReplayedIncident]]:
     """The incidents that are the same, by the rule of this module."""
     candidates = [
         (-a.shared(b), abs(a.opened_at - b.opened_at), i, j)
@@ -123,7 +125,7 @@ def paired(old: list[Told], new: list[Told]) -> Iterator[tuple[Told, Told]]:
             yield old[i], new[j]
 
 
-def _update(told: Told, t: Transition) -> None:
+def _update(told: ReplayedIncident, t: Transition) -> None:
     told.cause, told.summary = t.cause, t.summary
     told.job_id, told.job_name = t.job_id or told.job_id, t.job_name or told.job_name
     told.severity = max(told.severity, t.severity, key=SEVERITIES.index)

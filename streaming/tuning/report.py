@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.settings.overrides import Override
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 from streaming.terminal import Console
 from streaming.tuning.compare import Comparison
-from streaming.tuning.incidents import Told
+from streaming.tuning.incidents import ReplayedIncident
 from streaming.tuning.suggest import Suggestions
 from streaming.tuning.trial import Suggestion
 
@@ -32,7 +32,7 @@ def print_comparison(found: Comparison) -> None:
     counts = {"added": len(found.added), "removed": len(found.removed)} | {k: len(v) for k, v in found.moved().items()}
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     same = f"{found.same} incident{'s' * (found.same != 1)} the same in both"
-    console.print(f"{spoken(found.span)} of recordings: {said or 'no difference'}; {same}.")
+    console.print(f"{humanize(found.span)} of recordings: {said or 'no difference'}; {same}.")
 
 
 def print_suggestions(made: Suggestions) -> None:
@@ -76,16 +76,16 @@ def overrides_yaml(overrides: list[Override]) -> str:
     return out.getvalue()
 
 
-def _rows(found: Comparison) -> list[tuple[str, Told, str, str, str]]:
+def _rows(found: Comparison) -> list[tuple[str, ReplayedIncident, str, str, str]]:
     """Change, incident, cause, severity, time of opening."""
     both = [("added", t) for t in found.added] + [("removed", t) for t in found.removed]
-    rows: list[tuple[str, Told, str, str, str]] = [
+    rows: list[tuple[str, ReplayedIncident, str, str, str]] = [
         (change, t, t.cause, t.severity, clock(t.opened_at)) for change, t in both
     ]
     for change, moved in found.moved().items():
         for m in moved:
             by = m.new.opened_at - m.old.opened_at
-            shift = f" {'+' if by > 0 else '−'}{spoken(abs(by))}" if by else ""
+            shift = f" {'+' if by > 0 else '−'}{humanize(abs(by))}" if by else ""
             changed = _arrow(m.old.cause, m.new.cause), _arrow(m.old.severity, m.new.severity)
             rows.append((change, m.new, *changed, clock(m.old.opened_at) + shift))
     return rows

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override
 from streaming.configuration.settings import Settings
-from streaming.tuning.events import Kept
+from streaming.tuning.events import DecodedRecording
 from streaming.tuning.incidents import paired
 from streaming.tuning.threshold import Threshold, Written, thresholds
 from streaming.tuning.trial import Scope, Suggestion, Trial, alone, incidents_of
@@ -36,7 +36,7 @@ def suggest(
 ) -> Suggestions:
     """Suggestions for `kinds` under the configuration of `settings`. Raises RecordingError."""
     progress("reading")
-    kept = Kept(files, settings), Kept(healthy, settings)
+    kept = DecodedRecording(files, settings), DecodedRecording(healthy, settings)
     made = Suggestions([], [], 0, 0, 0)
     chosen: dict[Scope, dict[str, dict[str, Written]]] = {}
     for kind in kinds:
@@ -54,7 +54,7 @@ def suggest(
     return made
 
 
-def _prove(kind: str, live: Live, kept: tuple[Kept, Kept], made: Suggestions) -> None:
+def _prove(kind: str, live: LiveSettings, kept: tuple[DecodedRecording, DecodedRecording], made: Suggestions) -> None:
     """Replay under the overrides, and count the incidents that are found, and the alarms on healthy history."""
     before, after = (alone(kind, live, own) for own in ((), made.overrides))
     for stream in range(len(kept[0])):

@@ -10,11 +10,11 @@ from functools import cache
 import msgspec
 
 from detectors import DETECTORS
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import INCIDENTS, Override, resolve
 from streaming.tuning.compare import Replayed
-from streaming.tuning.events import Kept
-from streaming.tuning.incidents import Told, paired
+from streaming.tuning.events import DecodedRecording
+from streaming.tuning.incidents import ReplayedIncident, paired
 from streaming.tuning.threshold import Threshold, Written
 
 _ROOM = 1.25
@@ -51,7 +51,7 @@ class Suggestion(msgspec.Struct, kw_only=True):
     chosen: bool = False
 
 
-def alone(kind: str, live: Live, first: Iterable[Override]) -> Live:
+def alone(kind: str, live: LiveSettings, first: Iterable[Override]) -> LiveSettings:
     """The configuration with this detector alone; overrides in `first` win."""
     written = live.detectors.model_dump(mode="json")
     blocks = {k: block if k in {kind, INCIDENTS} else {**block, "enabled": False} for k, block in written.items()}
@@ -60,10 +60,12 @@ def alone(kind: str, live: Live, first: Iterable[Override]) -> Live:
         own = {k: block for k, block in override.detectors.items() if k in {kind, INCIDENTS}}
         if own:
             overrides.append(override.model_copy(update={"detectors": own}))
-    return Live.model_validate({"detectors": blocks, "overrides": [o.model_dump(mode="json") for o in overrides]})
+    return LiveSettings.model_validate(
+        {"detectors": blocks, "overrides": [o.model_dump(mode="json") for o in overrides]}
+    )
 
 
-def incidents_of(live: Live, kept: Kept, stream: int) -> list[Told]:
+def incidents_of(live: LiveSettings, kept: DecodedRecording, stream: int) -> list[ReplayedIncident]:
     """What a replay of one stream tells."""
     replayed = Replayed(live)
     for batches in kept.pieces(stream):
@@ -74,7 +76,13 @@ def incidents_of(live: Live, kept: Kept, stream: int) -> list[Told]:
 class Trial:
     """One kind, replayed alone under many values of its thresholds."""
 
-    def __init__(self, kind: str, live: Live, kept: tuple[Kept, Kept], progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        live: LiveSettings,
+        kept: tuple[DecodedRecording, DecodedRecording],
+        progress: Callable[[str], None],
+    ) -> None:
         self._kind = kind
         self._live = live
         self._files, self._healthy = kept
@@ -125,7 +133,7 @@ class Trial:
         row.margin_incidents = None if high is None else threshold.margin(suggested, high)
         return row
 
-    def _scope(self, told: Told) -> Scope:
+    def _scope(self, told: ReplayedIncident) -> Scope:
         return told.cluster, told.job_name if self._kind in _PER_JOB else ""
 
     def _current(self, threshold: Threshold, scope: Scope) -> Written:

@@ -119,11 +119,13 @@ def _truth(entry: dict[str, Any], suffix: str, given: list[Record]) -> Truth:
 
 
 def _failure(cause: str, first: int, until: int, given: list[Record]) -> int | None:
-    meanings = FAILURES.get(cause, frozenset())
-    for record in given if meanings else ():
+    wanted_types = FAILURES.get(cause, frozenset())
+    for record in given if wanted_types else ():
         if record.topic == "flink.logs" and first <= record.timestamp <= until + SLACK_MS:
             read = recorded.READER.read(record)
-            if not isinstance(read, Rejected) and any(isinstance(e, LogEvent) and e.meaning in meanings for e in read):
+            if not isinstance(read, Rejected) and any(
+                isinstance(e, LogEvent) and e.event_type in wanted_types for e in read
+            ):
                 return record.timestamp
     return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming.demo.stack import Stack
+from streaming.demo.stack import DemoStack
 from streaming.job import canary
 from streaming.recordings.playback import Playback, create_topics
 from streaming.recordings.redate import redated
@@ -60,19 +60,19 @@ def recorded(names: list[str], folder: Path) -> None:
 
 def beside_the_demo(folder: Path) -> None:
     """flinkwatch while the demo's recording happens again, with a canary every ten seconds."""
-    with Stack(lambda _: None) as stack:
+    with DemoStack(lambda _: None) as stack:
         create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
         stack.job.start()
         stack.job.await_ready(300)
         with Prometheus(folder, scraping(folder, stack.job.page_port)) as server:
             first = time.time()
             played = list(redated(records("late-barrier-acks"), int(first * 1000)))
-            playback = Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=1.0)
+            playback = Playback(stack.broker.bootstrap, played, "flinkwatch.heartbeat", speed=1.0)
             thread = threading.Thread(target=playback.run, args=(threading.Event(),))
             thread.start()
             producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)
             while thread.is_alive():
-                producer.send("flinkwatch.pulse", value=canary.value(int(time.time() * 1000)))
+                producer.send("flinkwatch.heartbeat", value=canary.value(int(time.time() * 1000)))
                 thread.join(10)
             producer.close()
             draw(read("flinkwatch"), View(server, first, time.time(), 2), IMAGES / "dashboard-flinkwatch.png", 60)

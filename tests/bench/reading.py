@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from detectors.events.identity import Identity
-from streaming.job.read import Stage
+from streaming.job.read import ReadStage
 from streaming.job.rows import decode_packed
 from tests.bench.clusters import START
 from tests.bench.shipped import Shipped, ShippedCluster
@@ -63,7 +63,7 @@ def main() -> None:
     options = parser.parse_args()
     records = pages(options.records)
     batch = arrow(records)
-    stage = Stage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.pulse", 8)
+    stage = ReadStage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.heartbeat", 8)
     packed = [row.as_py() for out in stage.run(iter([batch])) for row in out.column(1)]
     values = b"".join(value for _, _, value in records)
     measured = {

@@ -13,7 +13,7 @@ import msgspec
 from detectors.engine import bucket
 from detectors.events.event import Event, Sample
 from detectors.incidents.silences import at
-from detectors.settings.live import Published
+from detectors.settings.live import PublishedConfiguration
 from streaming.job.rows import bucket_of
 from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.changes import live
@@ -60,11 +60,11 @@ def _batch(cluster: str, number: int) -> Iterator[Event]:
 class _Fleet:
     """All buckets of the clusters."""
 
-    def __init__(self, published: Published) -> None:
-        self._indexes = [bucket.encode_index(bucket.Index(published=published))] * _BUCKETS
+    def __init__(self, published: PublishedConfiguration) -> None:
+        self._indexes = [bucket.encode_index(bucket.BucketIndex(published=published))] * _BUCKETS
         self._stores = [MemoryStore() for _ in range(_BUCKETS)]
 
-    def take(self, number: int, change: Published | None) -> float:
+    def take(self, number: int, change: PublishedConfiguration | None) -> float:
         """CPU seconds for one batch."""
         batches: list[list[Event]] = [[] for _ in range(_BUCKETS)]
         for name in (f"cluster-{n}" for n in range(_CLUSTERS)):

@@ -20,7 +20,7 @@ import msgspec
 from detectors.engine import bucket
 from detectors.engine.engine import decode_state
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore
 from tests.bench.clusters import READER, SCRAPE_EVERY_S, START, Cluster
 from tests.bench.corpus import dense
@@ -37,7 +37,7 @@ class Meter:
     """A bucket of clusters, and the CPU time its steps took: other work may run beside."""
 
     def __init__(self) -> None:
-        self.index = bucket.Index(published=publish(Live(), 0, "scale"))
+        self.index = bucket.BucketIndex(published=publish(LiveSettings(), 0, "scale"))
         self.store = MemoryStore()
         self.reset()
 

@@ -131,7 +131,7 @@ class Bench:
 
     def _earliest(self, name: str) -> dict[str, dict[str, int]]:
         kafka = self.settings[name].kafka
-        topics = {f"{name}.logs": PARTITIONS, kafka.topics.config: 1, kafka.topics.pulse: 1}
+        topics = {f"{name}.logs": PARTITIONS, kafka.topics.config: 1, kafka.topics.heartbeat: 1}
         return {topic: {str(p): -2 for p in range(count)} for topic, count in topics.items()}
 
     def _run(self, writer: DataStreamWriter, usage: Usage, name: str) -> Cost:
@@ -152,7 +152,7 @@ def mtail_program() -> str:
     """The job's vocabulary in mtail's language: every wording with its fields, counted by meaning and job."""
     rules = [
         f"/{'' if w.anywhere else ' - '}{w.pattern.replace('/', chr(92) + '/')}/ {{\n"
-        f'  lines_total["{w.meaning}"][{"$job" if "(?P<job>" in w.pattern else chr(34) * 2}]++\n}}\n'
+        f'  lines_total["{w.event_type}"][{"$job" if "(?P<job>" in w.pattern else chr(34) * 2}]++\n}}\n'
         for w in WORDINGS
     ]
     return "counter lines_total by meaning, job\n" + "".join(rules)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from detectors.events.event import Event, MetricEvent, Record
 from detectors.events.vocabulary.metric_names import read_prometheus
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from streaming.configuration.settings import Settings
 from streaming.recordings.recording import line_of
 from streaming.tuning.compare import compare
@@ -25,7 +25,9 @@ from tests.bench.clusters import START, Cluster, Page
 
 JOBS, TMS, SLOTS = 10, 10, 10
 GOAL = 200
-NEW = Live.model_validate({"detectors": {"checkpoint_overdue": {"factor": 2.0}, "backpressure": {"lasting": "30s"}}})
+NEW = LiveSettings.model_validate(
+    {"detectors": {"checkpoint_overdue": {"factor": 2.0}, "backpressure": {"min_duration": "30s"}}}
+)
 
 
 class Recorded(Cluster):
@@ -89,7 +91,7 @@ def main() -> None:
             records, size = make(file, options.hours)
             print(f"{records:,} records, {size / 1e9:.2f} GB, packed {file.stat().st_size / 1e6:.0f} MB", flush=True)
         begin, cpu = time.monotonic(), time.process_time()
-        found = compare([file], Live(), NEW, Settings())
+        found = compare([file], LiveSettings(), NEW, Settings())
         wall, own = time.monotonic() - begin, time.process_time() - cpu
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
     span = found.span / 1000

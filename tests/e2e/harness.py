@@ -17,7 +17,7 @@ _TOGETHER_MS = 500
 
 
 class Installation:
-    """Topics under a prefix of their own, and a job that is not started yet. The test sends the pulse."""
+    """Topics under a prefix of their own, and a job that is not started yet. The test sends the heartbeat."""
 
     def __init__(self, bootstrap: str, folder: Path, prefix: str, streaming: dict[str, object]) -> None:
         self.bootstrap = bootstrap
@@ -33,7 +33,7 @@ class Installation:
             "streaming": {
                 "checkpoint": str(folder / "checkpoint"),
                 "starting_offsets": "earliest",
-                "pulse": False,
+                "heartbeat": False,
                 "buckets": 2,
                 "trigger": "500ms",
                 **streaming,
@@ -43,9 +43,9 @@ class Installation:
         self.job = JobProcess(folder, self.configuration, "--no-deliver")
 
     def create_inputs(self, partitions: int = 2) -> None:
-        """The topics that a shipper would have made, and the pulse, which in a test is as old as its recording."""
+        """The topics that a shipper would have made, and the heartbeat, which in a test is as old as its recording."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
-        for topic, count in {self.logs: partitions, self.metrics: partitions, f"{self.prefix}.pulse": 1}.items():
+        for topic, count in {self.logs: partitions, self.metrics: partitions, f"{self.prefix}.heartbeat": 1}.items():
             admin.create_topics(
                 {
                     topic: {
@@ -83,9 +83,9 @@ class Installation:
         producer.close()
         return [_as_stored(r, future.get(timeout=120)) for r, future in sent]
 
-    def pulse(self, *timestamps: int) -> None:
+    def heartbeat(self, *timestamps: int) -> None:
         """Pulses with these Kafka timestamps, epoch ms."""
-        self.send(Record(f"{self.prefix}.pulse", 0, 0, t, None, b"") for t in timestamps)
+        self.send(Record(f"{self.prefix}.heartbeat", 0, 0, t, None, b"") for t in timestamps)
 
     def transitions(self) -> list[Transition]:
         """Everything said of incidents so far, in order of each incident; records written twice count once."""

@@ -91,7 +91,7 @@ def notice(**changes: Any) -> Notice:
 
 
 def test_alertmanager_takes_fires_and_resolves_our_alerts(alertmanager: Alertmanager) -> None:
-    config = AlertmanagerConfig(enabled=True, urls=(alertmanager.url,), resend="1s", valid_for="3s")
+    config = AlertmanagerConfig(enabled=True, urls=(alertmanager.url,), resend_interval="1s", resolve_timeout="3s")
     sink = AlertmanagerSink(config)
     assert sink.send(notice(), None) == Delivered()
     assert sink.send(notice(incident="other", severity="critical"), None) == Delivered()

@@ -30,10 +30,10 @@ def test_a_backlog_of_long_lines_is_read_in_bounded_memory(installation: Callabl
     producer.flush(timeout=600)
     producer.close()
     here.job.start()
-    pulses = iter(range(10_000))
+    heartbeats = iter(range(10_000))
 
     def read() -> bool:
-        here.pulse(now + 20_000 * next(pulses))
+        here.heartbeat(now + 20_000 * next(heartbeats))
         done = sum(value for key, value in here.readings().items() if key.startswith("records_read_total"))
         return done >= LINES
 
@@ -44,8 +44,8 @@ def test_a_backlog_of_long_lines_is_read_in_bounded_memory(installation: Callabl
 
 
 def test_after_a_backlog_of_many_batches_nobody_waits(installation: Callable[..., Installation]) -> None:
-    """An outage of a minute and a half, of which each batch takes a little: the pulse is read ahead of it."""
-    here = installation(max_offsets_per_trigger=100, pulse=True)
+    """An outage of a minute and a half, of which each batch takes a little: the heartbeat is read ahead of it."""
+    here = installation(max_offsets_per_trigger=100, heartbeat=True)
     here.create_inputs()
     now = int(time.time() * 1000)
     line = b"2026-11-21 02:10:52,332 INFO  a.b.CheckpointCoordinator [] - Completed checkpoint 7 for job x"
@@ -56,7 +56,7 @@ def test_after_a_backlog_of_many_batches_nobody_waits(installation: Callable[...
     here.job.start()
 
     def clock() -> float:
-        return here.readings().get("clock_timestamp_seconds []", 0.0)
+        return here.readings().get("stream_time_timestamp_seconds []", 0.0)
 
     here.wait_for(lambda: clock() > now / 1000 + 20, within=300)
     waited = [r for r in map(decode_reading, here.values("readings")) if r.name == "cluster_waits_seconds" and r.value]

@@ -22,8 +22,8 @@ CANARY_S = 2
 
 @pytest.fixture
 def here(installation: Callable[..., Installation]) -> Installation:
-    """A job with a pulse and canaries, not started."""
-    made = installation(pulse=True, canary=f"{CANARY_S}s")
+    """A job with a heartbeat and canaries, not started."""
+    made = installation(heartbeat=True, canary=f"{CANARY_S}s")
     made.create_inputs()
     return made
 
@@ -68,12 +68,12 @@ def jvm_of(pid: int) -> int:
 
 
 def test_readiness_goes_with_the_canary_and_no_incident_comes_of_it(here: Installation, delivery: Delivery) -> None:
-    """Injected faults: a query that stands still while the pulse goes on, and a job that is killed."""
+    """Injected faults: a query that stands still while the heartbeat goes on, and a job that is killed."""
     port = delivery.page.port
     here.job.start()
     await_status(port, 200)
     shown = get(port, "/metrics")[1]
-    assert "\nflinkwatch_canary_seconds " in shown
+    assert "\nflinkwatch_canary_round_trip_seconds " in shown
     assert "\nflinkwatch_canary_timestamp_seconds " in shown
 
     jvm = jvm_of(here.job.pid)
@@ -87,7 +87,13 @@ def test_readiness_goes_with_the_canary_and_no_incident_comes_of_it(here: Instal
 
     # The page of a job without delivery: what Spark says of its progress.
     shown = get(here.job.page_port, "/metrics")[1]
-    for name in ("batch_duration_seconds_count", "offsets_behind", "config_info", "state_memory_bytes", "build_info"):
+    for name in (
+        "batch_duration_seconds_count",
+        "consumer_lag_records",
+        "config_info",
+        "state_memory_bytes",
+        "build_info",
+    ):
         assert f"\nflinkwatch_{name}" in shown
     assert get(here.job.page_port, "/-/ready")[0] == 200
 

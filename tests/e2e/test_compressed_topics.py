@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaProducer
 
 from detectors.events.event import Record
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from sinks.delivery.service import Delivery
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames, wanted_topics
-from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
 from streaming.cli.main import cli
 from streaming.configuration.topic import ConfigTopic
@@ -61,7 +61,9 @@ def test_compressed_topics_are_delivered_listed_and_captured(
     called = threading.Event()
     with closing(SlackServer(on_call=lambda _: called.set())) as slack:
         config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url)
-        delivery = Delivery(access, names, Sinks(slack=config, prometheus=PageConfig(address="127.0.0.1", port=0)))
+        delivery = Delivery(
+            access, names, Sinks(slack=config, prometheus=PrometheusConfig(address="127.0.0.1", port=0))
+        )
         delivery.start()
         try:
             assert called.wait(60)
@@ -82,7 +84,7 @@ def test_compressed_topics_are_delivered_listed_and_captured(
         assert done.exit_code == 0, done.output
         return done.output
 
-    ConfigTopic(access, names.config).publish(publish(Live(), 1_763_712_000_000, "a test"))
+    ConfigTopic(access, names.config).publish(publish(LiveSettings(), 1_763_712_000_000, "a test"))
     assert "this is why" in run("silence", "add", "--job", "a", "--for", "10m", "--comment", "this is why", "--json")
     assert "this is why" in run("silence", "list", "--json")
     assert "a test" in run("config", "history")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streaming.demo.stack import Stack
+from streaming.demo.stack import DemoStack
 from streaming.job import canary
 from streaming.recordings.playback import Playback, create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
@@ -57,13 +57,13 @@ CLUSTER = "clickstream"
 def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
-    with Stack(lambda _: None) as stack:
+    with DemoStack(lambda _: None) as stack:
         create_topics(stack.broker.bootstrap, played)
         stack.job.start()
         stack.job.await_ready()
         with Prometheus(tmp_path, scraping(tmp_path, stack.job.page_port)) as server:
             first = time.time()
-            Playback(stack.broker.bootstrap, played, "flinkwatch.pulse", speed=20).run(threading.Event())
+            Playback(stack.broker.bootstrap, played, "flinkwatch.heartbeat", speed=20).run(threading.Event())
             tell(stack.broker.bootstrap, played[-1].timestamp)
 
             def missing() -> set[tuple[str, str]]:
@@ -84,7 +84,7 @@ def tell(bootstrap: str, now_ms: int) -> None:
     """A canary, and records that cannot be read: one now and one later, or there is no rate."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for _ in range(2):
-        producer.send("flinkwatch.pulse", value=canary.value(int(time.time() * 1000)), timestamp_ms=now_ms)
+        producer.send("flinkwatch.heartbeat", value=canary.value(int(time.time() * 1000)), timestamp_ms=now_ms)
         producer.send("flink.logs", value=b"{not json", timestamp_ms=now_ms)
         producer.flush()
         time.sleep(4)

@@ -17,7 +17,7 @@ from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.clients import KafkaClients
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
-from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
 from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
 from streaming.embedded.broker import Broker
@@ -47,7 +47,7 @@ class Installation:
 
     def delivery(self) -> Delivery:
         config = SlackConfig(enabled=True, channel="flink-alerts", base_url=self.slack.base_url, thread_updates=False)
-        page = PageConfig(address="127.0.0.1", port=0)
+        page = PrometheusConfig(address="127.0.0.1", port=0)
         return Delivery(self.access, self.topics, Sinks(slack=config, prometheus=page))
 
     def say(self, *transitions: Transition) -> None:

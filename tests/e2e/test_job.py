@@ -9,7 +9,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import Transition
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import load, replay
 from tests.e2e.harness import Installation
 from tests.recorded import recording
@@ -26,7 +26,7 @@ def recorded(scenario: str) -> list[Record]:
 def replayed(records: list[Record], metrics_topic: str) -> list[Transition]:
     """What the records alone say: the clock stands still after the last one."""
     reader = Reader(Identity(), frozenset({metrics_topic}))
-    return list(replay(records, reader, publish(Live(), at=0, by="test"), after_ms=0))
+    return list(replay(records, reader, publish(LiveSettings(), at=0, by="test"), after_ms=0))
 
 
 def essence(transitions: list[Transition]) -> list[tuple[object, ...]]:
@@ -117,13 +117,13 @@ def test_silence_moves_the_clock_by_the_pulse_alone(installation: Make) -> None:
     first_trigger = next(i for i, r in enumerate(records) if b"Triggering checkpoint 6 " in (r.value or b""))
     here.send(records[: first_trigger + 1])
     here.job.start()
-    # A pulse moves the clock only where it comes without other records.
+    # A heartbeat moves the clock only where it comes without other records.
     here.wait_for(lambda: bool(here.readings()))
     now = records[first_trigger].timestamp
-    here.pulse(now + 31_000)
+    here.heartbeat(now + 31_000)
     here.wait_for(lambda: [t.transition for t in here.transitions()] == ["opened"])
     assert here.transitions()[0].cause == "checkpoint_overdue"
-    here.pulse(now + 1_000_000)
+    here.heartbeat(now + 1_000_000)
     here.wait_for(lambda: [t.transition for t in here.transitions()] == ["opened", "stale"])
     assert here.job.terminate() == 0
 

@@ -13,7 +13,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import Transition
-from detectors.settings.live import Live, publish, settings_hash
+from detectors.settings.live import LiveSettings, publish, settings_hash
 from streaming.embedded.job_process import JobProcess
 from streaming.errors import ConfigError
 from streaming.job.rows import bucket_of
@@ -43,7 +43,9 @@ def of_creep(transitions: list[Transition]) -> list[Transition]:
 def with_changes(here: Installation, records: list[Record]) -> list[Transition]:
     """What a replay says of records among which are changes of the configuration."""
     reader = Reader(Identity(), frozenset({here.metrics}))
-    return list(replay(records, reader, publish(Live(), 0, "test"), config_topic=f"{here.prefix}.config", after_ms=0))
+    return list(
+        replay(records, reader, publish(LiveSettings(), 0, "test"), config_topic=f"{here.prefix}.config", after_ms=0)
+    )
 
 
 def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(installation: Make) -> None:
@@ -56,12 +58,12 @@ def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(insta
     records = list(redated(recorded("checkpoint-creep"), int(time.time() * 1000) - _PLAYED_MS))
     opens = of_creep(replayed(records, "flink.metrics"))[0].at
     cut = next(i for i, r in enumerate(records) if r.timestamp > opens)
-    deaf, usual = settings_hash(Live.model_validate(DEAF)), settings_hash(Live())
+    deaf, usual = settings_hash(LiveSettings.model_validate(DEAF)), settings_hash(LiveSettings())
     here.job.start()
     before = here.send(records[:cut])
     here.wait_for(lambda: committed(here, before))
     # Alone in its batch, it brings the clock of the stream to where the records are, as live.
-    before += here.send([Record(f"{here.prefix}.pulse", 0, 0, before[-1].timestamp, None, b"")])
+    before += here.send([Record(f"{here.prefix}.heartbeat", 0, 0, before[-1].timestamp, None, b"")])
     here.wait_for(lambda: committed(here, before))
     assert of_creep(here.transitions()) == []
     assert (metrics(here)["last_reload_successful"], metrics(here)["hash"]) == ("1.0", deaf)
@@ -94,7 +96,7 @@ def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(insta
     assert "active" in flinkwatch(here, "silence", "list")
     flinkwatch(here, "silence", "expire", silence)
     here.wait_for(lambda: committed(here, changes(here)))
-    here.pulse(int(time.time() * 1000))
+    here.heartbeat(int(time.time() * 1000))
     here.wait_for(lambda: of_creep(here.transitions())[-1].silence is None)
     last = of_creep(here.transitions())[-1]
     assert last.silenced_before is not None
@@ -128,7 +130,7 @@ def test_kill_9_during_a_reload_leaves_one_configuration_in_every_bucket(install
     here.job.start()
     here.send(of_another(r, name, 0) for r in first for name in names)
     here.wait_for(lambda: len(here.transitions()) == 2)
-    assert {t.config for t in here.transitions()} == {settings_hash(Live())}
+    assert {t.config for t in here.transitions()} == {settings_hash(LiveSettings())}
 
     file = tmp_path / "other.yaml"
     sections = {
@@ -136,7 +138,7 @@ def test_kill_9_during_a_reload_leaves_one_configuration_in_every_bucket(install
         "overrides": [{"cluster": "nobody", "detectors": {CREEP: {"enabled": False}}}],
     }
     file.write_text(yaml.safe_dump(sections))
-    other = settings_hash(Live.model_validate(sections))
+    other = settings_hash(LiveSettings.model_validate(sections))
     armed.write_text(json.dumps({"point": "in the state update", "signal": signal.SIGKILL, "job": here.job.pid}))
     assert other in flinkwatch(here, "config", "apply", str(file))
     assert here.job.wait(60) == -signal.SIGKILL
@@ -165,6 +167,6 @@ def commands(here: Installation, file: Path, other: str) -> None:
     file.write_text("streaming: {trigger: 2s}\n")
     with pytest.raises(ConfigError, match=r"other\.yaml:1: streaming\.trigger: changed to 2s.*needs a restart"):
         flinkwatch(here, "config", "apply", str(file))
-    assert settings_hash(Live()) in flinkwatch(here, "config", "rollback")
+    assert settings_hash(LiveSettings()) in flinkwatch(here, "config", "rollback")
     lines = [json.loads(line) for line in flinkwatch(here, "config", "history", "--json").splitlines()]
     assert [line["origin"] for line in lines] == ["file", "apply", "rollback"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streaming.__main__ import main
 from streaming.job import query
-from streaming.job.read import Stage
+from streaming.job.read import ReadStage
 from streaming.job.watch import BucketProcessor
 
 ARMED = "FLINKWATCH_TEST_ARMED"
@@ -24,7 +24,7 @@ POINTS = ("after the fetch", "in the state update", "before the state commit")
 """Points in the Python workers; the harness, which sees Kafka and the checkpoint, kills at the others."""
 
 
-class StruckStage(Stage):
+class StruckStage(ReadStage):
     """Strikes when it holds records of an input topic, before it has done anything with them."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -33,7 +33,7 @@ class World:
 
     def __init__(self, folder: Path, exits: ExitStack) -> None:
         self.broker = exits.enter_context(Broker())
-        self.here = Installation(self.broker.bootstrap, folder, "empty", {"pulse": True})
+        self.here = Installation(self.broker.bootstrap, folder, "empty", {"heartbeat": True})
         self.here.create_inputs()
         self.slack = exits.enter_context(SlackServer())
         self._folder = folder / "deliverer"
@@ -110,7 +110,7 @@ def test_an_empty_broker_at_the_same_address_ends_no_incident_and_repeats_no_mes
         starts = dict(it.starts)
 
         it.replace_broker()
-        it.until(lambda: [t for t in it.said("flinkwatch") if t.cause == "input_gap"], "the gap is said")
+        it.until(lambda: [t for t in it.said("flinkwatch") if t.cause == "unread_records_lost"], "the gap is said")
         here.send([*completed("prod", now_ms()), *hung("other", now_ms())])
         it.until(lambda: [t for t in it.said("prod") if t.transition == "resolved"], "resolved")
         it.until(lambda: it.said("other"), "another incident")

@@ -74,7 +74,7 @@ def fleet(begins: int) -> Iterator[list[Shipped]]:
 
 
 def play(here: Installation, begins: int, ended: threading.Event, hours: float = HOURS, speed: float = SPEED) -> None:
-    """Write the fleet at its pace, each record and a pulse a second dated as it would have been."""
+    """Write the fleet at its pace, each record and a heartbeat a second dated as it would have been."""
     topics = {"flink.logs": here.logs, "flink.metrics": here.metrics}
     # What a broker that is away for a while cannot take waits.
     producer = KafkaProducer(bootstrap_servers=here.bootstrap, max_request_size=4_000_000, delivery_timeout_ms=600_000)
@@ -84,7 +84,7 @@ def play(here: Installation, begins: int, ended: threading.Event, hours: float =
         at = begins + second * 1000
         for topic, key, value in records:
             producer.send(topics[topic], key=key, value=value, timestamp_ms=at)
-        producer.send(f"{here.prefix}.pulse", value=b"", timestamp_ms=at)
+        producer.send(f"{here.prefix}.heartbeat", value=b"", timestamp_ms=at)
         if ended.is_set():
             break
     producer.close(timeout=600)

@@ -21,9 +21,9 @@ _STANDS_STILL_S = 20.0
 def create_inputs(here: Installation) -> None:
     configs = {"retention.ms": "-1"}
     with closing(KafkaAdminClient(bootstrap_servers=here.bootstrap)) as admin:
-        for topic in (here.logs, here.metrics, f"{here.prefix}.pulse"):
+        for topic in (here.logs, here.metrics, f"{here.prefix}.heartbeat"):
             admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 3, "configs": configs}})
-        admin.wait_for_topics([here.logs, here.metrics, f"{here.prefix}.pulse"])
+        admin.wait_for_topics([here.logs, here.metrics, f"{here.prefix}.heartbeat"])
 
 
 def test_with_one_of_three_brokers_lost_the_job_goes_on_and_with_two_it_waits_for_one(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_topic_made_again_under_the_running_job_is_read_whole(installation: Ma
 
 
 def test_what_retention_removed_while_the_job_was_down_is_counted_and_said(installation: Make) -> None:
-    here = installation(pulse=True)
+    here = installation(heartbeat=True)
     here.create_inputs(partitions=1)
     opens, changes, ends_it = portions()
     here.send(opens)
@@ -145,7 +145,7 @@ def test_what_retention_removed_while_the_job_was_down_is_counted_and_said(insta
     here.job.start()
 
     def said() -> list[Any]:
-        return [t for t in here.transitions() if t.cause == "input_gap"]
+        return [t for t in here.transitions() if t.cause == "unread_records_lost"]
 
     here.wait_for(lambda: [t.transition for t in said()][-1:] == ["resolved"], _WITHIN_S)
     assert f"Kafka removed {kept_from - first} records of {here.logs}/0" in said()[-1].summary

@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import Transition
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from sinks.kafka.topics import TopicNames, ensure_topics, wanted_topics
 from streaming.embedded.job_process import JobProcess
 from streaming.recordings.replay import replay
@@ -119,9 +119,9 @@ def an_incident_is_reported(here: Installation, cluster: str) -> None:
     here.wait_for(lambda: bool(told(here, cluster)), _WITHIN_S)
     took = time.monotonic() - begun
     reader = Reader(Identity(), frozenset({here.metrics}))
-    expected = next(iter(replay(stored, reader, publish(Live(), at=0, by="test"), after_ms=60_000)))
+    expected = next(iter(replay(stored, reader, publish(LiveSettings(), at=0, by="test"), after_ms=60_000)))
     first = told(here, cluster)[0]
-    ahead = time.time() - reading(here, "clock_timestamp_seconds")
+    ahead = time.time() - reading(here, "stream_time_timestamp_seconds")
     host = reading(here, "clock_host_ahead_seconds")
     log.info("%s: reported after %.0f s; the clock is %.1f s back, the host %.1f s ahead", cluster, took, ahead, host)
     assert (first.incident, first.seq, first.transition) == (expected.incident, 1, "opened")
@@ -133,14 +133,14 @@ def an_incident_is_reported(here: Installation, cluster: str) -> None:
 def the_clock_goes_on(here: Installation, host_ahead: float, apart: float = 30.0) -> None:
     """The stream's clock is right, and the reading says how wrong the host's is."""
     here.wait_for(lambda: abs(reading(here, "clock_host_ahead_seconds") - host_ahead) < apart, _WITHIN_S)
-    assert abs(time.time() - reading(here, "clock_timestamp_seconds")) < _APART_S
+    assert abs(time.time() - reading(here, "stream_time_timestamp_seconds")) < _APART_S
 
 
 def test_a_host_whose_clock_is_set_reports_what_is_so_and_nothing_else(
     installation: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """Right, an hour ahead for some seconds, an hour behind, 1 % fast, a day ahead: one job lives through it all."""
-    here, host = installation(pulse=True), Host(tmp_path)
+    here, host = installation(heartbeat=True), Host(tmp_path)
     create_topics(here)
     here.job = JobProcess(here.folder, here.configuration, "--no-deliver", environment=host.environment())
     with healthy_cluster(here):
@@ -181,9 +181,9 @@ def test_a_host_that_is_a_day_ahead_from_the_start_is_found_out(
     installation: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """The clock is that of the records two minutes later at the latest; nothing was reported that is not so."""
-    here, host = installation(pulse=True), Host(tmp_path)
+    here, host = installation(heartbeat=True), Host(tmp_path)
     # No beat is written where the broker refuses it, and the clock is that of the records from the first one on.
-    create_topics(here, f"{here.prefix}.pulse")
+    create_topics(here, f"{here.prefix}.heartbeat")
     host.set(_DAY)
     here.job = JobProcess(here.folder, here.configuration, "--no-deliver", environment=host.environment())
     with healthy_cluster(here):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from detectors.engine import bucket
-from detectors.engine.bucket import Said
+from detectors.engine.bucket import BucketOutput
 from detectors.incident import Transition
 from streaming.recordings.log_file import opened
 from tests.recorded import NAMES, SCENARIOS, recording, records, said, summary
@@ -38,12 +38,12 @@ def _regenerate(name: str, incidents: list[dict[str, Any]]) -> None:
 
 
 @cache
-def _replayed(name: str) -> tuple[list[Transition], list[Said]]:
+def _replayed(name: str) -> tuple[list[Transition], list[BucketOutput]]:
     """The transitions of a replay, and all that its steps say."""
-    steps: list[Said] = []
+    steps: list[BucketOutput] = []
     step = bucket.step
 
-    def kept(*given: Any) -> Said:
+    def kept(*given: Any) -> BucketOutput:
         steps.append(step(*given))
         return steps[-1]
 

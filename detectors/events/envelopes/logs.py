@@ -13,7 +13,7 @@ from detectors.events.envelopes import otlp
 from detectors.events.event import Record
 from detectors.events.identity import Identity, Origin
 from detectors.events.layouts import json_layout
-from detectors.events.layouts.json_layout import Logged
+from detectors.events.layouts.json_layout import LoggedLine
 from detectors.values.decoding import UndecodableError, decoded
 
 REASONS = (
@@ -89,7 +89,7 @@ class _Shipped(msgspec.Struct, frozen=True):
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
 
 
-Entry = tuple[str, Origin, Logged | None]
+Entry = tuple[str, Origin, LoggedLine | None]
 """One log text of a record: the text, its origin, and what a JSON layout says of it where the record is such JSON."""
 
 
@@ -180,7 +180,7 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     return [(text, origin, None)]
 
 
-def within(origin: Origin, logged: Logged | None) -> Origin:
+def within(origin: Origin, logged: LoggedLine | None) -> Origin:
     """The origin, with what a layout's own line adds to it."""
     if logged is None or not (logged.container or logged.host):
         return origin
@@ -198,7 +198,7 @@ def _is_array(value: bytes) -> bool:
     return True
 
 
-def _collected(known: Origin, line: otlp.Line) -> Entry:
+def _collected(known: Origin, line: otlp.OtlpLine) -> Entry:
     """The origin as the attributes of an OpenTelemetry log record tell it."""
     told = line.attributes
     origin = known._replace(

@@ -30,7 +30,7 @@ _FIELD = re.compile(r'((?:[^,=\\]|\\.)+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _VALUES = ("value", "gauge", "counter", "count")
 
 
-class _Value(msgspec.Struct, frozen=True):
+class _MetricValue(msgspec.Struct, frozen=True):
     value: float
 
 
@@ -43,8 +43,8 @@ class _Single(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     timestamp: str | int | float | None = None
     value: str | float | None = None
-    gauge: _Value | None = None
-    counter: _Value | None = None
+    gauge: _MetricValue | None = None
+    counter: _MetricValue | None = None
     kind: str = ""
 
 
@@ -129,12 +129,12 @@ def _otlp_pages(value: bytes) -> list[Page]:
 
 def _samples(name: str, tags: Tags, value: float, own: bool) -> Iterator[Sample]:
     """`own`: Flink's own reporter wrote it, and put no label into Prometheus form."""
-    meaning, collector = meaning_of(name)
-    if not meaning:
+    event_type, collector = meaning_of(name)
+    if not event_type:
         return
     if own:
         tags = {k: v if k == "host" else filtered(v) for k, v in tags.items()}
-    yield from samples_of(meaning, {**tags, "collector": collector} if collector else tags, value)
+    yield from samples_of(event_type, {**tags, "collector": collector} if collector else tags, value)
 
 
 def _plain(text: str) -> str:

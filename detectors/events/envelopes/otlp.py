@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detectors.events.layouts.json_layout import Logged
+from detectors.events.layouts.json_layout import LoggedLine
 
 Attributes = dict[str, str]
 
 _MAX_MS = 10**14
 
 
-class _Value(msgspec.Struct, rename="camel", frozen=True):
+class _AnyValue(msgspec.Struct, rename="camel", frozen=True):
     string_value: str | None = None
     int_value: str | int | None = None
     double_value: float | None = None
@@ -24,7 +24,7 @@ class _Value(msgspec.Struct, rename="camel", frozen=True):
 
 class _Attribute(msgspec.Struct, frozen=True):
     key: str = ""
-    value: _Value = _Value()
+    value: _AnyValue = _AnyValue()
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class _LogRecord(msgspec.Struct, rename="camel", frozen=True):
     time_unix_nano: str | int = 0
     severity_number: Any = None
     severity_text: str = ""
-    body: _Value = _Value()
+    body: _AnyValue = _AnyValue()
     attributes: list[_Attribute] = []
 
 
@@ -50,15 +50,15 @@ class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
     scope_logs: list[_ScopeLogs] = []
 
 
-class Line(NamedTuple):
+class OtlpLine(NamedTuple):
     """One log record; `logged` when the collector or an appender knows time and level apart from the text."""
 
     text: str
     attributes: Attributes
-    logged: Logged | None
+    logged: LoggedLine | None
 
 
-def log_lines(resource_logs: list[ResourceLogs]) -> list[Line]:
+def log_lines(resource_logs: list[ResourceLogs]) -> list[OtlpLine]:
     """The log records in order, with the attributes of their resource."""
     return [
         _line(record, shared)
@@ -70,13 +70,13 @@ def log_lines(resource_logs: list[ResourceLogs]) -> list[Line]:
     ]
 
 
-def _line(record: _LogRecord, shared: Attributes) -> Line:
+def _line(record: _LogRecord, shared: Attributes) -> OtlpLine:
     own = {**shared, **attributes(record.attributes)} if record.attributes else shared
     text, logged = record.body.string_value or "", None
     if record.severity_text or record.severity_number:
         time = nanos(record.time_unix_nano)
-        logged = Logged(text, time or -1, bool(time), own.get("exception.stacktrace", ""), "", "")
-    return Line(text, own, logged)
+        logged = LoggedLine(text, time or -1, bool(time), own.get("exception.stacktrace", ""), "", "")
+    return OtlpLine(text, own, logged)
 
 
 def attributes(given: list[_Attribute]) -> Attributes:
@@ -84,7 +84,7 @@ def attributes(given: list[_Attribute]) -> Attributes:
     return {a.key: v for a in given if (v := _text(a.value)) is not None}
 
 
-def _text(value: _Value) -> str | None:
+def _text(value: _AnyValue) -> str | None:
     if value.string_value is not None:
         return value.string_value
     number = value.int_value if value.int_value is not None else value.double_value

@@ -24,7 +24,7 @@ _PATTERN_LEVEL = re.compile(r'"(?:level|severity)"')
 _PATTERN_TIME = re.compile(r'"(?:timestamp|@timestamp|time|date|datetime)"\s*:\s*"([^"]*)"')
 
 
-class Logged(NamedTuple):
+class LoggedLine(NamedTuple):
     """What a layout logged; `time` is UTC when `zoned`, else local time read as UTC, -1 when there is none."""
 
     message: str
@@ -35,7 +35,7 @@ class Logged(NamedTuple):
     host: str
 
 
-def read(line: str | bytes) -> Logged | None:
+def read(line: str | bytes) -> LoggedLine | None:
     """The log line in a JSON document, or None when the document is no layout's."""
     try:
         document = _decode(line)
@@ -51,7 +51,7 @@ def read(line: str | bytes) -> Logged | None:
     return found
 
 
-def _of(document: dict[str, Any]) -> Logged | None:
+def _of(document: dict[str, Any]) -> LoggedLine | None:
     message = next((m for k in ("message", "short_message", "msg") if isinstance(m := document.get(k), str)), None)
     log = document.get("log")
     level = document.get("level", document.get("log.level", log.get("level") if isinstance(log, dict) else None))
@@ -60,12 +60,12 @@ def _of(document: dict[str, Any]) -> Logged | None:
         return None
     time, zoned = _time(document)
     stack = "\n".join(_stack(document))
-    return Logged(
+    return LoggedLine(
         message, time, zoned, stack, _text(document.get("yarnContainerId")), _text(document.get("source_host"))
     )
 
 
-def _of_pattern(line: str) -> Logged | None:
+def _of_pattern(line: str) -> LoggedLine | None:
     """A line that a pattern made: quotes in the message are not escaped, and its end may be missing."""
     found = _PATTERN.match(line)
     if found is None or not _PATTERN_LEVEL.search(found["head"]):
@@ -75,7 +75,7 @@ def _of_pattern(line: str) -> Logged | None:
         return None
     message = line[found.end() :]
     end = _PATTERN_END.search(message, max(0, len(message) - _MAX_END))
-    return Logged(message if end is None else message[: end.start()], *times.of_text(time[1]), "", "", "")
+    return LoggedLine(message if end is None else message[: end.start()], *times.of_text(time[1]), "", "", "")
 
 
 def _text(value: object) -> str:

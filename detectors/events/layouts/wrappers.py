@@ -13,7 +13,7 @@ import msgspec
 from detectors.events.layouts import json_layout, stack_line, text_layout, times
 
 
-class Inner(NamedTuple):
+class UnwrappedLine(NamedTuple):
     """The line inside a wrapping.
 
     `arrival` is the time the wrapping shows (epoch ms, -1 without one), `host` and `container` the places it names.
@@ -29,18 +29,18 @@ class Inner(NamedTuple):
     value: bytes | None = None
 
 
-Unwrap = Callable[[bytes], Inner | None]
+Unwrap = Callable[[bytes], UnwrappedLine | None]
 """The line inside, or None for a line without the wrapping."""
 
 
-class Format(NamedTuple):
+class WrapperFormat(NamedTuple):
     """A wrapping, named as in "looks like …"."""
 
     name: str
     unwrap: Unwrap
 
 
-class Head(NamedTuple):
+class LineHead(NamedTuple):
     """The beginning of a log line: its time in ms (-1: none is printed), and whether it is in UTC."""
 
     time: int
@@ -67,36 +67,36 @@ _decode_docker = msgspec.json.Decoder(_Docker).decode
 _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def _plain(line: bytes) -> Inner | None:
+def _plain(line: bytes) -> UnwrappedLine | None:
     # What a process prints besides its log may begin with a time in UTC, as log4j's own errors do.
     found = _STAMP.match(line) if line[10:11] == b"T" else None
-    return Inner(line) if found is None else Inner(line, _ms(found[1]))
+    return UnwrappedLine(line) if found is None else UnwrappedLine(line, _ms(found[1]))
 
 
-def _prefixed(line: bytes) -> Inner | None:
+def _prefixed(line: bytes) -> UnwrappedLine | None:
     found = _PREFIX.match(line)
     if found is None:
         return None
-    return Inner(line[found.end() :], -1, found[1].decode(errors="replace"), found[2].decode(errors="replace"))
+    return UnwrappedLine(line[found.end() :], -1, found[1].decode(errors="replace"), found[2].decode(errors="replace"))
 
 
-def _stamped(line: bytes) -> Inner | None:
+def _stamped(line: bytes) -> UnwrappedLine | None:
     found = _STAMP.match(line)
-    return None if found is None else Inner(line[found.end() :], _ms(found[1]))
+    return None if found is None else UnwrappedLine(line[found.end() :], _ms(found[1]))
 
 
-def _prefixed_and_stamped(line: bytes) -> Inner | None:
+def _prefixed_and_stamped(line: bytes) -> UnwrappedLine | None:
     outer = _prefixed(line)
     inner = None if outer is None else _stamped(outer.text)
     return None if outer is None or inner is None else outer._replace(text=inner.text, arrival=inner.arrival)
 
 
-def _cri(line: bytes) -> Inner | None:
+def _cri(line: bytes) -> UnwrappedLine | None:
     found = _CRI.match(line)
-    return None if found is None else Inner(line[found.end() :], _ms(found[1]), partial=found[2] == b"P")
+    return None if found is None else UnwrappedLine(line[found.end() :], _ms(found[1]), partial=found[2] == b"P")
 
 
-def _docker(line: bytes) -> Inner | None:
+def _docker(line: bytes) -> UnwrappedLine | None:
     if not line.startswith(b'{"log":'):
         return None
     try:
@@ -104,15 +104,15 @@ def _docker(line: bytes) -> Inner | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     text = found.log.encode(errors="replace")
-    return Inner(text.rstrip(b"\r\n"), _ms(found.time.encode()), partial=not text.endswith(b"\n"))
+    return UnwrappedLine(text.rstrip(b"\r\n"), _ms(found.time.encode()), partial=not text.endswith(b"\n"))
 
 
-def _composed(line: bytes) -> Inner | None:
+def _composed(line: bytes) -> UnwrappedLine | None:
     found = _COMPOSE.match(line)
-    return None if found is None else Inner(line[found.end() :], -1, found[1].decode())
+    return None if found is None else UnwrappedLine(line[found.end() :], -1, found[1].decode())
 
 
-def _shipped(line: bytes) -> Inner | None:
+def _shipped(line: bytes) -> UnwrappedLine | None:
     """A shipper's JSON document: the reader opens it, here only its time and its line are looked at."""
     if not line.startswith(b"{"):
         return None
@@ -124,7 +124,7 @@ def _shipped(line: bytes) -> Inner | None:
     if text is None:
         return None
     arrival = next((ms for k in _DOCUMENT_TIMES if (ms := _time(found.get(k))) > 0), -1)
-    return Inner(text.encode(errors="replace"), arrival, value=line)
+    return UnwrappedLine(text.encode(errors="replace"), arrival, value=line)
 
 
 def _time(value: object) -> int:
@@ -138,21 +138,21 @@ def _ms(stamp: bytes) -> int:
     return times.of_text(stamp.decode(errors="replace"))[0]
 
 
-PLAIN = Format("a log file", _plain)
+PLAIN = WrapperFormat("a log file", _plain)
 FORMATS = (
     PLAIN,
-    Format("`kubectl logs --prefix --timestamps`", _prefixed_and_stamped),
-    Format("`kubectl logs --prefix`", _prefixed),
-    Format("a container runtime's log (CRI, /var/log/containers)", _cri),
-    Format("`kubectl logs --timestamps`", _stamped),
-    Format("Docker's json-file", _docker),
-    Format("documents of a log shipper", _shipped),
-    Format("`docker compose logs`", _composed),
+    WrapperFormat("`kubectl logs --prefix --timestamps`", _prefixed_and_stamped),
+    WrapperFormat("`kubectl logs --prefix`", _prefixed),
+    WrapperFormat("a container runtime's log (CRI, /var/log/containers)", _cri),
+    WrapperFormat("`kubectl logs --timestamps`", _stamped),
+    WrapperFormat("Docker's json-file", _docker),
+    WrapperFormat("documents of a log shipper", _shipped),
+    WrapperFormat("`docker compose logs`", _composed),
 )
 """Those that hold another come before it: of two that explain a file equally well the first is taken."""
 
 
-def head(line: str) -> Head | None:
+def head(line: str) -> LineHead | None:
     """The beginning of a line in a layout that is read; None for any other line.
 
     >>> head("2018-11-29 18:43:04,624 INFO  o.a.f.CheckpointCoordinator - Checkpoint 224 expired").time
@@ -162,9 +162,9 @@ def head(line: str) -> Head | None:
     if found is None and line[:1].isspace() | line[:1].isdigit():
         found = text_layout.split(text_layout.unnumbered(line))
     if found is not None:
-        return Head(found[0], found[2])
+        return LineHead(found[0], found[2])
     logged = json_layout.read(line) if line[:1] == "{" else None
-    return None if logged is None else Head(logged.time, logged.zoned)
+    return None if logged is None else LineHead(logged.time, logged.zoned)
 
 
 def continues(line: str) -> bool:
@@ -172,7 +172,7 @@ def continues(line: str) -> bool:
     return line[:1].isspace() or line.startswith(("Caused by:", "Suppressed:")) or stack_line.read(line) is not None
 
 
-def guess(lines: Iterable[bytes]) -> tuple[Format, bool]:
+def guess(lines: Iterable[bytes]) -> tuple[WrapperFormat, bool]:
     """The format of these lines, and whether any of them, taken that way, is in a layout that is read."""
     lines = list(lines)
     best, score = PLAIN, (0, 0)

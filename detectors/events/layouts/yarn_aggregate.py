@@ -18,7 +18,7 @@ _BETWEEN = (
 )
 
 
-class Part(NamedTuple):
+class AggregateFile(NamedTuple):
     """One file of an aggregate: its host, its container and its name; empty strings outside of an aggregate."""
 
     host: str = ""
@@ -26,17 +26,17 @@ class Part(NamedTuple):
     file: str = ""
 
 
-NO_PART = Part()
+NO_PART = AggregateFile()
 
 
-def part_of(line: bytes, before: Part) -> Part | None:
+def part_of(line: bytes, before: AggregateFile) -> AggregateFile | None:
     """The part that begins or goes on with a line that is the aggregate's own; None for a line of a log.
 
     >>> part_of(b"Container: container_1_2_3_4 on node-7_8041", NO_PART)
-    Part(host='node-7', container='container_1_2_3_4', file='')
+    AggregateFile(host='node-7', container='container_1_2_3_4', file='')
     """
     if line.startswith(b"Container: ") and (found := _CONTAINER.match(line)) is not None:
-        return Part((found[2] or b"").decode(errors="replace"), found[1].decode())
+        return AggregateFile((found[2] or b"").decode(errors="replace"), found[1].decode())
     if not before.container:
         return None
     if line.startswith(b"LogType:") and (found := _LOG_TYPE.match(line)) is not None:

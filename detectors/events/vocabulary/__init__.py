@@ -1,4 +1,4 @@
-"""Flink's log vocabulary as data: one module per subject, one `Wording` per way a meaning has been written."""
+"""Flink's log vocabulary as data: one module per subject, one `LogPattern` per way a meaning has been written."""
 
 from detectors.events.vocabulary import (
     checkpoints,
@@ -12,9 +12,9 @@ from detectors.events.vocabulary import (
     resource_managers,
     taskmanagers,
 )
-from detectors.events.vocabulary.pattern import Wording
+from detectors.events.vocabulary.pattern import LogPattern
 
-WORDINGS: tuple[Wording, ...] = (
+WORDINGS: tuple[LogPattern, ...] = (
     *checkpoints.WORDINGS,
     *jobs.WORDINGS,
     *failures.WORDINGS,

@@ -1,24 +1,24 @@
 """Failures of jobs, their restarts and restores, and slots that are missing, as the JobManager tells them."""
 
-from detectors.events.vocabulary.pattern import JOB, N, Wording
+from detectors.events.vocabulary.pattern import JOB, LogPattern, N
 
 _FAILED_TASK = r"the failed task (?P<failed>[0-9a-f]{32}\S*?)\.? *$"
 
-WORDINGS: tuple[Wording, ...] = (
-    Wording(
+WORDINGS: tuple[LogPattern, ...] = (
+    LogPattern(
         "tasks_restarting",
         "tasks should be restarted to recover the failed task ",
         rf"{N} tasks should be restarted to recover {_FAILED_TASK}",
         since="1.9",
         until="1.14",
     ),
-    Wording(
+    LogPattern(
         "tasks_restarting",
         "tasks will be restarted to recover ",
         rf"{N} tasks will be restarted to recover (?:{_FAILED_TASK}|from a global failure)",
         since="1.17",
     ),
-    Wording(
+    LogPattern(
         "global_failure",
         "Trying to recover from a global failure.",
         r"Trying to recover from a global failure\.",
@@ -26,21 +26,21 @@ WORDINGS: tuple[Wording, ...] = (
         throws=True,
     ),
     # The adaptive scheduler; a rescale says "Restarting job to scale up" or "Restarting the job".
-    Wording("job_restarting", "Restarting job.", r"Restarting job\.", since="1.13", throws=True),
-    Wording("job_refused", "Failed to submit job ", rf"Failed to submit job {JOB}", since="1.9", throws=True),
-    Wording(
+    LogPattern("job_restarting", "Restarting job.", r"Restarting job\.", since="1.13", throws=True),
+    LogPattern("job_refused", "Failed to submit job ", rf"Failed to submit job {JOB}", since="1.9", throws=True),
+    LogPattern(
         "nothing_restored",
         "No checkpoint found during restore.",
         r"No checkpoint found during restore\.",
         since="1.11",
     ),
-    Wording(
+    LogPattern(
         "slots_wanted",
         "Could not fulfill resource requirements of job ",
         rf"Could not fulfill resource requirements of job {JOB}",
         since="1.13",
     ),
-    Wording(
+    LogPattern(
         "slots_refused",
         "Could not acquire the minimum required resources",
         r"Could not acquire the minimum required resources, failing slot requests\.",

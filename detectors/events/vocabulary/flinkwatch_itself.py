@@ -1,25 +1,25 @@
-"""What flinkwatch's own driver says of its input, through the pulse topic."""
+"""What flinkwatch's own driver says of its input, through the heartbeat topic."""
 
 import re
 
-from detectors.events.vocabulary.pattern import N, Wording
+from detectors.events.vocabulary.pattern import LogPattern, N
 
 _WHERE = rf"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>{N})"
 
-WORDINGS: tuple[Wording, ...] = (
-    Wording(
+WORDINGS: tuple[LogPattern, ...] = (
+    LogPattern(
         "input_lost",
         "unread records were removed by Kafka",
         rf"^flinkwatch: (?P<count>{N}) unread records were removed by Kafka from {_WHERE} before offset (?P<until>{N})",
         anywhere=True,
     ),
-    Wording(
+    LogPattern(
         "input_began_again",
         "was deleted and made again, its offsets began again",
         rf"^flinkwatch: {_WHERE} was deleted and made again, its offsets began again below (?P<until>{N})",
         anywhere=True,
     ),
-    Wording(
+    LogPattern(
         "input_read_up",
         "flinkwatch has read up to the end of",
         rf"^flinkwatch has read up to the end of {_WHERE}",

@@ -1,29 +1,29 @@
 """Jobs, their tasks and their restarts, as the JobManager and the tasks tell them."""
 
-from detectors.events.vocabulary.pattern import AT, ATTEMPT, JOB, TASK, Wording
+from detectors.events.vocabulary.pattern import AT, ATTEMPT, JOB, TASK, LogPattern
 
-WORDINGS: tuple[Wording, ...] = (
-    Wording(
+WORDINGS: tuple[LogPattern, ...] = (
+    LogPattern(
         "job_state",
         "switched from state ",
         rf"Job (?P<name>.+) \({JOB}\) switched from state (?P<before>[A-Z]+) to (?P<state>[A-Z]+)",
         throws=True,
     ),
-    Wording(
+    LogPattern(
         "job_ended",
         "terminal state ",
         rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)",
         throws=True,
     ),
     # A job that cannot even be started has no other line that tells its name.
-    Wording("job_initializing", "Initializing job ", rf"Initializing job '?(?P<name>.+?)'? \({JOB}\)", since="1.9"),
-    Wording(
+    LogPattern("job_initializing", "Initializing job ", rf"Initializing job '?(?P<name>.+?)'? \({JOB}\)", since="1.9"),
+    LogPattern(
         "task_deploying",
         "Deploying ",
         rf"Deploying {TASK} \(attempt #\d+\)(?: with attempt id {ATTEMPT})?(?: and vertex id \S+)?"
         r" to (?:(?P<tm>\S+) @ )?(?P<host>\S+)",
     ),
-    Wording(
+    LogPattern(
         "task_state",
         "switched from ",
         rf"{TASK} \({ATTEMPT}\) switched from (?P<before>[A-Z]+) to (?P<state>[A-Z]+)(?: on {AT})?"

@@ -1,16 +1,16 @@
 """Sources, as their readers tell them in the TaskManagers' logs."""
 
-from detectors.events.vocabulary.pattern import N, Wording
+from detectors.events.vocabulary.pattern import LogPattern, N
 
-WORDINGS: tuple[Wording, ...] = (
+WORDINGS: tuple[LogPattern, ...] = (
     # By the reader where commit.offsets.on.checkpoint is off, by the builder where no group.id is set
-    Wording(
+    LogPattern(
         "offset_commit_disabled",
         "Offset commit on checkpoint is disabled",
         r"Offset commit on checkpoint is disabled",
         since="1.12",
     ),
-    Wording(
+    LogPattern(
         "offset_commit_failed",
         "Failed to commit consumer offsets",
         rf"Failed to commit consumer offsets for checkpoint (?P<checkpoint>{N})",

@@ -7,11 +7,11 @@ import re
 
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary import WORDINGS
-from detectors.events.vocabulary.pattern import Wording
+from detectors.events.vocabulary.pattern import LogPattern
 
-MEANINGS: frozenset[str] = frozenset(w.meaning for w in WORDINGS)
+MEANINGS: frozenset[str] = frozenset(w.event_type for w in WORDINGS)
 
-THROWS: frozenset[str] = frozenset(w.meaning for w in WORDINGS if w.throws)
+THROWS: frozenset[str] = frozenset(w.event_type for w in WORDINGS if w.throws)
 """Meanings whose line is followed by the throwable that explains it."""
 
 GATE: tuple[str, ...] = (*dict.fromkeys(w.gate or w.anchor for w in WORDINGS), *stack_line.GATE)
@@ -26,7 +26,7 @@ def _first_word(pattern: str) -> str:
     return word[0] if word else ""
 
 
-_Candidates = tuple[tuple[Wording, re.Pattern[str]], ...]
+_Candidates = tuple[tuple[LogPattern, re.Pattern[str]], ...]
 
 _NO_FIRST_WORD: _Candidates = tuple(e for e in _AT_START if not _first_word(e[0].pattern))
 _BY_FIRST_WORD: dict[str, _Candidates] = {
@@ -44,7 +44,7 @@ def match(message: str) -> tuple[str, dict[str, str]] | None:
     for wording, pattern in _BY_FIRST_WORD.get(message[: message.find(" ")], _NO_FIRST_WORD):
         # Looking for the anchor first costs a tenth of a pattern that fails.
         if wording.anchor in message and (found := pattern.match(message)):
-            return wording.meaning, _fields(found)
+            return wording.event_type, _fields(found)
     return match_anywhere(message)
 
 
@@ -54,7 +54,7 @@ def match_anywhere(text: str) -> tuple[str, dict[str, str]] | None:
         if wording.anchor in text:
             found = pattern.search(text)
             if found:
-                return wording.meaning, _fields(found)
+                return wording.event_type, _fields(found)
     return None
 
 

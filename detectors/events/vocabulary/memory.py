@@ -1,6 +1,6 @@
 """Containers killed for their memory, as YARN's NodeManager writes it (also quoted in diagnostics)."""
 
-from detectors.events.vocabulary.pattern import Wording
+from detectors.events.vocabulary.pattern import LogPattern
 
 _WHO = r"Container \[pid=\d+,containerID=(?P<tm>container_\w+)\] is running "
 _HOW_MUCH = (
@@ -8,16 +8,16 @@ _HOW_MUCH = (
     r"(?:; (?P<virtual>[\d.]+ ?\w+ of [\d.]+ ?\w+) virtual)?"
 )
 
-WORDINGS: tuple[Wording, ...] = (
+WORDINGS: tuple[LogPattern, ...] = (
     # Hadoop 3
-    Wording(
+    LogPattern(
         "container_over_limit",
         "memory limit. Current usage",
         rf"{_WHO}\d+B beyond the '(?P<which>\w+)' memory limit\.{_HOW_MUCH}",
         anywhere=True,
     ),
     # Hadoop 2
-    Wording(
+    LogPattern(
         "container_over_limit",
         "memory limits. Current usage",
         rf"{_WHO}beyond (?P<which>\w+) memory limits\.{_HOW_MUCH}",

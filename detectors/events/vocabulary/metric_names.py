@@ -149,11 +149,11 @@ def read_prometheus(text: str) -> list[Sample]:
 @lru_cache(maxsize=16_384)
 def _series(name: str, labels: str) -> tuple[str, Tags]:
     """(name detectors use or empty, labels that matter): the same series stand on every page of a process."""
-    meaning, collector = meaning_of(name)
-    if not meaning:
+    event_type, collector = meaning_of(name)
+    if not event_type:
         return "", {}
     tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(labels)}
-    return meaning, _kept({**tags, "collector": collector} if collector else tags)
+    return event_type, _kept({**tags, "collector": collector} if collector else tags)
 
 
 def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:

@@ -14,7 +14,7 @@ TASK = rf"(?P<task>.+?) \((?P<subtask>{N})/(?P<parallelism>{N})\)(?:#\d+)?"
 AT = r"(?P<tm>\S+) @ (?P<host>\S+)"
 
 
-class Wording(msgspec.Struct, frozen=True):
+class LogPattern(msgspec.Struct, frozen=True):
     """One wording of one meaning.
 
     `pattern` is matched at the start of the message unless `anywhere`. `anchor` is a literal piece that stands in every
@@ -23,7 +23,7 @@ class Wording(msgspec.Struct, frozen=True):
     `throws`: the line is followed by the throwable that explains it.
     """
 
-    meaning: str
+    event_type: str
     anchor: str
     pattern: str
     since: str = "1.4"

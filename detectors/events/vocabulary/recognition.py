@@ -25,7 +25,7 @@ class _Tagged(msgspec.Struct):
 _decode_tagged = msgspec.json.Decoder(_Tagged).decode
 
 
-class Recognised(NamedTuple):
+class RecognisedRecord(NamedTuple):
     """What was seen of one record: where it belongs, whether it is understood, whether it seems to be Flink's."""
 
     cluster: str

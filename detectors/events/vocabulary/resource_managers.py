@@ -3,33 +3,33 @@
 An attempt's or a container's `Expired:` line reads like a node's, which has a port.
 """
 
-from detectors.events.vocabulary.pattern import N, Wording
+from detectors.events.vocabulary.pattern import LogPattern, N
 
 _NODE = r"(?P<node>[A-Za-z0-9_.\-]+:\d{1,5})"
 _CONTAINER = r"(?P<container>container_(?:e\d+_)?\d+_\d+_\d+_\d+)"
 
-WORDINGS: tuple[Wording, ...] = (
-    Wording("node_lost", "Timed out after ", rf"Expired:{_NODE} Timed out after (?P<silent>{N}) secs"),
-    Wording("node_lost", "as it is now LOST", rf"Deactivating Node {_NODE} as it is now LOST"),
-    Wording("node_lost", "Node Transitioned from ", rf"{_NODE} Node Transitioned from [A-Z]+ to LOST"),
-    Wording("node_back", "Node Transitioned from ", rf"{_NODE} Node Transitioned from [A-Z]+ to RUNNING"),
-    Wording(
+WORDINGS: tuple[LogPattern, ...] = (
+    LogPattern("node_lost", "Timed out after ", rf"Expired:{_NODE} Timed out after (?P<silent>{N}) secs"),
+    LogPattern("node_lost", "as it is now LOST", rf"Deactivating Node {_NODE} as it is now LOST"),
+    LogPattern("node_lost", "Node Transitioned from ", rf"{_NODE} Node Transitioned from [A-Z]+ to LOST"),
+    LogPattern("node_back", "Node Transitioned from ", rf"{_NODE} Node Transitioned from [A-Z]+ to RUNNING"),
+    LogPattern(
         "container_killed",
         "Container Transitioned from ",
         rf"{_CONTAINER} Container Transitioned from [A-Z]+ to KILLED",
         gate="to KILLED",
     ),
-    Wording(
+    LogPattern(
         "am_expired",
         "Expired:appattempt",
         rf"Expired:(?P<attempt>appattempt_\d+_\d+_\d+) Timed out after (?P<silent>{N}) secs",
     ),
     # Kubernetes events, whose message has no head
-    Wording(
+    LogPattern(
         "node_lost",
         "status is now: NodeNotReady",
         r"Node (?P<node>\S+) status is now: NodeNotReady",
         anywhere=True,
     ),
-    Wording("node_back", "status is now: NodeReady", r"Node (?P<node>\S+) status is now: NodeReady", anywhere=True),
+    LogPattern("node_back", "status is now: NodeReady", r"Node (?P<node>\S+) status is now: NodeReady", anywhere=True),
 )

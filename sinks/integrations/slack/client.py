@@ -15,7 +15,7 @@ from slack_sdk.errors import SlackApiError, SlackRequestError
 
 from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
 from sinks.integrations.deadline import within
-from sinks.integrations.slack.charts.worker import Picture
+from sinks.integrations.slack.charts.worker import ChartImage
 from sinks.integrations.slack.errors import classify_answer, classify_transport
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
@@ -55,7 +55,7 @@ class SlackClient:
         body = {"channel": channel, "thread_ts": ts, "text": message.text, "reply_broadcast": broadcast, **_QUIET}
         return self._call("chat.postMessage", body)
 
-    def upload(self, channel: str, ts: str, picture: Picture) -> Outcome:
+    def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
         """A picture into the thread of `ts` of channel ID `channel`: announced, sent, then shared there."""
 
         def put(web: WebClient) -> Delivered:

@@ -3,8 +3,8 @@
 from sinks.contract.notified import Told
 from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter
 from sinks.contract.sink import Extra, FollowUp, Notice, Rate, Sink, Standing, Traits
-from sinks.integrations.slack.charts.draw import Order
-from sinks.integrations.slack.charts.worker import Charts, Picture
+from sinks.integrations.slack.charts.draw import ChartRequest
+from sinks.integrations.slack.charts.worker import ChartImage, Charts
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.message.digest import render_digest
@@ -74,7 +74,7 @@ class SlackSink(Sink):
             extras.append(Extra(say))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None
-            order = Order(
+            order = ChartRequest(
                 title=chart_title(transition),
                 series=transition.series,
                 since=since(transition),
@@ -105,7 +105,7 @@ class SlackSink(Sink):
         """A picture of one pixel into the thread."""
         if not self._config.charts:
             return None
-        picture = Picture(_PIXEL, "A test of flinkwatch's pictures", "One pixel")
+        picture = ChartImage(_PIXEL, "A test of flinkwatch's pictures", "One pixel")
         outcome = self._client.upload(delivered.channel, delivered.ts, picture)
         if isinstance(outcome, Refused) and outcome.because == "setup":
             reason = "add the scope files:write and install the app again, or set sinks.slack.charts: false"

@@ -17,7 +17,7 @@ _DRAW_AGAIN_MS = 3_600_000
 _POINTS_NEEDED = 3
 
 
-class Plan(NamedTuple):
+class ThreadPlan(NamedTuple):
     """`reply`: say the change in the thread; `broadcast`: and show that line in the channel; `chart`: draw one;
     `unsilenced`: the change is that a silence is over.
 
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     unsilenced: bool = False
 
 
-def plan(before: Told | None, transition: Transition, now: int, config: SlackConfig, *, edited: bool) -> Plan:
+def plan(before: Told | None, transition: Transition, now: int, config: SlackConfig, *, edited: bool) -> ThreadPlan:
     """What to do once the message shows `transition`, at `now` (epoch ms, wall clock).
 
     `before` is what was told of the incident; None when nothing is known. `edited`: the message stood before.
@@ -51,7 +51,7 @@ def plan(before: Told | None, transition: Transition, now: int, config: SlackCon
     # A new message says all there is, as a line in the thread would.
     said_at = now if reply or broadcast or not edited else said_at
     kept = msgspec.structs.replace(current, said_at=said_at, drawn_at=now if chart else drawn_at)
-    return Plan(reply or broadcast, broadcast, chart, kept, unsilenced)
+    return ThreadPlan(reply or broadcast, broadcast, chart, kept, unsilenced)
 
 
 def _worth_drawing(transition: Transition, long_ago: bool) -> bool:

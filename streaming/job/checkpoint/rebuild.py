@@ -25,7 +25,7 @@ from streaming.job.checkpoint import rebuilt
 from streaming.job.checkpoint.files import local_path
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import by_topic
-from streaming.job.checkpoint.rebuilt import Rebuilt
+from streaming.job.checkpoint.rebuilt import RebuildPlan
 
 _EARLIEST = -2
 _POLL_MS = 500
@@ -40,7 +40,7 @@ class RebuildError(UserError):
     """The checkpoint cannot be rebuilt: why, and what to do."""
 
 
-class Done(NamedTuple):
+class RebuildResult(NamedTuple):
     """What was done: where the old checkpoint is now, and what the next start will do."""
 
     kept: Path | None
@@ -53,7 +53,7 @@ class Known(NamedTuple):
     transition: Transition
 
 
-def rebuild(settings: Settings, since: int | None, now: int) -> Done:
+def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
     """Make the new checkpoint; records are read from `since` (epoch ms), by default from the oldest.
 
     Raises RebuildError, or PreflightError while a job uses the checkpoint.
@@ -72,9 +72,9 @@ def rebuild(settings: Settings, since: int | None, now: int) -> Done:
         until = _until(consumer, read, settings.kafka, known)
         stale = end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
         offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
-        new = Rebuilt(until, by_topic(read), may_change(known, stale, until), offsets)
+        new = RebuildPlan(until, by_topic(read), may_change(known, stale, until), offsets)
         kept = replace(folder, new, now)
-    return Done(kept, until, sorted(stale))
+    return RebuildResult(kept, until, sorted(stale))
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _partitions(consumer: Any, topics: tuple[str, ...]) -> list[TopicPartition]:
 
 def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
     """Where the new job begins in each partition of logs, metrics and the heartbeat."""
-    partitions = _partitions(consumer, (*kafka.logs, *kafka.metrics, kafka.topics.pulse))
+    partitions = _partitions(consumer, (*kafka.logs, *kafka.metrics, kafka.topics.heartbeat))
     if since is None:
         return consumer.beginning_offsets(partitions)  # type: ignore[no-any-return]
     found, ends = consumer.offsets_for_times(dict.fromkeys(partitions, since)), consumer.end_offsets(partitions)
@@ -208,7 +208,7 @@ def may_change(known: dict[str, Known], stale: set[str], until: int) -> dict[str
     }
 
 
-def replace(folder: Path, new: Rebuilt, now: int) -> Path | None:
+def replace(folder: Path, new: RebuildPlan, now: int) -> Path | None:
     """Move the old checkpoint aside and put the new one in its place; returns where the old one is."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1000))
     stay = (CheckpointLock.NAME, "before-rebuild-")

@@ -12,7 +12,7 @@ from streaming.job.checkpoint.files import local_path
 FILE = "flinkwatch.rebuild.json"
 
 
-class Rebuilt(msgspec.Struct, frozen=True):
+class RebuildPlan(msgspec.Struct, frozen=True):
     """What the job before had done, and where the new one begins to read.
 
     `until` is the clock (epoch ms) to which the job before had come, `read` the offsets to which it had read, where its
@@ -44,21 +44,21 @@ class Rebuilt(msgspec.Struct, frozen=True):
         )
 
 
-NOT_REBUILT = Rebuilt()
+NOT_REBUILT = RebuildPlan()
 
 
-def rebuilt_in(checkpoint: str) -> Rebuilt:
+def rebuilt_in(checkpoint: str) -> RebuildPlan:
     """What the checkpoint holds of it; nothing in one that was never rebuilt. Raises PreflightError."""
     folder = local_path(checkpoint)
     file = folder / FILE if folder is not None else None
     if file is None or not file.is_file():
         return NOT_REBUILT
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Rebuilt)
+        return msgspec.json.decode(file.read_bytes(), type=RebuildPlan)
     except (msgspec.DecodeError, OSError) as error:
         raise PreflightError(f"{file} cannot be read, run `flinkwatch rebuild` again: {error}") from error
 
 
-def write(folder: Path, rebuilt: Rebuilt) -> None:
+def write(folder: Path, rebuilt: RebuildPlan) -> None:
     """Raises OSError."""
     (folder / FILE).write_bytes(msgspec.json.encode(rebuilt))

@@ -42,7 +42,7 @@ _decode_gaps = msgspec.json.Decoder(list[tuple[str, str]]).decode
 _decode_ids = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class InKafka(NamedTuple):
+class InputTopics(NamedTuple):
     """The input topics as they are now."""
 
     ids: dict[str, str]
@@ -50,7 +50,7 @@ class InKafka(NamedTuple):
     ends: Offsets
 
 
-def recreated(stored: Offsets, known: Mapping[str, str], there: InKafka) -> Offsets:
+def recreated(stored: Offsets, known: Mapping[str, str], there: InputTopics) -> Offsets:
     """New offsets of the topics that must be read from their beginning. Pure.
 
     All partitions of a topic that was made again; of one with the same id those alone that have lost their end.
@@ -214,7 +214,7 @@ def _said(stored: Offsets, again: Offsets) -> list[str]:
     return lines
 
 
-def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InKafka:
+def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InputTopics:
     try:
         with (
             closing(KafkaAdminClient(**client_options(access))) as admin,
@@ -224,7 +224,7 @@ def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InKafka:
         ):
             places = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
             begins = by_topic(consumer.beginning_offsets(places))
-            return InKafka(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(places)))
+            return InputTopics(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(places)))
     except (KafkaError, SecretError) as error:
         raise PreflightError(f"kafka.access: {explain(access, error)}") from error
 

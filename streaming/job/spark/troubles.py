@@ -25,7 +25,7 @@ RESTORE = f"restore a copy of the checkpoint, or: {REBUILD}"
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 
 
-class Trouble(NamedTuple):
+class QueryTrouble(NamedTuple):
     """What went wrong, in one line, and how often within an hour the query may be started again for it."""
 
     line: str
@@ -129,7 +129,7 @@ _RULES = (
 )
 
 
-def trouble_of(error: BaseException | str | None, checkpoint: str) -> Trouble:
+def trouble_of(error: BaseException | str | None, checkpoint: str) -> QueryTrouble:
     """What `error`, or what Spark says as text, means to the person who has to act."""
     text = error if isinstance(error, str) else str(error or "")
     cause = _PREFIX.sub("", cause_of(text or None))
@@ -137,8 +137,8 @@ def trouble_of(error: BaseException | str | None, checkpoint: str) -> Trouble:
         if found := rule.pattern.search(text):
             line = rule.line.format(checkpoint=checkpoint, **_known(found))
             detail = "" if cause in line or rule.limit == NEVER else f" ({cause})"
-            return Trouble(f"{line}{detail}", rule.limit)
-    return Trouble(f"The query failed: {cause}")
+            return QueryTrouble(f"{line}{detail}", rule.limit)
+    return QueryTrouble(f"The query failed: {cause}")
 
 
 def _known(found: re.Match[str]) -> dict[str, str]:

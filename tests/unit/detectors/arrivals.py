@@ -11,7 +11,7 @@ from detectors.incident import Transition
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER, records
 
-PULSE = "flinkwatch.pulse/0"
+HEARTBEAT = "flinkwatch.heartbeat/0"
 # Long enough for what is found by a deadline after the last record, and for all that waits.
 AFTER_MS = 180_000
 _LONGEST_MS = 150_000
@@ -42,7 +42,8 @@ def partitions(name: str) -> list[str]:
 
 
 def arrivals(name: str, lags: dict[str, int], known_for: int = 0) -> list[Arrived]:
-    """In order of arrival, with a pulse a second; `lags` are ms by partition, and were seen `known_for` ms before."""
+    """In order of arrival, with a heartbeat a second; `lags` are ms by partition, and were seen `known_for` ms
+    before."""
     first, last = min(a.timestamp for a in read(name)), max(a.timestamp for a in read(name))
     cluster = next(a.events[0].cluster for a in read(name) if a.events)
     found = [a._replace(at=a.at + lags.get(a.partition, 0)) for a in read(name)]
@@ -51,7 +52,7 @@ def arrivals(name: str, lags: dict[str, int], known_for: int = 0) -> list[Arrive
         seen = range(first - known_for, first, 1_000)
         found += [Arrived(at + lag, partition, at, [_nothing(cluster, partition, at)]) for at in seen]
     until = last + AFTER_MS + 2 * _LONGEST_MS
-    found += [Arrived(at, PULSE, at, []) for at in range(first - known_for, until, 1_000)]
+    found += [Arrived(at, HEARTBEAT, at, []) for at in range(first - known_for, until, 1_000)]
     return sorted(found, key=lambda a: a.at)
 
 
@@ -80,7 +81,7 @@ def said(
     name: str, lags: dict[str, int] | None = None, widths: Iterable[int] = repeat(1_000), known_for: int = 0
 ) -> list[Transition]:
     """All that is said up to AFTER_MS after the last record of a scenario."""
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     found: list[Transition] = []
     for batch in batches(arrivals(name, lags or {}, known_for), widths):
         if not batch:

@@ -10,19 +10,19 @@ from detectors.engine import bucket
 from detectors.events.event import Event, LogEvent
 from detectors.incident import Finding, Transition
 from detectors.incidents.silences import Silence, at
-from detectors.settings.live import Live, Published, PublishedSilence, publish, publish_silence
+from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, publish, publish_silence
 from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.streams import START
 
-Change = Published | PublishedSilence
+Change = PublishedConfiguration | PublishedSilence
 
 
 def live(
     detectors: Mapping[str, Any] | None = None, overrides: Iterable[Any] = (), silences: Iterable[Any] = ()
-) -> Published:
+) -> PublishedConfiguration:
     """The three sections as a record."""
     written = {"detectors": detectors or {}, "overrides": [*overrides], "silences": [*silences]}
-    return publish(Live.model_validate(written), 0, "tests")
+    return publish(LiveSettings.model_validate(written), 0, "tests")
 
 
 def silence(until: int, begins: int | None = None, **more: Any) -> PublishedSilence:
@@ -34,14 +34,14 @@ def silence(until: int, begins: int | None = None, **more: Any) -> PublishedSile
 class Played:
     """A bucket that batches and changes of its configuration are played to."""
 
-    def __init__(self, published: Published | None = None) -> None:
-        self.index, self.store = bucket.Index(published=published), MemoryStore()
+    def __init__(self, published: PublishedConfiguration | None = None) -> None:
+        self.index, self.store = bucket.BucketIndex(published=published), MemoryStore()
         self.gone: list[str] = []
         self.read: dict[str, float] = {}
 
     def change(self, *changes: Change) -> int:
         """What the next batch begins with; how many silences are refused."""
-        published = [c for c in changes if isinstance(c, Published)]
+        published = [c for c in changes if isinstance(c, PublishedConfiguration)]
         silences = [c for c in changes if isinstance(c, PublishedSilence)]
         return self.index.configure(published[-1] if published else None, silences)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from detectors import DETECTORS
 from detectors.engine import bucket
-from detectors.engine.bucket import Said
+from detectors.engine.bucket import BucketOutput
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary import WORDINGS
@@ -21,7 +21,7 @@ from detectors.events.vocabulary.match import MEANINGS, THROWS
 from detectors.events.vocabulary.metric_names import NAMES
 from detectors.flink.stack_traces import FAILURE
 from detectors.incident import Transition
-from detectors.settings.live import Live, Published, publish
+from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 
@@ -133,19 +133,22 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 @cache
-def alone(*kinds: str) -> Published:
+def alone(*kinds: str) -> PublishedConfiguration:
     """Settings under which only the detectors of these kinds work; the empty kind stands for all of them."""
     if kinds == ("",):
         return PUBLISHED
     blocks = {d.kind: {"enabled": d.kind in kinds} for d in DETECTORS}
-    return publish(Live.model_validate({"detectors": blocks}), 0, "tests")
+    return publish(LiveSettings.model_validate({"detectors": blocks}), 0, "tests")
 
 
 def run(
-    events: Sequence[Event], cuts: Iterable[int] = (), until: int | None = None, published: Published = PUBLISHED
+    events: Sequence[Event],
+    cuts: Iterable[int] = (),
+    until: int | None = None,
+    published: PublishedConfiguration = PUBLISHED,
 ) -> list[Transition]:
     """The transitions of a stream cut before the events at `cuts`; the clock is the greatest timestamp so far."""
-    index, store = bucket.Index(published=published), MemoryStore()
+    index, store = bucket.BucketIndex(published=published), MemoryStore()
     edges = sorted({0, len(events), *(c % (len(events) + 1) for c in cuts)})
     said: list[Transition] = []
     clock = 0
@@ -158,7 +161,7 @@ def run(
     return said
 
 
-def _checked(said: Said) -> list[Transition]:
+def _checked(said: BucketOutput) -> list[Transition]:
     assert [d.error for d in said.defects] == []
     return said.transitions
 
@@ -168,11 +171,11 @@ def encoded(transitions: Iterable[Transition]) -> list[bytes]:
     return [msgspec.json.encode(t) for t in transitions]
 
 
-def log(meaning: str, at: int, offset: int = 0, source: str = "jm", lag: int = 100, **fields: str) -> LogEvent:
+def log(event_type: str, at: int, offset: int = 0, source: str = "jm", lag: int = 100, **fields: str) -> LogEvent:
     """A line written at `at` ms after START, in UTC, that arrives `lag` ms later."""
     time = START + at
     return LogEvent(
-        meaning, "c", source, source, time + lag, time, "flink.logs", 0, offset, fields, f"{meaning} {fields}"
+        event_type, "c", source, source, time + lag, time, "flink.logs", 0, offset, fields, f"{event_type} {fields}"
     )
 
 
@@ -188,11 +191,11 @@ def page(at: int, samples: list[Sample], offset: int = 0) -> MetricEvent:
 
 
 @cache
-def fields_of(meaning: str) -> tuple[tuple[tuple[str, bool], ...], ...]:
+def fields_of(event_type: str) -> tuple[tuple[tuple[str, bool], ...], ...]:
     """For each wording of a meaning its fields, and whether they may be missing."""
     found = []
     for wording in WORDINGS:
-        if wording.meaning == meaning:
+        if wording.event_type == event_type:
             pattern = re.compile(wording.pattern)
             found.append(tuple((name, not _always(wording.pattern, name)) for name in pattern.groupindex))
     return tuple(found)
@@ -214,15 +217,15 @@ def _sure(parsed: Any) -> set[int]:
     return found
 
 
-def _line(chance: Random, meaning: str, at: int, offset: int) -> LogEvent:
+def _line(chance: Random, event_type: str, at: int, offset: int) -> LogEvent:
     fields = {}
-    for name, optional in chance.choice(fields_of(meaning)):
+    for name, optional in chance.choice(fields_of(event_type)):
         if not (optional and chance.random() < 0.5):
-            fields[name] = chance.choice(SPECIAL.get((meaning, name), CHOICES.get(name, NUMBERS)))
+            fields[name] = chance.choice(SPECIAL.get((event_type, name), CHOICES.get(name, NUMBERS)))
     if "epoch" in fields:
         fields["epoch"] = str(START + at)
     lag = chance.choice((0, 1, 100))  # on the second at which deadlines are met, and off it
-    return log(meaning, at, offset, chance.choice(SOURCES), lag, **fields)
+    return log(event_type, at, offset, chance.choice(SOURCES), lag, **fields)
 
 
 def _stack(chance: Random, of: LogEvent, at: int, offset: int) -> list[Event]:
@@ -249,12 +252,12 @@ def _scrape(chance: Random, names: Sequence[str], at: int, offset: int) -> Metri
     return page(at, [*samples.values()], offset)
 
 
-def stream(seed: int, length: int, wants: Collection[str]) -> list[Event]:
+def stream(seed: int, length: int, event_types: Collection[str]) -> list[Event]:
     chance = Random(seed)
-    lines = sorted(MEANINGS & set(wants) if wants else MEANINGS)
-    names = sorted(METRICS & set(wants) if wants else METRICS)
-    stacks = not wants or FAILURE in wants
-    if stacks and wants:
+    lines = sorted(MEANINGS & set(event_types) if event_types else MEANINGS)
+    names = sorted(METRICS & set(event_types) if event_types else METRICS)
+    stacks = not event_types or FAILURE in event_types
+    if stacks and event_types:
         lines = sorted({*lines, *THROWS})
     # Now and then a stretch in which nothing but time passes; mostly what belongs together comes close together.
     gaps = chance.choice(((0, 1, 500, 3_000), (3_000, 10_000, 20_000), (20_000, 61_000, 400_000, 1_000_000), GAPS))
@@ -266,16 +269,16 @@ def stream(seed: int, length: int, wants: Collection[str]) -> list[Event]:
         else:
             line = _line(chance, chance.choice(lines), at, offset)
             events.append(line)
-            if stacks and chance.random() < (0.6 if line.meaning in THROWS else 0.1):
+            if stacks and chance.random() < (0.6 if line.event_type in THROWS else 0.1):
                 events += _stack(chance, line, at, offset + 1)
         offset += 10
     return in_order(events)
 
 
-def made_up(wants: Collection[str] = (), most: int = 60) -> st.SearchStrategy[list[Event]]:
+def made_up(event_types: Collection[str] = (), most: int = 60) -> st.SearchStrategy[list[Event]]:
     """Any events of the vocabulary in any order, seconds to minutes apart, about two jobs and three TaskManagers.
 
     `wants` are the meanings and metric names to choose from; empty: all. Made from a seed, which is ten times faster
     than drawing each field; what fails is shown at its shortest length.
     """
-    return st.builds(stream, st.integers(0, 10**9), st.integers(1, most), st.just(wants))
+    return st.builds(stream, st.integers(0, 10**9), st.integers(1, most), st.just(event_types))

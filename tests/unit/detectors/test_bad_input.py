@@ -196,14 +196,14 @@ def test_brokers_whose_time_runs_back_are_no_incident(name: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_detector_fails_on_lines_that_lack_what_they_may_lack(kind: str) -> None:
     """Fields that a wording does not promise are missing; ids are unknown; times and numbers are absurd."""
-    wants = next(d.wants for d in DETECTORS if d.kind == kind)
+    event_types = next(d.event_types for d in DETECTORS if d.kind == kind)
     stream: list[Event] = []
-    for n, want in enumerate(sorted(METRICS & wants) * 3):
+    for n, want in enumerate(sorted(METRICS & event_types) * 3):
         for value in (0.0, -1.0, 2.0**53, -(2.0**53)):
             stream.append(metric(want, n * 1_000, value, len(stream)))
             stream.append(metric(want, n * 1_000, value, len(stream), job_id=JOB, tm_id="tm_1", host="h"))
             stream.append(metric(want, n * 1_000 - 10 * HOUR, value, len(stream), job_id="", tm_id="", host=""))
-    for n, want in enumerate(sorted(MEANINGS & wants) * 3):
+    for n, want in enumerate(sorted(MEANINGS & event_types) * 3):
         for fields in fields_of(want):
             least = {name: "1" for name, optional in fields if not optional}
             stream.append(log(want, n * 1_000, len(stream), **least))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detectors import DETECTORS
 from detectors.detector import Detector
-from detectors.engine.bucket import Index, step
+from detectors.engine.bucket import BucketIndex, step
 from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event, LogEvent
 from detectors.events.layouts import stack_line
@@ -58,8 +58,8 @@ later = st.integers(1, 400).map(lambda days: days * 86_400_000)
 
 def stream_for(data: st.DataObject, kind: str) -> list[Event]:
     """A made-up stream of what a detector wants; of everything for all of them."""
-    wants = next((d.wants for d in DETECTORS if d.kind == kind), frozenset())
-    return data.draw(made_up(wants))
+    event_types = next((d.event_types for d in DETECTORS if d.kind == kind), frozenset())
+    return data.draw(made_up(event_types))
 
 
 def outline(transitions: list[Transition]) -> list[tuple[str, str, str]]:
@@ -71,7 +71,7 @@ def outline(transitions: list[Transition]) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
 def test_a_kind_is_named_as_its_module_and_wants_only_what_can_be_read(detector: type[Detector]) -> None:
     assert detector.__module__ == f"detectors.kinds.{detector.kind}"
-    assert detector.wants <= MEANINGS | {FAILURE} | METRICS
+    assert detector.event_types <= MEANINGS | {FAILURE} | METRICS
     assert (detector.__doc__ or "").strip()
 
 
@@ -121,7 +121,7 @@ def test_events_are_not_changed(kind: str, data: st.DataObject) -> None:
 @many
 @given(st.data())
 def test_what_has_been_said_is_not_changed_afterwards(kind: str, data: st.DataObject) -> None:
-    index, store = Index(published=alone(kind)), MemoryStore()
+    index, store = BucketIndex(published=alone(kind)), MemoryStore()
     said: list[Transition] = []
     then: list[bytes] = []
     for event in stream_for(data, kind):
@@ -150,7 +150,7 @@ def test_any_record_that_is_read_twice_changes_nothing(kind: str, data: st.DataO
     stream = stream_for(data, kind)
     end = stream[-1].timestamp + 2_000_000
     # The whole stack comes twice or not at all: it is one record where it is read twice.
-    twice = [e for e in stream for _ in range(1 if isinstance(e, LogEvent) and e.meaning in STACK else 2)]
+    twice = [e for e in stream for _ in range(1 if isinstance(e, LogEvent) and e.event_type in STACK else 2)]
     assert encoded(run(twice, (), end, alone(kind))) == encoded(run(stream, (), end, alone(kind)))
 
 
@@ -297,7 +297,7 @@ def _large_cluster() -> list[Event]:
 
 def _state_after(stream: list[Event]) -> bytes:
     store = MemoryStore()
-    index = Index(published=PUBLISHED)
+    index = BucketIndex(published=PUBLISHED)
     for start in range(0, len(stream), 5_000):
         batch = stream[start : start + 5_000]
         assert step(index, store, batch, batch[-1].timestamp).defects == []
@@ -317,7 +317,7 @@ def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count
     """Every map is full long before; a hundred thousand jobs would only take longer."""
 
     def stream(first: int, count: int) -> list[Event]:
-        meanings = {
+        wanted_types = {
             "job": ("job_state", "checkpoint_triggered", "checkpoint_expired"),
             "tm": ("tm_registered", "tm_unreachable", "tm_closed", "rpc_gated"),
             "attempt": ("task_state", "checkpoint_acked_late", "checkpoint_abort_noticed"),
@@ -344,7 +344,7 @@ def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count
                 "epoch": str(START + n),
             }
             source = f"source-{n}" if what == "source" else "jm"
-            found.append(log(meanings[n % len(meanings)], n, n, source, **fields))
+            found.append(log(wanted_types[n % len(wanted_types)], n, n, source, **fields))
         return found
 
     half = len(_state_after(stream(0, count // 3)))
@@ -353,10 +353,10 @@ def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count
     assert whole < 500_000
 
 
-def _everything_new(wants: frozenset[str], count: int) -> list[Event]:
+def _everything_new(event_types: frozenset[str], count: int) -> list[Event]:
     """Lines and samples that a detector wants, none of whose ids was ever seen before."""
-    lines = [(m, f) for m in sorted(MEANINGS & wants) for f in fields_of(m)]
-    names = sorted(METRICS & wants)
+    lines = [(m, f) for m in sorted(MEANINGS & event_types) for f in fields_of(m)]
+    names = sorted(METRICS & event_types)
     found: list[Event] = []
     for n in range(count):
         at = n * 200
@@ -364,10 +364,10 @@ def _everything_new(wants: frozenset[str], count: int) -> list[Event]:
             labels = {k: f"{v[0]}-{n}" for k, v in LABELS.items()}
             found.append(metric(names[n // 2 % len(names)], at, float(n), n, **labels))
             continue
-        meaning, fields = lines[n // 2 % len(lines)]
+        event_type, fields = lines[n // 2 % len(lines)]
         told = {k: f"{CHOICES[k][0]}-{n}" if k in IDS else CHOICES.get(k, (str(n),))[0] for k, _ in fields}
         hexed = {k: f"{n:032x}" for k in ("job", "attempt", "failed") if k in told}
-        found.append(log(meaning, at, n, f"source-{n}", **{**told, **hexed}))
+        found.append(log(event_type, at, n, f"source-{n}", **{**told, **hexed}))
     return found
 
 
@@ -379,8 +379,8 @@ def test_nothing_is_kept_of_everything_for_ever(detector: type[Detector]) -> Non
     """Every map of every detector is bounded: ids that never come again push each other out."""
     sizes = []
     for count in (10_000, 20_000):
-        store, index = MemoryStore(), Index(published=alone(detector.kind))
-        stream = in_order(_everything_new(detector.wants, count))
+        store, index = MemoryStore(), BucketIndex(published=alone(detector.kind))
+        stream = in_order(_everything_new(detector.event_types, count))
         for start in range(0, count, 4_000):
             batch = stream[start : start + 4_000]
             assert step(index, store, batch, batch[-1].timestamp).defects == []
@@ -404,7 +404,7 @@ def _steady(source: str, ahead: int, minutes: int) -> list[Event]:
 def test_partitions_that_are_read_ahead_make_nothing_overdue() -> None:
     """The clock is the stream's; an event that is an hour ahead of it is no reason for anybody's deadline."""
     good, ahead = _steady("b", 0, 30), _steady("a", 3_600_000, 30)
-    index, store = Index(published=PUBLISHED), MemoryStore()
+    index, store = BucketIndex(published=PUBLISHED), MemoryStore()
     for n in range(30):
         batch = [*good[2 * n : 2 * n + 2], *ahead[2 * n : 2 * n + 2]]
         until = max(e.timestamp for e in good[2 * n : 2 * n + 2])

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from detectors.events.event import MetricEvent, Sample
-from detectors.flink.checkpoint_durations import Durations
+from detectors.flink.checkpoint_durations import CheckpointDurations
 from detectors.flink.gc_window import GcWindow
-from detectors.flink.heap_floor import Floor
+from detectors.flink.heap_floor import HeapFloor
 from detectors.incident import Evidence
 from detectors.numerics import rise as rises
-from detectors.numerics.multiscale import History, Point
+from detectors.numerics.multiscale import MultiscaleSeries, Point
 from tests.unfolded import rounded
 
 FILE = Path(__file__).with_name("golden") / "numbers.txt"
@@ -57,7 +57,7 @@ def series(seed: int) -> Iterable[Point]:
 
 
 def risen(seed: int) -> str:
-    history, found = History(), []
+    history, found = MultiscaleSeries(), []
     for n, point in enumerate(series(seed)):
         history.add(point)
         if n % 4:
@@ -75,7 +75,7 @@ def risen(seed: int) -> str:
 def floor(seed: int) -> str:
     """A heap's sawtooth whose floor rises or not, sampled often or seldom, of a process that may begin again."""
     chance, found, ended = Random(seed), [], 0
-    own = Floor(START)
+    own = HeapFloor(START)
     limit, low = 1 << 30, chance.uniform(0.05, 0.4) * (1 << 30)
     rise, tooth = chance.choice([0, 0.01, 0.03]), chance.choice([1, 2, 5, 10])
     own.limit = limit if seed % 9 else 0
@@ -128,7 +128,7 @@ def collections(seed: int) -> str:
 
 def checkpoints(seed: int) -> str:
     """Lines or gauges of a job's checkpoints, with savepoints, restores, expiries and numbers that jump back."""
-    chance, own, found = Random(seed), Durations(), []
+    chance, own, found = Random(seed), CheckpointDurations(), []
     number, time, every = 1, START, chance.choice([5 * SECOND, MINUTE])
     gauges = seed % 3 == 0
     for n in range(80):

@@ -12,7 +12,7 @@ GONE = "tm_2:6122_bbbbbb"
 
 def test_the_readings_of_a_taskmanager_end_minutes_after_its_last_sample() -> None:
     """Sawtooths of two TaskManagers for ten minutes; one of them goes on for ten more."""
-    index, store, standing = bucket.Index(), MemoryStore(), set[str]()
+    index, store, standing = bucket.BucketIndex(), MemoryStore(), set[str]()
 
     def feed(events: list[Event], until: int) -> None:
         said = bucket.step(index, store, events, START + until)

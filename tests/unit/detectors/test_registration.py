@@ -77,9 +77,9 @@ def missing_of(detector: type[Detector], kind: str) -> Iterator[str]:
         yield f'{file}: kind is not "{kind}"'
     if "belongs_to" not in own:
         yield f'{file}: no belongs_to: whose end ends its findings, "job", "process" or "cluster"'
-    if not getattr(detector, "wants", ()):
-        yield f"{file}: wants no event; lines have their wording in detectors/events/vocabulary"
-    elif unknown := detector.wants - MEANINGS - METRICS - {FAILURE}:
+    if not getattr(detector, "event_types", ()):
+        yield f"{file}: has no event_types; lines have their wording in detectors/events/vocabulary"
+    elif unknown := detector.event_types - MEANINGS - METRICS - {FAILURE}:
         yield f"detectors/events/vocabulary: no wording for {', '.join(sorted(unknown))}"
     for name in sorted(readings_of(detector)):
         if name not in READINGS:
@@ -101,7 +101,7 @@ def test_a_kind_that_is_only_a_name_lacks_every_piece() -> None:
 
     assert [piece.partition(": ")[2].split(";")[0].split(":")[0] for piece in missing_of(OnlyAName, "only_a_name")] == [
         "no belongs_to",
-        "wants no event",
+        "has no event_types",
     ]
 
 

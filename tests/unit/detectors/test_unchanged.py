@@ -15,7 +15,7 @@ import pytest
 
 from detectors import DETECTORS
 from detectors.engine import bucket
-from detectors.engine.bucket import Index
+from detectors.engine.bucket import BucketIndex
 from detectors.events.event import Event
 from streaming.recordings.replay import MemoryStore
 from tests.unfolded import rounded, transitions_text
@@ -39,8 +39,8 @@ def batches(stream: list[Event]) -> Iterator[list[Event]]:
 def told(kind: str, seed: int) -> str:
     """What one detector, or all, say of the stream of a seed: numbers, and a hash of all of it."""
     detector = next((d for d in DETECTORS if d.kind == kind), None)
-    events = stream(seed, LENGTH, detector.wants) if detector else stream(seed, 3 * LENGTH, ())
-    index, store = Index(published=alone(kind if detector else "")), MemoryStore()
+    events = stream(seed, LENGTH, detector.event_types) if detector else stream(seed, 3 * LENGTH, ())
+    index, store = BucketIndex(published=alone(kind if detector else "")), MemoryStore()
     steps = [bucket.step(index, store, batch, max(e.timestamp for e in batch)) for batch in batches(events)]
     steps += [bucket.step(index, store, [], events[-1].timestamp + after) for after in AFTER]
     transitions = [t for said in steps for t in said.transitions]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sinks.delivery import service
-from sinks.prometheus.collector import PageConfig
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import StatusServer
 from streaming.configuration.settings import load
 from streaming.job import running
 from tests.unit.k8s.manifests import (
@@ -92,7 +92,7 @@ def test_the_page_answers_the_probes_on_the_port_of_the_configuration(name: str,
     pod = container(driver(objects))
     ports = {p["name"]: p["containerPort"] for p in pod["ports"]}
     port = load(settings_file(objects, tmp_path), {}).sinks.prometheus.port
-    page = Page(PageConfig())
+    page = StatusServer(PrometheusConfig())
     paths = {probe: pod[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
     assert {p: g["path"] for p, g in paths.items()} == {
         "startup": "/-/healthy",

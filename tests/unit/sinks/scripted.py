@@ -11,7 +11,7 @@ from sinks.contract.receiver import Lane
 from sinks.contract.sink import Extra, FollowUp, Notice, Sink, Standing, Traits
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import Entry, Ledger
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 
 EDITS = Traits(edits=True, looks_up=True, repeats_harmless=False, tells_past=False, digests=True)
@@ -77,7 +77,7 @@ class Bench:
 
     def __init__(self, traits: Traits = EDITS, wall_s: float = 1_700_000_000.0, **lane: Any) -> None:
         self.now, self.wall_s = 1000.0, wall_s
-        self.kafka, self.board = MemoryKafka(), Board()
+        self.kafka, self.board = MemoryKafka(), IncidentCollector()
         self.sink = ScriptedSink(traits, lambda: self.now)
         self.ledger = Ledger(self.kafka.producer(), TOPICS.deliveries, "slack")
         self.lane = Lane(name="slack", sink=self.sink, **{"channel": "C1", **lane})

@@ -73,7 +73,7 @@ def test_a_replay_commands_nothing(text: str) -> None:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
-        scribe = replay_report.Scribe()
+        scribe = replay_report.IncidentLog()
         scribe.take(hostile_transition(text))
         replay_report.print_incidents(scribe.incidents(), replay_report.UTC_CLOCK, (), {})
         replay_report.print_timeline(scribe.timeline, replay_report.UTC_CLOCK)

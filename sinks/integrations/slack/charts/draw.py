@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from detectors.incident import Forecast, Series
-from sinks.integrations.slack.charts.units import Scale, scale_for
+from sinks.integrations.slack.charts.units import UnitScale, scale_for
 
 WIDTH, HEIGHT = 900, 420
 """Pixels."""
@@ -33,7 +33,7 @@ _SECONDS_BELOW_DAYS, _DATES_FROM_DAYS = 20 / 1440, 8.0
 Points = list[tuple[int, float]]
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to draw: `since` is the first symptom, `until` the end of the incident, None while it lasts (epoch ms)."""
 
     title: str
@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Forecast | None = None
 
 
-def draw(order: Order) -> bytes:
+def draw(order: ChartRequest) -> bytes:
     """The picture as a PNG of WIDTH × HEIGHT pixels, the same bytes for the same order.
 
     Raises ValueError when there is nothing that can be drawn.
@@ -83,11 +83,11 @@ def _drawable(points: Points) -> Points:
     return sorted(point for point in points if point[0] in _TIMES and abs(point[1]) < _MUCH)[-_POINTS:]
 
 
-def _columns(points: Points, scale: Scale) -> tuple[list[datetime], list[float]]:
+def _columns(points: Points, scale: UnitScale) -> tuple[list[datetime], list[float]]:
     return [_moment(time) for time, _ in points], [value / scale.factor for _, value in points]
 
 
-def _mark_limit(axes: Any, threshold: float | None, points: Points, scale: Scale) -> None:
+def _mark_limit(axes: Any, threshold: float | None, points: Points, scale: UnitScale) -> None:
     if threshold is None or not abs(threshold) < _MUCH:
         return
     label = f"limit {scale.spoken(threshold)}"
@@ -97,7 +97,7 @@ def _mark_limit(axes: Any, threshold: float | None, points: Points, scale: Scale
         axes.plot([], [], color="#e01e5a", lw=1.2, label=f"{label} (beyond this picture)")
 
 
-def _mark_times(axes: Any, order: Order, points: Points) -> None:
+def _mark_times(axes: Any, order: ChartRequest, points: Points) -> None:
     first, last = points[0][0], points[-1][0]
     span = max(last - first, 60_000)
     if first <= order.since <= last:
@@ -116,7 +116,7 @@ def _mark_times(axes: Any, order: Order, points: Points) -> None:
         axes.plot([], [], color="#b7791f", lw=1.2, label=f"{what} (beyond this picture)")
 
 
-def _label(axes: Any, order: Order, scale: Scale, points: Points) -> None:
+def _label(axes: Any, order: ChartRequest, scale: UnitScale, points: Points) -> None:
     from matplotlib.dates import AutoDateLocator, DateFormatter  # noqa: PLC0415
     from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
 
@@ -161,7 +161,7 @@ def main() -> None:
     # Delivery comes first.
     os.nice(10)
     try:
-        picture = draw(msgspec.json.decode(sys.stdin.buffer.read(), type=Order))
+        picture = draw(msgspec.json.decode(sys.stdin.buffer.read(), type=ChartRequest))
     except (ValueError, OverflowError) as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
     sys.stdout.buffer.write(picture)

@@ -11,7 +11,7 @@ _WORDS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
 _FEW = {"ms": 1.0, "s": 1.0, "min": 3.0, "h": 3.0, "days": 3.0}
 
 
-class Scale(NamedTuple):
+class UnitScale(NamedTuple):
     """Values divided by `factor` are in `unit`; an empty one is a plain number."""
 
     factor: float
@@ -27,11 +27,11 @@ class Scale(NamedTuple):
         return _WORDS.get(self.unit, self.unit)
 
 
-def scale_for(unit: str, values: Iterable[float]) -> Scale:
+def scale_for(unit: str, values: Iterable[float]) -> UnitScale:
     """The unit in which the greatest of `values` is a number people are used to.
 
     >>> scale_for("bytes", [3e9]), scale_for("s", [240.0]), scale_for("MB", [12.0])
-    (Scale(factor=1073741824.0, unit='GB'), Scale(factor=60.0, unit='min'), Scale(factor=1.0, unit='MB'))
+    (UnitScale(factor=1073741824.0, unit='GB'), UnitScale(factor=60.0, unit='min'), UnitScale(factor=1.0, unit='MB'))
     """
     greatest = max(map(abs, values), default=0.0)
     if unit == "bytes":
@@ -39,6 +39,6 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     elif unit == "s":
         steps = [(name, size) for name, size in _SECONDS if greatest >= size * _FEW[name]] or [_SECONDS[0]]
     else:
-        return Scale(1.0, unit)
+        return UnitScale(1.0, unit)
     name, size = steps[-1]
-    return Scale(size, name)
+    return UnitScale(size, name)

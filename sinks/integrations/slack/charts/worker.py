@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter
-from sinks.integrations.slack.charts.draw import Order
+from sinks.integrations.slack.charts.draw import ChartRequest
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class DrawingError(Exception):
     """No picture came of an order; the text says why."""
 
 
-class Picture(NamedTuple):
+class ChartImage(NamedTuple):
     """A PNG, what stands beside it, and what a screen reader says."""
 
     content: bytes
@@ -55,7 +55,7 @@ class Picture(NamedTuple):
 class Uploader(Protocol):
     """Puts a picture into a thread; `sinks.integrations.slack.client.SlackClient` does."""
 
-    def upload(self, channel: str, ts: str, picture: Picture) -> Outcome:
+    def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
         """Into the thread of message `ts` of channel ID `channel`."""
 
 
@@ -63,20 +63,20 @@ class Charts:
     """One worker, which lives while there is something to draw. Used from any thread."""
 
     def __init__(
-        self, uploader: Uploader, *, draw: Callable[[Order], bytes] | None = None, wait: float = _WAIT_S
+        self, uploader: Uploader, *, draw: Callable[[ChartRequest], bytes] | None = None, wait: float = _WAIT_S
     ) -> None:
         """`wait`: seconds before a try that Slack put off without a time of its own."""
         self._uploader = uploader
         self._draw = draw_apart if draw is None else draw
         self._wait = wait
-        self._waiting: dict[str, tuple[Order, str]] = {}
+        self._waiting: dict[str, tuple[ChartRequest, str]] = {}
         self.worker: threading.Thread | None = None
         self._lock = threading.Lock()
         self._at_hand = 0
         self._closed = threading.Event()
         self._off = False
 
-    def order(self, order: Order, channel: str, ts: str) -> None:
+    def order(self, order: ChartRequest, channel: str, ts: str) -> None:
         """Orders a chart for the thread of `ts`; it takes the place of one that waits for the same thread."""
         with self._lock:
             if self._off or self._closed.is_set():
@@ -120,9 +120,9 @@ class Charts:
                 # The outer edge of a picture: the next one is another.
                 log.exception("chart not drawn", title=order.title)
 
-    def _deliver(self, order: Order, channel: str, ts: str) -> None:
+    def _deliver(self, order: ChartRequest, channel: str, ts: str) -> None:
         alt = f"Chart of {order.series.name} over time (UTC): {order.title}"[:1000]
-        picture = Picture(self._draw(order), order.title, alt)
+        picture = ChartImage(self._draw(order), order.title, alt)
         for tries_left in reversed(range(_TRIES)):
             outcome = self._uploader.upload(channel, ts, picture)
             if isinstance(outcome, Delivered):
@@ -144,7 +144,7 @@ class Charts:
         return wait if wait <= _WAIT_MOST_S else None
 
 
-def draw_apart(order: Order) -> bytes:
+def draw_apart(order: ChartRequest) -> bytes:
     """The picture of an order, drawn in a process of its own. Raises DrawingError."""
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     # One thread: a picture is small, and the machine has other work.

@@ -3,7 +3,7 @@
 from detectors.events.identity import EXERCISE
 from detectors.incident import KnownIssue, Transition
 from detectors.incidents.recurrence import spoken_recurrence
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, with_words
 from sinks.integrations.slack.message.escape import code, prose
 
@@ -32,7 +32,7 @@ def state(transition: Transition) -> str:
     if transition.part_of:
         return "Part of another incident"
     if transition.transition == "resolved":
-        return f"Resolved after {spoken(ended_at(transition) - since(transition))}"
+        return f"Resolved after {humanize(ended_at(transition) - since(transition))}"
     if transition.transition == "stale":
         return "No more data, not recovered" if transition.silence is not None else "Silent, not recovered"
     return SEVERITY_WORDS[transition.severity] + (", silenced" if transition.silence is not None else "")
@@ -71,9 +71,9 @@ def forecast_words(transition: Transition) -> str:
     if forecast is None or transition.transition == "resolved":
         return ""
     if forecast.at >= now:
-        words = f"{forecast.what} at {clock_time(forecast.at, now)} UTC, in {spoken(forecast.at - now)}"
+        words = f"{forecast.what} at {clock_time(forecast.at, now)} UTC, in {humanize(forecast.at - now)}"
     else:
-        words = f"{forecast.what}: expected at {clock_time(forecast.at, now)} UTC, {spoken(now - forecast.at)} ago"
+        words = f"{forecast.what}: expected at {clock_time(forecast.at, now)} UTC, {humanize(now - forecast.at)} ago"
     if forecast.earliest < forecast.latest:
         words += f" (between {clock_time(forecast.earliest, now)} and {clock_time(forecast.latest, now)} UTC)"
     return words

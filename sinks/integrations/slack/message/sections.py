@@ -3,7 +3,7 @@
 import re
 
 from detectors.incident import Evidence, Finding, Transition
-from detectors.values.durations import spoken
+from detectors.values.durations import humanize
 from sinks.contract.silence_note import silence_words
 from sinks.contract.wording import clock_time, moment
 from sinks.integrations.slack.message.blocks import Block, mrkdwn, section
@@ -85,7 +85,7 @@ def fields_part(transition: Transition, scale: float) -> list[Block]:
     elif transition.transition == "stale":
         fields.append(("Last look", moment(transition.at)))
     elif transition.at > since(transition):
-        fields += [("Lasts", f"{spoken(transition.at - since(transition))} at {moment(transition.at)}")]
+        fields += [("Lasts", f"{humanize(transition.at - since(transition))} at {moment(transition.at)}")]
     shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
     return [{"type": "section", "fields": shown}]
 

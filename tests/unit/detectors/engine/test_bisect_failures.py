@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.engine.bucket import Index, Said, step
-from detectors.engine.engine import Engine, Step, decode_state
+from detectors.engine.bucket import BucketIndex, BucketOutput, step
+from detectors.engine.engine import Engine, StepOutput, decode_state
 from detectors.events.event import Event, LogEvent
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.detectors.streams import START, in_order, log
 
 
-def told(*batches: list[Event]) -> Said:
+def told(*batches: list[Event]) -> BucketOutput:
     """What these batches say, one after the other."""
-    index, store, every = Index(published=PUBLISHED), MemoryStore(), Said([], [], [], [], {}, [], [])
+    index, store, every = BucketIndex(published=PUBLISHED), MemoryStore(), BucketOutput([], [], [], [], {}, [], [])
     for batch in batches:
         said = step(index, store, batch, max(e.timestamp for e in batch))
         every.transitions.extend(said.transitions)
@@ -49,7 +49,7 @@ def test_all_others_are_taken_as_if_it_had_never_come(seed: int) -> None:
 def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0
 
-    def counted(self: Engine, *args: Any) -> Step:
+    def counted(self: Engine, *args: Any) -> StepOutput:
         nonlocal steps
         steps += 1
         return one(self, *args)
@@ -67,7 +67,7 @@ def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.
 def test_another_cluster_is_not_touched() -> None:
     bad = log("checkpoint_triggered", 0, 1, checkpoint="not a number", job="a" * 32, epoch=str(START))
     good = msgspec.structs.replace(log("checkpoint_triggered", 0, 2, checkpoint="1", job="b" * 32), cluster="other")
-    index, store = Index(published=PUBLISHED), MemoryStore()
+    index, store = BucketIndex(published=PUBLISHED), MemoryStore()
     said = step(index, store, [bad, good], START + 1_000)
     assert [d.event for d in said.defects] == [bad]
     assert store.get("c") is None
@@ -94,7 +94,7 @@ def test_an_event_ahead_of_the_clock_does_not_drive_it_where_a_batch_is_halved()
     ahead = msgspec.structs.replace(good[0], timestamp=until + 3_600_000, offset=10**6)
     clocks = []
     for bad in ([], [spoilt(ahead)], [spoilt(good[3])]):
-        index, store = Index(published=PUBLISHED), MemoryStore()
+        index, store = BucketIndex(published=PUBLISHED), MemoryStore()
         first = step(index, store, [*good[: half + 1], ahead, *bad], until).transitions
         rest = step(index, store, good[half + 1 :], good[-1].timestamp).transitions
         clocks.append((first, rest, decode_state(store.get(good[0].cluster) or b"").clock))
@@ -106,8 +106,8 @@ def test_an_event_ahead_of_the_clock_does_not_drive_it_where_a_batch_is_halved()
 def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> None:
     """Also where a series ends in one half of a batch and comes again in the other."""
     stream = in_order(events(name))
-    index, store, shown = Index(published=PUBLISHED), MemoryStore(), set[str]()
-    engine = Engine(Live().detectors)
+    index, store, shown = BucketIndex(published=PUBLISHED), MemoryStore(), set[str]()
+    engine = Engine(LiveSettings().detectors)
     for start in range(0, len(stream), 60):
         batch = stream[start : start + 60]
         said = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
@@ -119,8 +119,8 @@ def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> 
 def test_series_that_a_change_of_the_configuration_ends_end_also_in_a_batch_that_is_halved() -> None:
     stream = in_order(events("late-barrier-acks"))
     half = len(stream) * 8 // 10
-    off = publish(Live.model_validate({"detectors": {"heap_exhaustion": {"enabled": False}}}), 1, "tests")
-    index, store = Index(published=PUBLISHED), MemoryStore()
+    off = publish(LiveSettings.model_validate({"detectors": {"heap_exhaustion": {"enabled": False}}}), 1, "tests")
+    index, store = BucketIndex(published=PUBLISHED), MemoryStore()
     before = step(index, store, stream[:half], stream[half - 1].timestamp)
     index.configure(off, ())
     said = step(index, store, [*stream[half:], spoilt(stream[-1])], stream[-1].timestamp)

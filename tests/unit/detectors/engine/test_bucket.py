@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from detectors.detector import Now
-from detectors.engine.bucket import Index, step
+from detectors.engine.bucket import BucketIndex, step
 from detectors.engine.engine import decode_state
 from detectors.events.event import Event, LogEvent
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.kinds.input_gap import InputGap
-from detectors.settings.live import Live, publish
+from detectors.kinds.unread_records_lost import UnreadRecordsLost
+from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live, silence
@@ -65,10 +65,10 @@ def test_an_event_far_ahead_of_the_stream_is_taken_as_a_minute_ahead(monkeypatch
         taken.append(now.clock - START)
         return []
 
-    monkeypatch.setattr(InputGap, "update", update)
-    want = min(InputGap.wants)
-    index, store = Index(published=PUBLISHED), MemoryStore()
-    ahead = [msgspec.structs.replace(line(at, n), meaning=want) for n, at in enumerate((0, MINUTE, 60 * MINUTE))]
+    monkeypatch.setattr(UnreadRecordsLost, "update", update)
+    want = min(UnreadRecordsLost.event_types)
+    index, store = BucketIndex(published=PUBLISHED), MemoryStore()
+    ahead = [msgspec.structs.replace(line(at, n), event_type=want) for n, at in enumerate((0, MINUTE, 60 * MINUTE))]
     step(index, store, ahead, START)
     assert taken == [0, MINUTE, MINUTE]
     assert index.clock == START
@@ -82,23 +82,23 @@ def test_events_are_taken_in_order_of_arrival_however_the_batch_has_them(monkeyp
         taken.append((event.timestamp - START, event.topic, event.partition, event.offset))
         return []
 
-    monkeypatch.setattr(InputGap, "update", update)
-    want = min(InputGap.wants)
+    monkeypatch.setattr(UnreadRecordsLost, "update", update)
+    want = min(UnreadRecordsLost.event_types)
     places = [(5, "b", 0, 0), (5, "a", 1, 0), (5, "a", 0, 7), (5, "a", 0, 3), (1, "b", 9, 9)]
     batch = [
-        msgspec.structs.replace(line(at, offset), meaning=want, topic=topic, partition=partition)
+        msgspec.structs.replace(line(at, offset), event_type=want, topic=topic, partition=partition)
         for at, topic, partition, offset in places
     ]
-    step(Index(published=PUBLISHED), MemoryStore(), batch, START + 10)
+    step(BucketIndex(published=PUBLISHED), MemoryStore(), batch, START + 10)
     assert taken == sorted(places)
 
 
 def test_an_override_is_named_by_its_patterns() -> None:
     off = {"detectors": {"restart_loop": {"enabled": False}}}
     written = [{"cluster": "prod-*", "job": "orders", **off}, {"job": "orders", **off}, {"cluster": "*", **off}]
-    index = Index(published=publish(Live.model_validate({"overrides": written}), 0, "tests"))
+    index = BucketIndex(published=publish(LiveSettings.model_validate({"overrides": written}), 0, "tests"))
     assert index.overrides() == ["cluster=prod-*, job=orders", "job=orders", "everything"]
-    assert Index().overrides() == []
+    assert BucketIndex().overrides() == []
 
 
 def full(played: Played, ended_at: int) -> None:

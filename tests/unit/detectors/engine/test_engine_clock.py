@@ -32,7 +32,7 @@ def test_the_clock_of_a_cluster_does_not_run_back() -> None:
 
 
 def test_the_clock_of_a_bucket_does_not_run_back() -> None:
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     bucket.step(index, store, [log("tm_registered", 0, tm="t")], START + 100_000)
     bucket.step(index, store, [], START + 50_000, front=START + 50_000)
     assert (index.clock, index.front) == (START + 100_000, START + 100_000)

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors import DETECTORS
-from detectors.engine.bucket import Index, decode_index, encode_index, step
+from detectors.engine.bucket import BucketIndex, decode_index, encode_index, step
 from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incident import Finding, Transition
-from detectors.settings.live import Live, Published
+from detectors.settings.live import LiveSettings, PublishedConfiguration
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import events
 from tests.unit.detectors.changes import Change, Played, findings, live, play, silence
@@ -158,7 +158,7 @@ def test_a_change_steps_every_cluster_of_the_bucket_in_the_batch_that_brings_it(
 
 def test_state_of_before_the_change_is_read_and_asked_anew() -> None:
     """Its states name no mark; what is switched off now is closed."""
-    index, store = Index(published=alone("checkpoint_overdue")), MemoryStore()
+    index, store = BucketIndex(published=alone("checkpoint_overdue")), MemoryStore()
     step(index, store, [log("checkpoint_expired", 0, 1, checkpoint="1", **JOB)], START + 10_000)
     state = decode_state(store.get("c") or b"")
     fields = [f for f in ClusterState.__struct_fields__ if f != "mark"]
@@ -192,7 +192,7 @@ CHANGES: list[Change] = [
     live(),
     live({d.kind: {"enabled": d.kind in ("restart_loop", "checkpoint_overdue", "backpressure")} for d in DETECTORS}),
     live(
-        {"checkpoint_overdue": {"learning_limit": "5s", "at_least": "1s"}, "incidents": {"resolve_after": "5s"}},
+        {"checkpoint_overdue": {"learning_limit": "5s", "min_age": "1s"}, "incidents": {"resolve_after": "5s"}},
         overrides=[{"job": "orders", "detectors": {"restart_loop": {"count": 2}, "job_failed": {"enabled": False}}}],
     ),
     live(silences=[{"job": "pay*", "until": "2023-11-14T22:30:00Z", "author": "a", "comment": "b"}]),
@@ -222,7 +222,7 @@ def test_the_same_is_said_however_a_stream_with_changes_in_it_is_cut(
 @given(stream=made_up(), place=st.integers(0, 60))
 def test_a_change_and_back_before_anything_comes_leaves_nothing_behind(stream: list[Event], place: int) -> None:
     """Thresholds and silences only: what was switched off has forgotten."""
-    other = live({"checkpoint_overdue": {"factor": 9.0}, "restart_loop": {"count": 12, "steady": 1.0}})
+    other = live({"checkpoint_overdue": {"factor": 9.0}, "restart_loop": {"count": 12, "period_tolerance": 1.0}})
     before = live()
     end = stream[-1].timestamp - START + 2_000_000
     items: list[Event | Change] = [before, *stream[:place], *stream[place:]]
@@ -236,7 +236,7 @@ def test_a_change_and_back_before_anything_comes_leaves_nothing_behind(stream: l
 def test_the_subject_of_what_is_decided_for_a_job_is_its_id(detector: Any, data: st.DataObject) -> None:
     """By it the engine knows whether it is switched off for that job."""
     found: list[Finding] = []
-    for transition in run(data.draw(made_up(detector.wants)), published=alone(detector.kind)):
+    for transition in run(data.draw(made_up(detector.event_types)), published=alone(detector.kind)):
         found += findings([transition], detector.kind)
     assert all(f.subject == f.entity["job_id"] or not f.entity["job_id"] for f in found)
 
@@ -267,7 +267,7 @@ def test_a_job_for_which_a_detector_is_switched_on_is_the_only_one_it_speaks_of(
 
 def test_without_overrides_all_clusters_share_detectors_that_ask_nobody() -> None:
     """So that they cost nothing to those who have none."""
-    engine = Engine(Live().detectors)
+    engine = Engine(LiveSettings().detectors)
     one = engine.detectors(ClusterState().topology)
     assert one is engine.detectors(ClusterState().topology)
     assert all(d.config_of("any") is d.config for d in one.all)
@@ -275,6 +275,6 @@ def test_without_overrides_all_clusters_share_detectors_that_ask_nobody() -> Non
 
 def test_settings_of_another_version_that_a_bucket_still_has_stop_nothing() -> None:
     """A batch that is run again after an upgrade."""
-    index = Index(published=Published("0ld", 1, "me", {"taskmanager_lost": {"renamed_since": "3s"}}))
+    index = BucketIndex(published=PublishedConfiguration("0ld", 1, "me", {"taskmanager_lost": {"renamed_since": "3s"}}))
     said = step(decode_index(encode_index(index)), MemoryStore(), [triggered(0)], START + 1_000_000)
     assert [t.cause for t in said.transitions if t.transition == "opened"] == ["checkpoint_overdue"]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from detectors.engine import bucket
-from detectors.engine.entries_cut import Cut
+from detectors.engine.entries_cut import EntriesCut
 from detectors.events.event import LogEvent, MetricEvent, Record, Sample
 from detectors.incident import Reading, Transition
 from streaming.recordings.replay import MemoryStore
@@ -14,7 +14,7 @@ from tests.unit.detectors.streams import LABELS, METRICS, START, in_order, log, 
 
 @pytest.mark.parametrize("parts", [5, pytest.param(200, id="100,000 clusters", marks=pytest.mark.slow)])
 def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay(parts: int) -> None:
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     own = msgspec.structs.replace(log("tm_registered", 0, tm="t"), cluster="own")
     bucket.step(index, store, [own], own.timestamp)
     refused = 0
@@ -35,7 +35,7 @@ def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay
 
 def test_a_cluster_without_a_deadline_that_is_known_is_not_refused() -> None:
     """One that lost all its events to a defect is asked again only when its next event comes."""
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     many = [
         msgspec.structs.replace(log("tm_registered", 0, n, tm="t"), cluster=f"c{n}") for n in range(bucket.MAX_CLUSTERS)
     ]
@@ -47,9 +47,9 @@ def test_a_cluster_without_a_deadline_that_is_known_is_not_refused() -> None:
     assert bucket.step(index, store, [back], back.timestamp).refused == {}
 
 
-@pytest.mark.parametrize("meaning", ["tm_unreachable", "tm_closed"])
+@pytest.mark.parametrize("event_type", ["tm_unreachable", "tm_closed"])
 @pytest.mark.parametrize("gap", [1, 3_000])
-def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(meaning: str, gap: int) -> None:
+def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(event_type: str, gap: int) -> None:
     """19,999 transitions for 20,000 TaskManagers of one cluster, before."""
     fields = {"reason": "The heartbeat of TaskManager with id x timed out.", "cause": "x"}
     told = []
@@ -57,7 +57,7 @@ def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(meani
         stream = []
         for n in range(count):
             stream.append(log("tm_registered", n * gap, 2 * n, tm=f"tm-{n}:1-ab"))
-            stream.append(log(meaning, 1_000 + n * gap, 2 * n + 1, tm=f"tm-{n}:1-ab", address=f"tm-{n}:1", **fields))
+            stream.append(log(event_type, 1_000 + n * gap, 2 * n + 1, tm=f"tm-{n}:1-ab", address=f"tm-{n}:1", **fields))
         transitions, readings, size = _said(in_order(stream))
         told.append(len(transitions))
         assert len(readings) < 3_000
@@ -101,7 +101,7 @@ def test_names_of_metrics_without_end_are_passed_over() -> None:
 
 
 def _said(stream: list) -> tuple[list[Transition], list[Reading], int]:  # type: ignore[type-arg]
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     transitions: list[Transition] = []
     readings: list[Reading] = []
     for start in range(0, len(stream), 2_000):
@@ -149,9 +149,9 @@ def test_other_causes_are_reported_although_a_hundred_incidents_are_open() -> No
     assert "taskmanager_lost" in {t.cause for t in transitions}
 
 
-def cuts(stream: list[LogEvent] | list[MetricEvent]) -> tuple[dict[str, float], list[Cut]]:
+def cuts(stream: list[LogEvent] | list[MetricEvent]) -> tuple[dict[str, float], list[EntriesCut]]:
     """What the readings and the log say of a cluster that is too large."""
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     told, counted = [], {}
     for start in range(0, len(stream), 500):
         batch = stream[start : start + 500]
@@ -195,7 +195,7 @@ def test_a_cluster_whose_jobs_and_taskmanagers_come_and_go_is_not_said_to_be_cut
 
 
 def test_the_counters_of_a_cluster_that_is_forgotten_end() -> None:
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     stream = [log("tm_registered", n * 10, n, tm=f"tm-{n}:1-ab") for n in range(1_000)]
     keys = {r.key() for r in bucket.step(index, store, stream, stream[-1].timestamp + 10_000).readings}
     said = bucket.step(index, store, [], stream[-1].timestamp + 700_000_000)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors.engine import bucket
-from detectors.engine.late_partitions import BOUND_MS, Clocks, Order, Orders, next_waiting, take
+from detectors.engine.late_partitions import BOUND_MS, Orders, PartitionOrder, StreamClocks, next_waiting, take
 from detectors.events.event import MetricEvent
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, records
@@ -76,9 +76,9 @@ def late(at: int, offset: int = 0) -> MetricEvent:
     return msgspec.structs.replace(metric("heap_used", at, 1.0, offset), partition=7)
 
 
-def clocks(until: int, before: int, front: int) -> Clocks:
+def clocks(until: int, before: int, front: int) -> StreamClocks:
     start = metric("heap_used", 0, 0.0).timestamp
-    return Clocks(start + until, start + before, start + front)
+    return StreamClocks(start + until, start + before, start + front)
 
 
 def test_where_nothing_is_late_nothing_waits() -> None:
@@ -158,7 +158,7 @@ def test_what_waits_is_bounded_and_the_oldest_goes_on() -> None:
 
 
 def test_an_order_survives_bytes() -> None:
-    index = bucket.Index(front=5)
+    index = bucket.BucketIndex(front=5)
     take(index.orders, "c", [late(80_000)], clocks(90_000, 90_000, 91_000))
     take(
         index.orders,
@@ -167,14 +167,14 @@ def test_an_order_survives_bytes() -> None:
         clocks(92_000, 91_000, 92_000),
     )
     assert bucket.decode_index(bucket.encode_index(index)) == index
-    assert isinstance(index.orders["c"], Order)
+    assert isinstance(index.orders["c"], PartitionOrder)
 
 
 def test_what_waits_does_not_hang_on_an_event_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost alone, and what waits is taken in its turn."""
     from detectors.kinds.taskmanager_lost import TaskManagerLost
 
-    index, store = bucket.Index(published=PUBLISHED), MemoryStore()
+    index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     at = metric("heap_used", 0, 0.0).timestamp
     bucket.step(index, store, [late(0)], at + 30_000, front=at + 30_000)
     bucket.step(index, store, [late(20_000)], at + 31_000, front=at + 31_000)

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from detectors import DETECTORS
-from detectors.engine.bucket import INDEX_VERSION, Index, Said, decode_index, encode_index, step
+from detectors.engine.bucket import INDEX_VERSION, BucketIndex, BucketOutput, decode_index, encode_index, step
 from detectors.engine.engine import (
     STATE_VERSION,
     ClusterState,
-    Dropped,
+    DroppedState,
     Engine,
     StateVersionError,
     decode_state,
@@ -38,7 +38,7 @@ def test_the_state_of_a_cluster_of_an_older_or_a_newer_version_is_refused(versio
 @pytest.mark.parametrize("version", [0, INDEX_VERSION + 1])
 def test_the_index_of_a_bucket_of_an_older_or_a_newer_version_is_refused(version: int) -> None:
     with pytest.raises(StateVersionError, match=f"version {version}, .* version {INDEX_VERSION}"):
-        decode_index(encode_index(Index(version=version)))
+        decode_index(encode_index(BucketIndex(version=version)))
 
 
 def test_damaged_bytes_are_refused_and_never_taken_for_another_state() -> None:
@@ -51,16 +51,16 @@ def test_damaged_bytes_are_refused_and_never_taken_for_another_state() -> None:
             except StateVersionError:
                 continue
     with pytest.raises(StateVersionError):
-        decode_index(encode_index(Index())[:-1])
+        decode_index(encode_index(BucketIndex())[:-1])
 
 
 class Stepped:
     """A bucket that is stepped, and all that it says."""
 
     def __init__(self, published: Any = PUBLISHED) -> None:
-        self.index, self.store = Index(published=published), MemoryStore()
+        self.index, self.store = BucketIndex(published=published), MemoryStore()
 
-    def step(self, batch: list[Event]) -> Said:
+    def step(self, batch: list[Event]) -> BucketOutput:
         return step(self.index, self.store, batch, max(e.timestamp for e in batch))
 
     def spoil(self, *kinds: str) -> None:
@@ -126,5 +126,5 @@ def test_whatever_stands_there_no_detector_fails_on_it(detector: Any, raw: bytes
     state.detectors[detector.kind], state.dues[detector.kind] = msgspec.Raw(raw), STREAM[0].timestamp
     (dropped,) = engine.step("c", state, [], STREAM[0].timestamp + 1_000).dropped
     assert (dropped.cluster, dropped.kind) == ("c", detector.kind)
-    assert isinstance(dropped, Dropped)
+    assert isinstance(dropped, DroppedState)
     assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == ()

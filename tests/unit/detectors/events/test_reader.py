@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.engine.time_zones import Zones
+from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.envelopes.logs import REASONS
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import Identity
@@ -116,7 +116,7 @@ def test_any_kafka_timestamp_gives_a_time(timestamp: int, line: str) -> None:
     events = READER.read(record(line.encode(), timestamp=timestamp))
     assert isinstance(events, list)
     assert events
-    assert all(isinstance(e, LogEvent) and isinstance(Zones().event_time(e), int) for e in events)
+    assert all(isinstance(e, LogEvent) and isinstance(TimeZoneOffsets().event_time(e), int) for e in events)
 
 
 def test_names_of_any_length_are_cut() -> None:
@@ -209,22 +209,22 @@ def test_what_came_with_a_raw_line_still_names_its_application() -> None:
 
 def _line(local: int, timestamp: int, source: str = "jm", epoch: int | None = None) -> LogEvent:
     fields = {} if epoch is None else {"epoch": str(epoch)}
-    meaning = "checkpoint_expired" if epoch is None else "checkpoint_triggered"
-    return LogEvent(meaning, "c", source, source, timestamp, local, "t", 0, 0, fields, "")
+    event_type = "checkpoint_expired" if epoch is None else "checkpoint_triggered"
+    return LogEvent(event_type, "c", source, source, timestamp, local, "t", 0, 0, fields, "")
 
 
 @pytest.mark.parametrize("zone", [0, 8 * HOUR, -7 * HOUR, int(5.5 * HOUR), int(5.75 * HOUR)])
 def test_the_zone_of_a_source_comes_from_its_trigger_line_else_from_kafka(zone: int) -> None:
     now = 1_795_227_180_000
-    by_kafka = Zones()
+    by_kafka = TimeZoneOffsets()
     assert by_kafka.event_time(_line(now + zone, now + 3_000)) == now
-    by_trigger = Zones()
+    by_trigger = TimeZoneOffsets()
     assert by_trigger.event_time(_line(now + zone, now + 5 * HOUR, epoch=now - 20)) == now
     assert by_trigger.event_time(_line(now + zone + 60_000, now + 9 * HOUR)) == now + 60_000
 
 
 def test_a_shipper_that_lags_for_hours_does_not_move_a_zone_that_was_seen_before() -> None:
-    now, zones = 1_795_227_180_000, Zones()
+    now, zones = 1_795_227_180_000, TimeZoneOffsets()
     assert zones.event_time(_line(now + HOUR, now + 1_000)) == now
     assert zones.event_time(_line(now + HOUR + 60_000, now + 4 * HOUR)) == now + 60_000
 
@@ -237,7 +237,7 @@ def test_the_host_of_a_raw_line_is_in_its_header_else_behind_the_cluster_in_its_
 
 def test_a_line_without_a_time_was_written_as_long_ago_as_its_neighbours() -> None:
     """A shipper that is 40 s behind: what a JVM prints as it dies must not seem to come after its loss."""
-    zones = Zones()
+    zones = TimeZoneOffsets()
     arrived = 1_795_227_180_000 + 40_000
     line, late = one(LINE.encode(), timestamp=arrived), one(LINE.encode(), timestamp=arrived + 60_000)
     stack = one(b"java.lang.OutOfMemoryError: Java heap space", timestamp=arrived + 5_000)
@@ -251,6 +251,6 @@ def test_a_line_without_a_time_was_written_as_long_ago_as_its_neighbours() -> No
 
 
 def test_an_epoch_that_no_zone_explains_teaches_nothing() -> None:
-    now, zones = 1_795_227_180_000, Zones()
+    now, zones = 1_795_227_180_000, TimeZoneOffsets()
     assert zones.event_time(_line(now, now + 1_000, epoch=999_999_999_999_999_999)) == now
     assert zones.learned == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import MetricEvent, Sample
-from detectors.flink.checkpoint_durations import Durations, flink_duration
+from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
 from detectors.incident import Evidence
 
 MINUTE = 60_000
@@ -18,7 +18,7 @@ class Job:
     """A job whose checkpoints come as lines."""
 
     def __init__(self) -> None:
-        self.own = Durations()
+        self.own = CheckpointDurations()
 
     def checkpoint(self, number: int, time: int, took: int, size: int = 1_000, savepoint: bool = False) -> bool:
         self.own.trigger(number, START + time, savepoint)
@@ -121,7 +121,7 @@ def test_one_record_in_six_is_kept_four_of_them() -> None:
 
 
 def test_triggers_in_flight_are_bounded() -> None:
-    own = Durations()
+    own = CheckpointDurations()
     for n in range(40):
         own.trigger(n, START + n * MINUTE, False)
     assert [*own.triggers] == [*range(24, 40)]
@@ -133,7 +133,7 @@ class Gauged:
     """A job of which only gauges tell."""
 
     def __init__(self) -> None:
-        self.own = Durations()
+        self.own = CheckpointDurations()
 
     def scrape(self, time: int, **values: float) -> list[bool]:
         event = MetricEvent("c", "m", "h", START + time, START + time, "flink.metrics", 0, time, [])

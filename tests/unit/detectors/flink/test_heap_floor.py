@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from detectors.flink.heap_floor import Floor, collects_old
+from detectors.flink.heap_floor import HeapFloor, collects_old
 
 MB, MINUTE = 1 << 20, 60_000
 START = 1_700_000_000_000
@@ -17,7 +17,7 @@ class Heap:
     """A sawtooth: `teeth` cycles of ten samples, five seconds apart, from the floor upwards."""
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self.own = Floor(START, limit=limit)
+        self.own = HeapFloor(START, limit=limit)
         self.at = 0
 
     def tooth(self, low: float, samples: int = 10) -> int:

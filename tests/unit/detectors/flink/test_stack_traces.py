@@ -7,7 +7,7 @@ import msgspec
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.flink.stack_traces import FAILURE, Throwables
+from detectors.flink.stack_traces import FAILURE, StackTraces
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 AT = "2026-11-21 02:14:39,000"
@@ -37,9 +37,9 @@ def read(lines: list[tuple[str, str]]) -> list[LogEvent]:
 
 def failures(lines: list[tuple[str, str]]) -> dict[str, dict[str, str]]:
     """Source → fields of its last failure."""
-    throwables = Throwables()
+    throwables = StackTraces()
     joined = [f for e in read(lines) if (f := throwables.join(e)) is not None]
-    assert all(f.meaning == FAILURE for f in joined)
+    assert all(f.event_type == FAILURE for f in joined)
     return {f.source: f.fields for f in joined}
 
 
@@ -99,9 +99,9 @@ def test_a_stack_after_a_task_that_goes_on_is_nobodys() -> None:
 
 
 def test_states_survive_bytes() -> None:
-    throwables = Throwables()
+    throwables = StackTraces()
     for event in read([("jm", line) for line in STACK]):
-        throwables = msgspec.msgpack.decode(msgspec.msgpack.encode(throwables), type=Throwables)
+        throwables = msgspec.msgpack.decode(msgspec.msgpack.encode(throwables), type=StackTraces)
         joined = throwables.join(event)
     assert joined is not None
     assert root(joined.fields) == EXPECTED

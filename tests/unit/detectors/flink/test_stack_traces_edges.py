@@ -4,7 +4,7 @@ import pytest
 
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.match import THROWS
-from detectors.flink.stack_traces import Throwables
+from detectors.flink.stack_traces import StackTraces
 from tests.unit.detectors.streams import log
 
 FAILS = "task_state"
@@ -23,7 +23,7 @@ def frame(at: int, text: str = "com.example.A.b(A.java:1)", source: str = "jm") 
 
 
 def joined(*events: LogEvent) -> list[dict[str, str] | None]:
-    throwables = Throwables()
+    throwables = StackTraces()
     found = [throwables.join(event) for event in events]
     return [one.fields if one is not None else None for one in found]
 
@@ -89,7 +89,7 @@ def test_frames_without_a_throwable_and_lines_that_mean_something_else_are_of_no
 
 
 def test_sources_do_not_mix_and_are_bounded() -> None:
-    throwables = Throwables()
+    throwables = StackTraces()
     for n in range(201):
         throwables.join(failing(n, f"s{n}"))
     assert len(throwables.stacks) == 200

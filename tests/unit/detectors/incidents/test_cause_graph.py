@@ -99,13 +99,13 @@ PRECEDENCE: list[tuple[str, Finding, list[Finding]]] = [
             a("checkpoint_failing", 9, entity={"job_id": "j"}),
         ],
     ),
-    ("worse", a("node_lost", 9, severity="critical", subject="b"), [a("input_gap", 0, subject="a")]),
-    ("earlier", a("zero_input_leak", 1, subject="b"), [a("input_gap", 2, subject="a")]),
-    ("first by kind", a("clock_skew", 1, subject="b"), [a("input_gap", 1, subject="a")]),
+    ("worse", a("node_lost", 9, severity="critical", subject="b"), [a("unread_records_lost", 0, subject="a")]),
+    ("earlier", a("zero_input_leak", 1, subject="b"), [a("unread_records_lost", 2, subject="a")]),
+    ("first by kind", a("clock_skew", 1, subject="b"), [a("unread_records_lost", 1, subject="a")]),
     (
         "first by subject",
-        a("input_gap", 1, subject="a", summary="one"),
-        [a("input_gap", 1, subject="b", summary="two")],
+        a("unread_records_lost", 1, subject="a", summary="one"),
+        [a("unread_records_lost", 1, subject="b", summary="two")],
     ),
     ("of weight", a("node_lost", 9, subject="b"), [a("clock_skew", 0, subject="a", severity="info")]),
 ]
@@ -118,12 +118,12 @@ def test_the_cause_is_the_one_that(why: str, first: Finding, others: list[Findin
 
 
 def test_severities_are_in_order_of_weight() -> None:
-    findings = [a("input_gap", severity=severity, subject=severity) for severity in SEVERITIES]
+    findings = [a("unread_records_lost", severity=severity, subject=severity) for severity in SEVERITIES]
     assert [leading(findings[: n + 1]).severity for n in range(3)] == ["info", "warning", "critical"]
 
 
 def test_a_cause_that_was_left_does_not_lead_again_and_one_that_explains_the_present_does() -> None:
-    left, present = a("checkpoint_failing", 0, subject="a"), a("input_gap", 5, subject="b")
+    left, present = a("checkpoint_failing", 0, subject="a"), a("unread_records_lost", 5, subject="b")
     assert leading([left, present], present, [left]) is present
     assert leading([left, present], None, [left]) is present
     deeper = a("checkpoint_overdue", 1, subject="c")

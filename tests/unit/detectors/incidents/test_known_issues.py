@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from detectors.flink.stack_traces import Stack, Throwables
+from detectors.flink.stack_traces import StackTrace, StackTraces
 from detectors.incident import Evidence, Series
 from detectors.incidents.known_issues import find
 from streaming.configuration.known_issues import FILE, load, shipped
 from streaming.errors import ConfigError
 from tests.unit.detectors.incidents.test_lifecycle import Told, finding
 
-NOTHING = Throwables()
+NOTHING = StackTraces()
 WATCH = Evidence("flink.logs", 0, 1, 0, "KubernetesClientException: too old resource version: 5906722735 (5907278804)")
 
 
-def named(kind: str, version: str = "", throwables: Throwables = NOTHING, **more: object) -> str:
+def named(kind: str, version: str = "", throwables: StackTraces = NOTHING, **more: object) -> str:
     found = find(shipped(), [finding(kind, **more)], version, throwables)
     return found.id if found is not None else ""
 
@@ -36,10 +36,10 @@ def test_a_kubernetes_watch_that_expired_is_known_from_evidence_or_from_a_failur
     assert named("jobmanager_lost", "1.11.0", evidence=[WATCH]) == issue
     assert named("jobmanager_lost", "1.20.5", evidence=[WATCH]) == ""
     assert named("jobmanager_lost", "1.11.0") == ""
-    stack = Stack("", "flink.logs/0/1", 1_000, {"class": "KubernetesClientException", "message": WATCH.text})
-    assert named("jobmanager_lost", "1.11.0", Throwables({"jm": stack})) == issue
+    stack = StackTrace("", "flink.logs/0/1", 1_000, {"class": "KubernetesClientException", "message": WATCH.text})
+    assert named("jobmanager_lost", "1.11.0", StackTraces({"jm": stack})) == issue
     stack.timestamp = 3_600_000
-    assert named("jobmanager_lost", "1.11.0", Throwables({"jm": stack})) == ""
+    assert named("jobmanager_lost", "1.11.0", StackTraces({"jm": stack})) == ""
 
 
 def test_what_must_stand_beside_is_asked_for() -> None:
@@ -174,6 +174,6 @@ def test_a_version_is_affected_from_the_first_and_no_longer_with_the_one_that_fi
 
 @pytest.mark.parametrize(("at", "near"), [(-600_000, True), (-600_001, False), (600_050, True), (600_051, False)])
 def test_a_failure_is_near_a_finding_up_to_ten_minutes_before_or_after(at: int, near: bool) -> None:
-    stack = Stack("", "flink.logs/0/1", at, {"class": "KubernetesClientException", "message": WATCH.text})
-    found = named("jobmanager_lost", "1.11.0", Throwables({"jm": stack}), since=0, at=50)
+    stack = StackTrace("", "flink.logs/0/1", at, {"class": "KubernetesClientException", "message": WATCH.text})
+    found = named("jobmanager_lost", "1.11.0", StackTraces({"jm": stack}), since=0, at=50)
     assert bool(found) is near

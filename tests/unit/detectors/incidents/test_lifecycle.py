@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from detectors.incident import Finding, Severity, Transition
 from detectors.incidents.cause_graph import joined, leading
-from detectors.incidents.lifecycle import Life, due, go_back, report, tick
-from detectors.incidents.transitions import Incident, Scene
+from detectors.incidents.lifecycle import IncidentConfig, accept_finding, due, go_back, tick
+from detectors.incidents.transitions import Incident, IncidentContext
 
-LIFE = Life()
+LIFE = IncidentConfig()
 MINUTE = 60_000
 
 
@@ -30,11 +30,13 @@ class Told:
     def __init__(self) -> None:
         self.incidents: list[Incident] = []
         self.said: list[Transition] = []
-        self.scene = Scene("c", "h", recurs_within=LIFE.recurs_within, recurs_at=LIFE.recurs_at)
+        self.scene = IncidentContext(
+            "c", "h", recurrence_window=LIFE.recurrence_window, recurrence_min_count=LIFE.recurrence_min_count
+        )
 
     def report(self, *findings: Finding) -> "Told":
         for one in findings:
-            self.said += report(self.incidents, one, self.scene)
+            self.said += accept_finding(self.incidents, one, self.scene)
         return self
 
     def tick(self, now: int, last_event: int | None = None) -> "Told":

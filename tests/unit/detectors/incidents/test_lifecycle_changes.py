@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.incident import Finding
-from detectors.incidents.lifecycle import Life, due, switched_off
+from detectors.incidents.lifecycle import IncidentConfig, due, switched_off
 from tests.unit.detectors.incidents.test_lifecycle import LIFE, MINUTE, Told, finding
 
 FAILING, OVERDUE, LATE_ACKS = "checkpoint_failing", "checkpoint_overdue", "late_barrier_acks"
@@ -136,7 +136,7 @@ def test_after_news_new_numbers_are_told_after_a_minute_again() -> None:
 
 
 def test_a_longest_time_below_the_smallest_gives_way_to_it() -> None:
-    life = Life.model_validate({"update_every": "10m", "update_at_most": "1m"})
+    life = IncidentConfig.model_validate({"update_every": "10m", "max_update_interval": "1m"})
     told = Told().report(finding(), finding(at=1))
     assert due(told.incidents, 0, life) == 10 * MINUTE
 

@@ -5,7 +5,7 @@ import pytest
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Job, Topology
 from detectors.incident import Finding
-from detectors.incidents.orphaned import Gone
+from detectors.incidents.orphaned import OrphanedFindings
 from detectors.incidents.transitions import Incident
 from tests.unit.detectors.incidents.test_lifecycle import MINUTE, finding
 from tests.unit.detectors.streams import START, log
@@ -22,7 +22,7 @@ def completed(job: str, at: int) -> LogEvent:
 
 
 def ended(open_one: Finding, *lines: LogEvent, topology: Topology | None = None) -> list[Finding]:
-    gone, found = Gone(), []
+    gone, found = OrphanedFindings(), []
     for line in lines:
         incidents = [Incident("i", 0, [open_one], seq=1)]
         found += list(gone.update(line, line.timestamp - START, incidents, topology or Topology()))

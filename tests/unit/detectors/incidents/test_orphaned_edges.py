@@ -5,7 +5,7 @@ import pytest
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Job, Topology
 from detectors.incident import Finding
-from detectors.incidents.orphaned import Gone
+from detectors.incidents.orphaned import OrphanedFindings
 from detectors.incidents.transitions import Incident
 from tests.unit.detectors.incidents.test_lifecycle import MINUTE, finding
 from tests.unit.detectors.incidents.test_orphaned import NEW, OLD, completed, ended, full_heap, hung, started
@@ -80,7 +80,9 @@ def test_a_checkpoint_of_another_job_does_not_end_what_a_process_did_to_one(job:
     assert len(ended(full, log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 5 * MINUTE))) == ends
 
 
-@pytest.mark.parametrize("kind", ["direct_memory_exhaustion", "memory_limit_kill", "metaspace_exhaustion", "silence"])
+@pytest.mark.parametrize(
+    "kind", ["direct_memory_exhaustion", "memory_limit_kill", "metaspace_exhaustion", "telemetry_lost"]
+)
 def test_the_reason_names_the_checkpoint_that_proves_it(kind: str) -> None:
     (one,) = ended(full_heap(kind), log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 5 * MINUTE))
     assert one.closed_because == "its TaskManager is gone and checkpoint 3 has completed without it"
@@ -92,19 +94,19 @@ def test_the_reason_names_the_checkpoint_that_proves_it(kind: str) -> None:
 
 
 def test_nothing_is_remembered_of_jobs_while_nothing_is_open_and_what_is_resolved_or_closed_stays_so() -> None:
-    gone, topology = Gone(), Topology()
+    gone, topology = OrphanedFindings(), Topology()
     assert list(gone.update(of_old(0), 0, [], topology)) == []
     assert gone.heard == {}
     for resolved, closed in ((5, None), (None, 5)):
         one = hung()
         one.closed_at = closed
         incident = Incident("i", 0, [one], seq=1, resolved_at=resolved)
-        gone = Gone(started=MINUTE)
+        gone = OrphanedFindings(started=MINUTE)
         assert list(gone.update(completed(NEW, 9 * MINUTE), 9 * MINUTE, [incident], topology)) == []
         assert [*gone.heard] == [NEW]
 
 
-def kept(gone: Gone, open_one: Finding) -> tuple[int, int]:
+def kept(gone: OrphanedFindings, open_one: Finding) -> tuple[int, int]:
     for n in range(300):
         incidents = [Incident("i", 0, [open_one], seq=1)]
         list(gone.update(log("tm_closed", n, tm=f"tm-{n}", job=f"job-{n}"), n, incidents, Topology()))
@@ -112,6 +114,6 @@ def kept(gone: Gone, open_one: Finding) -> tuple[int, int]:
 
 
 def test_taskmanagers_and_jobs_are_bounded() -> None:
-    gone = Gone()
+    gone = OrphanedFindings()
     assert kept(gone, hung()) == (200, 200)
     assert "tm_299" in gone.tms

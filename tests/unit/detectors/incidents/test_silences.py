@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.engine.bucket import Index, encode_index
+from detectors.engine.bucket import BucketIndex, encode_index
 from detectors.events.event import Event
 from detectors.incident import Transition
 from detectors.incidents.silences import MAX_SILENCES, Silence, in_force, next_edge
-from detectors.settings.live import Live, PublishedSilence, encode_published, publish_silence, read_silence
+from detectors.settings.live import LiveSettings, PublishedSilence, encode_published, publish_silence, read_silence
 from tests.unit.detectors.changes import Change, Played, live, play, silence
 from tests.unit.detectors.streams import START, log
 
@@ -150,16 +150,16 @@ def test_one_that_is_over_for_long_is_forgotten_and_the_bound_refuses_what_is_to
 def test_the_configuration_has_the_same_bound(count: int) -> None:
     written = [{"until": "2026-12-01T00:00:00Z", "author": "a", "comment": f"{n}"} for n in range(count)]
     if count <= MAX_SILENCES:
-        assert len(Live.model_validate({"silences": written}).silences) == count
+        assert len(LiveSettings.model_validate({"silences": written}).silences) == count
         return
     with pytest.raises(ValidationError, match="at most 500"):
-        Live.model_validate({"silences": written})
+        LiveSettings.model_validate({"silences": written})
 
 
 def test_two_of_one_id_are_refused() -> None:
     one = {"id": "s", "until": "2026-12-01T00:00:00Z", "author": "a", "comment": "b"}
     with pytest.raises(ValidationError, match="silence s is there twice"):
-        Live.model_validate({"silences": [one, {**one, "job": "x"}]})
+        LiveSettings.model_validate({"silences": [one, {**one, "job": "x"}]})
 
 
 def test_the_id_depends_on_the_meaning_and_not_on_how_it_is_written() -> None:
@@ -194,7 +194,7 @@ def test_a_record_is_read_whoever_wrote_it_and_kept_in_full() -> None:
     assert (read.at, read.by, read.ends()) == (7, "me", 1_800_000_000_000)
     assert read.silence["id"]
     assert read == read_silence(encode_published(read)) == publish_silence(read.read(), 7, "me")
-    index = Index()
+    index = BucketIndex()
     assert index.configure(None, [read]) == 0
     assert [*index.silences] == [read.silence["id"]]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from detectors.incident import Evidence, Finding, Forecast, Series
-from detectors.incidents.transitions import Incident, Scene, job_of, say, severity_now
+from detectors.incidents.transitions import Incident, IncidentContext, job_of, make_transition, severity_now
 from tests.unit.detectors.incidents.test_lifecycle import MINUTE, Told, finding
 
 CAUSE, SYMPTOM, OTHER = "late_barrier_acks", "checkpoint_overdue", "checkpoint_failing"
@@ -16,7 +16,7 @@ def proof(*offsets: int) -> list[Evidence]:
 
 
 def told(*findings: Finding) -> Any:
-    return say(Incident("i", 0, list(findings)), "opened", 9, "", Scene("c"))
+    return make_transition(Incident("i", 0, list(findings)), "opened", 9, "", IncidentContext("c"))
 
 
 def test_evidence_is_three_records_of_the_cause_one_of_each_symptom_then_what_is_left() -> None:
@@ -76,7 +76,7 @@ def test_severity_is_the_worst_of_what_is_open_and_stays_when_nothing_of_weight_
 
 def test_numbers_of_transitions_go_up_by_one_and_what_waited_is_said() -> None:
     incident = Incident("i", 3, [finding()], changed="x", repeats=4)
-    said = [say(incident, "updated", at, "why", Scene("c")) for at in (5, 6)]
+    said = [make_transition(incident, "updated", at, "why", IncidentContext("c")) for at in (5, 6)]
     assert [(t.seq, t.at, t.opened_at, t.reason, t.ended_at) for t in said] == [
         (1, 5, 3, "why", None),
         (2, 6, 3, "why", None),
@@ -86,24 +86,24 @@ def test_numbers_of_transitions_go_up_by_one_and_what_waited_is_said() -> None:
 
 def test_only_a_resolved_incident_has_an_end() -> None:
     incident = Incident("i", 0, [finding(closed_at=4)], closed_at=4)
-    assert say(incident, "stale", 5, "", Scene("c")).ended_at is None
-    assert say(incident, "resolved", 5, "", Scene("c")).ended_at == 4
+    assert make_transition(incident, "stale", 5, "", IncidentContext("c")).ended_at is None
+    assert make_transition(incident, "resolved", 5, "", IncidentContext("c")).ended_at == 4
 
 
 def test_causes_before_the_present_one_are_remembered_the_last_twenty_of_them() -> None:
-    incident = Incident("i", 0, [finding("input_gap", "s0")])
+    incident = Incident("i", 0, [finding("unread_records_lost", "s0")])
     for n in range(1, 30):
-        say(incident, "updated", n, "", Scene("c"))
-        incident.findings = [finding("input_gap", f"s{n}", n)]
-    say(incident, "updated", 30, "", Scene("c"))
-    assert incident.cause == ("input_gap", "s29")
-    assert incident.led == [("input_gap", f"s{n}") for n in range(9, 29)]
+        make_transition(incident, "updated", n, "", IncidentContext("c"))
+        incident.findings = [finding("unread_records_lost", f"s{n}", n)]
+    make_transition(incident, "updated", 30, "", IncidentContext("c"))
+    assert incident.cause == ("unread_records_lost", "s29")
+    assert incident.led == [("unread_records_lost", f"s{n}") for n in range(9, 29)]
 
 
 def test_a_first_cause_follows_none() -> None:
     incident = Incident("i", 0, [finding()])
-    say(incident, "opened", 1, "", Scene("c"))
-    say(incident, "updated", 2, "", Scene("c"))
+    make_transition(incident, "opened", 1, "", IncidentContext("c"))
+    make_transition(incident, "updated", 2, "", IncidentContext("c"))
     assert incident.led == []
 
 

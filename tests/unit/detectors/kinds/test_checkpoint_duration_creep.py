@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from detectors.flink.topology import Intake
+from detectors.flink.topology import InputRate
 from detectors.incident import Finding
 from tests.unit.detectors.story import JOB, MINUTE, Followed
 from tests.unit.detectors.streams import START
@@ -225,7 +225,7 @@ def test_durations_that_grow_with_the_input_are_load() -> None:
         said: list[Finding] = []
         for i, duration in enumerate(noisy(creep, 110, 0.1)):
             rate = creep(i) if load else 8_000.0
-            watched.topology.intake = {JOB: {0: Intake(0, 0, round(rate))}}
+            watched.topology.intake = {JOB: {0: InputRate(0, 0, round(rate))}}
             said += watched.took(duration)
         return bool(said)
 

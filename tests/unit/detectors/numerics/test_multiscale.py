@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.numerics.multiscale import WINDOW, History, Point
+from detectors.numerics.multiscale import WINDOW, MultiscaleSeries, Point
 
 START = 1_700_000_000_000
 values = st.floats(0.01, 1e9)
@@ -18,8 +18,8 @@ points = st.lists(
 )
 
 
-def added(given: list[tuple[int, float, float, float]]) -> tuple[History, list[Point]]:
-    history, known, time = History(), [], START
+def added(given: list[tuple[int, float, float, float]]) -> tuple[MultiscaleSeries, list[Point]]:
+    history, known, time = MultiscaleSeries(), [], START
     for gap, *rest in given:
         time += gap
         known.append(Point(time, *rest))
@@ -82,14 +82,14 @@ def test_what_was_before_a_time_is_what_has_a_lower_one(
     ("value", "kept"), [(0.0, 1e-3), (-5.0, 1e-3), (1e-3, 1e-3), (2e38, 2e38), (1e300, 3e38), (math.inf, 3e38)]
 )
 def test_values_beyond_what_is_kept_are_the_least_or_the_most(value: float, kept: float) -> None:
-    history = History()
+    history = MultiscaleSeries()
     history.add(Point(START, value))
     assert history.points(0)[0].value == pytest.approx(kept)
 
 
 @pytest.mark.parametrize(("size", "kept"), [(-1.0, -1.0), (0.0, -1.0), (0.99, -1.0), (1.0, 1.0), (1e300, 4.6e40)])
 def test_sizes_below_one_are_not_known_and_the_largest_have_a_bound(size: float, kept: float) -> None:
-    history = History()
+    history = MultiscaleSeries()
     history.add(Point(START, 1.0, size))
     assert history.points(0)[0].size == pytest.approx(kept, rel=0.05)
 
@@ -104,7 +104,7 @@ def test_a_history_that_spans_more_than_its_times_hold_begins_again() -> None:
 
 
 def test_eight_scales_are_kept_and_all_of_them_are_forgotten_together() -> None:
-    history = History()
+    history = MultiscaleSeries()
     for n in range(4**8 + 4):
         history.add(Point(START + n * 1_000, 1.0))
     assert len(history.scales) == 8
@@ -115,7 +115,7 @@ def test_eight_scales_are_kept_and_all_of_them_are_forgotten_together() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 600_000), max_size=400))
 def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
-    history = History()
+    history = MultiscaleSeries()
     for i, value in enumerate(values):
         history.add(Point(i, value))
     assert sum(map(len, history.scales)) <= 8 * WINDOW

@@ -6,12 +6,12 @@ import random
 import pytest
 
 from detectors.numerics import rise
-from detectors.numerics.multiscale import History, Point
+from detectors.numerics.multiscale import MultiscaleSeries, Point
 
 
-def history(chance: random.Random) -> History:
+def history(chance: random.Random) -> MultiscaleSeries:
     """Durations of some hundreds of checkpoints: flat or rising, quiet or noisy, with or without a daily wave."""
-    found, time = History(), 0
+    found, time = MultiscaleSeries(), 0
     usual, noise = chance.uniform(300, 5000), chance.uniform(0.01, 0.4)
     slope, flat, wave = chance.choice([0, 0.003, 0.01, 0.05]), chance.choice([0, 50]), chance.choice([0, 0.5])
     for number in range(chance.randrange(30, 500)):

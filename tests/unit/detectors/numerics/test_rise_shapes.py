@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from detectors.numerics.multiscale import History, Point
+from detectors.numerics.multiscale import MultiscaleSeries, Point
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing
 
@@ -17,7 +17,7 @@ Shape = Callable[[int], float]
 
 
 def judged(shape: Shape, count: int, step: int = MINUTE, growth: float = 0.5, noise: float = 0.03) -> Rise | None:
-    chance, history = Random(1), History()
+    chance, history = Random(1), MultiscaleSeries()
     for n in range(count):
         history.add(Point(START + n * step, USUAL * shape(n) * math.exp(chance.gauss(0, noise))))
     return rise(history, growth, 0.01)
@@ -104,7 +104,7 @@ def test_the_beginning_is_where_the_fit_had_grown_by_so_much_and_now_where_it_ha
 
 
 def test_the_coarser_scales_are_looked_at_only_when_they_have_another_point() -> None:
-    history = History()
+    history = MultiscaleSeries()
     shape, found = line(200, 0.004), []
     for n in range(600):
         history.add(Point(START + n * MINUTE, USUAL * shape(n)))
@@ -112,7 +112,7 @@ def test_the_coarser_scales_are_looked_at_only_when_they_have_another_point() ->
             found.append(n)
     assert found
     chance = Random(3)
-    noisy = History()
+    noisy = MultiscaleSeries()
     seen = []
     for n in range(600):
         noisy.add(Point(START + n * MINUTE, USUAL * shape(n) * math.exp(chance.gauss(0, 0.3))))

@@ -5,12 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.settings.live import DetectorSettings, Live, encode_published, publish, read_published, settings_hash
-from detectors.values.durations import format_duration, parse_duration, spoken
+from detectors.settings.live import (
+    DetectorSettings,
+    LiveSettings,
+    encode_published,
+    publish,
+    read_published,
+    settings_hash,
+)
+from detectors.values.durations import format_duration, humanize, parse_duration
 
 
 def test_published_settings_come_back_as_they_were() -> None:
-    changed = Live.model_validate(
+    changed = LiveSettings.model_validate(
         {
             "detectors": {"late_barrier_acks": {"min_acks": 7}, "incidents": {"stale_after": "2h"}},
             "overrides": [{"job": "orders-*", "detectors": {"restart_loop": {"count": 9}}}],
@@ -23,13 +30,16 @@ def test_published_settings_come_back_as_they_were() -> None:
 
 
 def test_the_hash_depends_on_the_settings_alone() -> None:
-    one, other = Live(), Live.model_validate({"detectors": {"taskmanager_lost": {"confirm": "3s"}}})
-    assert publish(one, 1, "a").hash == publish(one, 2, "b").hash == settings_hash(Live())
+    one, other = (
+        LiveSettings(),
+        LiveSettings.model_validate({"detectors": {"taskmanager_lost": {"confirmation_delay": "3s"}}}),
+    )
+    assert publish(one, 1, "a").hash == publish(one, 2, "b").hash == settings_hash(LiveSettings())
     assert settings_hash(one) != settings_hash(other)
 
 
 @pytest.mark.parametrize(
-    "bad", [{"nothing": {}}, {"taskmanager_lost": {"confrm": "3s"}}, {"taskmanager_lost": {"confirm": 3}}]
+    "bad", [{"nothing": {}}, {"taskmanager_lost": {"confrm": "3s"}}, {"taskmanager_lost": {"confirmation_delay": 3}}]
 )
 def test_an_unknown_key_or_a_number_without_unit_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
@@ -49,4 +59,4 @@ def test_what_is_no_duration_says_what_to_write(bad: object) -> None:
 
 @given(st.floats(0, 1e12))
 def test_any_length_of_time_can_be_spoken(ms: float) -> None:
-    assert spoken(ms)[0].isdigit()
+    assert humanize(ms)[0].isdigit()

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from detectors import DETECTORS
 from detectors.detector import Detector
-from detectors.engine.engine import ByJob, ClusterState, Engine
+from detectors.engine.engine import ClusterState, Engine, JobSettings
 from detectors.engine.engines import Configuration
 from detectors.events.event import Event
 from detectors.flink.topology import Topology
-from detectors.incidents.known_issues import Issues
-from detectors.settings.live import Live
+from detectors.incidents.known_issues import IssueCatalogue
+from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override, resolve
 from tests.recorded import events
 from tests.unit.detectors.changes import TWIN, Played, findings, live, told, twin
@@ -35,30 +35,36 @@ FOUND_IN = {
     "zero_input_leak": "zero-input-leak",
 }
 HIGH: dict[str, dict[str, Any]] = {
-    "backpressure": {"busy": 1000, "full": 1, "lasting": "300d"},
+    "backpressure": {"busy_ms_per_s": 1000, "input_buffer_usage": 1, "min_duration": "300d"},
     "checkpoint_duration_creep": {"growth": 1000.0},
-    "checkpoint_failing": {"in_a_row": 16, "confirm": "300d"},
-    "checkpoint_overdue": {"at_least": "300d", "learning_limit": "300d"},
+    "checkpoint_failing": {"in_a_row": 16, "confirmation_delay": "300d"},
+    "checkpoint_overdue": {"min_age": "300d", "learning_limit": "300d"},
     "late_barrier_acks": {"min_acks": 100, "repeats": 100},
-    "restart_loop": {"count": 12, "steady": 1.0},
+    "restart_loop": {"count": 12, "period_tolerance": 1.0},
     "zero_input_leak": {"min_checkpoints": 100_000, "min_rise": 0.99},
 }
 """Thresholds that nothing recorded reaches."""
 OTHER: dict[str, dict[str, Any]] = {
     "backpressure": {
-        "busy": 40,
-        "lasting": "1s",
+        "busy_ms_per_s": 40,
+        "min_duration": "1s",
         "min_history": 2,
-        "min_dragged": 1,
-        "drag": 2,
-        "drag_at_least": "1ms",
+        "min_slow_checkpoints": 1,
+        "slow_checkpoint_factor": 2,
+        "slow_checkpoint_min_duration": "1ms",
     },
-    "checkpoint_duration_creep": {"min_checkpoints": 12, "growth": 0.1, "at_least": "1ms", "timeout": "2m"},
-    "checkpoint_failing": {"in_a_row": 2, "confirm": "7s", "restart_for": "1ms"},
-    "checkpoint_overdue": {"at_least": "3s", "learning_limit": "11s", "min_history": 2, "deaf_for": "1m"},
-    "job_failed": {"explain": "9s", "planned_wait": "5s", "running_for": "20s"},
+    "checkpoint_duration_creep": {"min_checkpoints": 12, "growth": 0.1, "min_increase": "1ms", "timeout": "2m"},
+    "checkpoint_failing": {"in_a_row": 2, "confirmation_delay": "7s", "restart_for": "1ms"},
+    "checkpoint_overdue": {"min_age": "3s", "learning_limit": "11s", "min_history": 2, "deaf_for": "1m"},
+    "job_failed": {"stack_wait": "9s", "planned_wait": "5s", "running_for": "20s"},
     "late_barrier_acks": {"min_acks": 1, "remember": "1h", "healthy_checkpoints": 1, "burst": "1ms"},
-    "restart_loop": {"count": 2, "window": "1h", "running_for": "10s", "claim": "2s", "calm_periods": 1.0},
+    "restart_loop": {
+        "count": 2,
+        "window": "1h",
+        "running_for": "10s",
+        "unnamed_restart_wait": "2s",
+        "quiet_periods": 1.0,
+    },
     "restore_failed": {"adjacent": "10m"},
     "zero_input_leak": {"min_checkpoints": 2, "min_flat": "1s", "critical_within": "300d"},
 }
@@ -95,7 +101,7 @@ def test_an_override_by_job_changes_that_job_alone(kind: str) -> None:
 def test_settings_of_every_job_are_as_those_for_all(kind: str, data: st.DataObject) -> None:
     """Nothing that is decided for a job is decided by the general settings."""
     (detector,) = (d for d in PER_JOB if d.kind == kind)
-    stream = data.draw(made_up(detector.wants))
+    stream = data.draw(made_up(detector.event_types))
     end = stream[-1].timestamp + 2_000_000
     for_all = run(stream, (), end, live({kind: OTHER[kind]}))
     for_each = run(stream, (), end, live(overrides=[by_job(EVERY_JOB, kind, **OTHER[kind])]))
@@ -112,8 +118,8 @@ class _Untouchable:
 def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     kind: str, scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    general = Live().detectors
-    engine = Engine(general, by_job=ByJob(lambda _: general, {kind: True}))
+    general = LiveSettings().detectors
+    engine = Engine(general, by_job=JobSettings(lambda _: general, {kind: True}))
     for detector in engine.detectors(Topology()).all:
         if detector.kind == kind:
             detector.config = _Untouchable()
@@ -151,12 +157,12 @@ def test_the_first_override_that_names_a_setting_wins_and_each_setting_is_looked
         Override.model_validate({"job": "orders-*", "detectors": {"restart_loop": {"count": 7, "window": "1h"}}}),
         Override.model_validate({"detectors": {"restart_loop": {"window": "2h", "running_for": "3h"}}}),
     ]
-    found = resolve(Live().detectors.model_dump(mode="json"), overrides, [2, 0, 1])["restart_loop"]
+    found = resolve(LiveSettings().detectors.model_dump(mode="json"), overrides, [2, 0, 1])["restart_loop"]
     assert found["count"] == (5, 0)
     assert found["window"] == ("1h", 1)
     assert found["running_for"] == ("3h", 2)
     assert found["claim"] == ("30s", None)
-    configuration = Configuration(Live(overrides=tuple(overrides)), "h", (), Issues())
+    configuration = Configuration(LiveSettings(overrides=tuple(overrides)), "h", (), IssueCatalogue())
     counts = {
         (cluster, job): configuration.engine(cluster).by_job.settings(job).restart_loop.count
         for cluster in ("prod-1", "test")
@@ -171,8 +177,8 @@ def test_the_first_override_that_names_a_setting_wins_and_each_setting_is_looked
 
 
 def test_clusters_to_which_the_same_overrides_apply_share_an_engine() -> None:
-    overrides = (Override.model_validate({"cluster": "prod-*", "detectors": {"silence": {"factor": 5}}}),)
-    configuration = Configuration(Live(overrides=overrides), "h", (), Issues())
+    overrides = (Override.model_validate({"cluster": "prod-*", "detectors": {"telemetry_lost": {"gap_factor": 5}}}),)
+    configuration = Configuration(LiveSettings(overrides=overrides), "h", (), IssueCatalogue())
     assert configuration.engine("prod-1") is configuration.engine("prod-2") is not configuration.engine("test")
     assert configuration.matched("prod-1", ["a"]) == [1]
     assert configuration.matched("test", ["a"]) == [0]
@@ -223,7 +229,7 @@ def test_overrides_by_names_that_come_late_and_change_do_not_depend_on_the_cuts(
     ("override", "place", "text"),
     [
         (
-            {"job": "x", "detectors": {"taskmanager_lost": {"confirm": "3s"}}},
+            {"job": "x", "detectors": {"taskmanager_lost": {"confirmation_delay": "3s"}}},
             "taskmanager_lost",
             "not decided for a job",
         ),
@@ -238,7 +244,7 @@ def test_overrides_by_names_that_come_late_and_change_do_not_depend_on_the_cuts(
 )
 def test_what_is_wrong_with_an_override_is_told_with_its_place(override: Any, place: str, text: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        Live.model_validate({"overrides": [override]})
+        LiveSettings.model_validate({"overrides": [override]})
     (error,) = caught.value.errors()
     assert place in error["loc"]
     assert text in error["msg"]

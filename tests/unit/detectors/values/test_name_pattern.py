@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from detectors.values.name_pattern import Match, fits, namespace_of
+from detectors.values.name_pattern import NamePatterns, fits, namespace_of
 
 names = st.text(max_size=20)
 
@@ -56,10 +56,10 @@ def test_no_pattern_takes_long() -> None:
 @pytest.mark.parametrize("bad", ["", "~", "~(", "~[a", "~(?<x>a)(?=b)", "x" * 301])
 def test_what_is_no_pattern_is_refused(bad: str) -> None:
     with pytest.raises(ValidationError):
-        Match(job=bad)
+        NamePatterns(job=bad)
 
 
 def test_the_namespace_is_what_stands_before_the_slash() -> None:
     assert (namespace_of("payments/orders"), namespace_of("orders")) == ("payments", "")
-    match = Match(namespace="pay*", cluster="*/orders")
+    match = NamePatterns(namespace="pay*", cluster="*/orders")
     assert [match.fits_cluster(c) for c in ("payments/orders", "payments/refunds", "orders")] == [True, False, False]

@@ -9,8 +9,8 @@ import pytest
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import Ledger
 from sinks.delivery.worker import Courier
-from sinks.prometheus.collector import Board, PageConfig
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
+from sinks.prometheus.http_server import StatusServer
 from sinks.receivers import make_lanes
 from sinks.settings import Sinks
 from streaming.demo.fake_slack.server import TOKEN, SlackServer
@@ -236,7 +236,7 @@ class Lanes:
         for lane in make_lanes(sinks):
             producer = kafka.producer() if lane.sink.traits.keeps_ledger else None
             ledger = Ledger(producer, TOPICS.deliveries, lane.name)
-            dispatcher = Dispatcher(lane, ledger, Board(), clock=lambda: self.now, wall=lambda: self.now)
+            dispatcher = Dispatcher(lane, ledger, IncidentCollector(), clock=lambda: self.now, wall=lambda: self.now)
             consumer = GroupConsumer(kafka, lane.name)
             courier = Courier(
                 consumer, clients=kafka, topics=TOPICS, ledger=ledger, dispatcher=dispatcher, wall=lambda: self.now
@@ -358,7 +358,7 @@ def test_alertmanager_hears_of_everything_open_after_a_restart(slack: SlackServe
 
 
 def test_ready_tells_of_undelivered_incidents_and_is_ready(world: World) -> None:
-    page = Page(PageConfig())
+    page = StatusServer(PrometheusConfig())
     page.add_remark("delivery", world.board.undelivered)
     world.board.set_undelivered("slack", 3)
     status, _, body = page.answer("/-/ready", "")

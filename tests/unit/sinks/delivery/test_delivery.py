@@ -16,7 +16,7 @@ from sinks.delivery.worker import Courier
 from sinks.integrations.slack.message.message import Message, render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import Board, PageConfig
+from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
 from sinks.receivers import make_lanes
 from sinks.secret import SecretError
 from sinks.settings import Sinks
@@ -35,7 +35,7 @@ class World:
         self.kafka = MemoryKafka()
         self.now = now
         self.kafka.wall = lambda: self.now
-        self.board = Board()
+        self.board = IncidentCollector()
         self.config = SlackConfig(
             enabled=True, timeout="3s", **{"channel": "flink-alerts", "base_url": slack.base_url, **config}
         )
@@ -102,7 +102,7 @@ UPDATED = make_transition(seq=2, transition="updated", reason="it grows")
 RESOLVED = make_transition(seq=3, transition="resolved", reason="done", ended_at=OPENED.at + 1000)
 
 
-def metric(board: Board, name: str, **labels: str) -> float | None:
+def metric(board: IncidentCollector, name: str, **labels: str) -> float | None:
     samples = [sample for family in board.collect() for sample in family.samples]
     return next((s.value for s in samples if s.name == name and s.labels == labels), None)
 
@@ -427,13 +427,13 @@ def test_an_unreadable_ledger_entry_is_as_none(world: World) -> None:
 
 
 ACCESS = KafkaAccess(bootstrap_servers="localhost:9092")
-NO_PAGE = PageConfig(enabled=False)
+NO_PAGE = PrometheusConfig(enabled=False)
 
 
 def test_the_whole_of_delivery_starts_delivers_and_stops(slack: SlackServer) -> None:
     kafka = MemoryKafka()
     config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url)
-    page = PageConfig(address="127.0.0.1", port=0)
+    page = PrometheusConfig(address="127.0.0.1", port=0)
     delivery = Delivery(ACCESS, TOPICS, Sinks(slack=config, prometheus=page), clients=kafka)
     reading = Reading(name="checkpoint_duration_last_seconds", labels={"cluster": "prod-eu"}, value=2.5, at=1)
     kafka.write(TOPICS.readings, reading.key(), msgspec.json.encode(reading))

@@ -12,7 +12,7 @@ from detectors.incident import Silenced, Transition
 from sinks.contract.sink import Notice
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
 from sinks.integrations.pagerduty import event
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
 from tests.unit.sinks.delivery.test_bootstrap import lanes, lose_ledger
@@ -346,7 +346,7 @@ def test_pagerduty_reads_the_silence_among_the_details() -> None:
 
 
 def test_prometheus_shows_how_many_of_the_active_incidents_are_silenced() -> None:
-    board = Board()
+    board = IncidentCollector()
     labels = {"kind": "checkpoint_overdue", "severity": "warning", "cluster": "prod-eu", "job": "orders-enrichment"}
     board.show_incident("a", OPENED)
     assert metric(board, "flinkwatch_incident_silenced", **labels) == 0

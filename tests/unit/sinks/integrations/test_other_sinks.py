@@ -139,8 +139,8 @@ def test_what_cannot_work_is_an_error_that_says_so() -> None:
     with pytest.raises(ValidationError, match=r"urls\[1\] is not an http\(s\) address") as wrong:
         AlertmanagerConfig(enabled=True, urls=("http://am-0:9093", "user:hunter2@am-1:9093"))
     assert "hunter2" not in str(wrong.value)
-    with pytest.raises(ValidationError, match="at least twice resend"):
-        AlertmanagerConfig(resend="10m", valid_for="15m")
+    with pytest.raises(ValidationError, match="at least twice resend_interval"):
+        AlertmanagerConfig(resend_interval="10m", resolve_timeout="15m")
 
 
 def alertmanager(receiver: Receiver) -> AlertmanagerSink:

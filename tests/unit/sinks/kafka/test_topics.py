@@ -59,14 +59,14 @@ def test_missing_topics_are_made_with_their_policies() -> None:
     made = {name: (count, configs) for name, (count, configs) in admin.topics.items()}
     assert made == {
         # The stream's clock runs on the time that a beat was given.
-        name: (count, configs | {"compression.type": "producer"} | ({} if name == "flinkwatch.pulse" else DATED))
+        name: (count, configs | {"compression.type": "producer"} | ({} if name == "flinkwatch.heartbeat" else DATED))
         for name, (count, configs) in {
             "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
             "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
             "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
             "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
             "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
-            "flinkwatch.pulse": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
+            "flinkwatch.heartbeat": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
         }.items()
     }
     ensure_topics(admin, NAMES, create=False)
@@ -80,18 +80,19 @@ def test_a_new_ledger_takes_the_partitions_of_existing_incidents() -> None:
 
 def test_where_topics_may_not_be_made_the_error_gives_the_commands() -> None:
     topics = right()
-    del topics["readings"], topics["pulse"]
+    del topics["readings"], topics["heartbeat"]
     with pytest.raises(TopicsError) as caught:
         ensure_topics(MemoryAdmin(**topics), NAMES, create=False)
     make = "  kafka-topics.sh --bootstrap-server a:9092,b:9092 --create --topic"
     raw = "--config compression.type=producer"
+    deleted = f"--config cleanup.policy=delete {raw}"
     dated = f"{raw} --config message.timestamp.type=LogAppendTime"
     assert str(caught.value).splitlines() == [
         "Kafka topics are not as flinkwatch needs them:",
         "flinkwatch.readings: is missing",
         f"{make} flinkwatch.readings --partitions 4 --config cleanup.policy=compact {dated}",
-        "flinkwatch.pulse: is missing",
-        f"{make} flinkwatch.pulse --partitions 1 --config cleanup.policy=delete {raw} --config retention.ms=3600000",
+        "flinkwatch.heartbeat: is missing",
+        f"{make} flinkwatch.heartbeat --partitions 1 {deleted} --config retention.ms=3600000",
     ]
 
 
@@ -156,7 +157,7 @@ def test_somebody_else_making_a_topic_at_the_same_time_is_no_error() -> None:
 
 def test_the_prefix_names_all_topics() -> None:
     assert {topic.name for topic in wanted_topics(TopicNames(prefix="team.fw"))} == {
-        f"team.fw.{name}" for name in ("incidents", "readings", "rejected", "config", "deliveries", "pulse")
+        f"team.fw.{name}" for name in ("incidents", "readings", "rejected", "config", "deliveries", "heartbeat")
     }
     with pytest.raises(ValidationError):
         TopicNames(prefix="not allowed")

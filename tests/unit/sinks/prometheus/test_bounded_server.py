@@ -12,30 +12,30 @@ import pytest
 from structlog.testing import capture_logs
 
 from sinks.prometheus import bounded_server
-from sinks.prometheus.bounded_server import MOST_CONNECTIONS, PageServer
-from sinks.prometheus.collector import PageConfig
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.bounded_server import MOST_CONNECTIONS, BoundedServer
+from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import StatusServer
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    made = Page(PageConfig(address="127.0.0.1", port=0))
+def page() -> Iterator[StatusServer]:
+    made = StatusServer(PrometheusConfig(address="127.0.0.1", port=0))
     made.start()
     yield made
     made.stop()
 
 
-def connect(page: Page) -> socket.socket:
+def connect(page: StatusServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", page.port), timeout=30)
 
 
-def get(page: Page, path: str = "/metrics") -> int:
+def get(page: StatusServer, path: str = "/metrics") -> int:
     with closing(http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)) as connection:
         connection.request("GET", path)
         return connection.getresponse().status
 
 
-def server(page: Page) -> PageServer:
+def server(page: StatusServer) -> BoundedServer:
     assert page.server is not None
     return page.server
 
@@ -51,7 +51,9 @@ def handlers() -> int:
     return sum("process_request_thread" in thread.name for thread in threading.enumerate())
 
 
-def test_a_thousand_idle_connections_take_a_bounded_number_of_handlers_and_scrapes_are_answered(page: Page) -> None:
+def test_a_thousand_idle_connections_take_a_bounded_number_of_handlers_and_scrapes_are_answered(
+    page: StatusServer,
+) -> None:
     with ExitStack() as idle:
         for number in range(1_000):
             idle.enter_context(closing(connect(page)))
@@ -62,7 +64,9 @@ def test_a_thousand_idle_connections_take_a_bounded_number_of_handlers_and_scrap
     eventually(lambda: server(page).connections() == 0)
 
 
-def test_a_request_that_comes_byte_by_byte_ends_at_its_deadline(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_comes_byte_by_byte_ends_at_its_deadline(
+    page: StatusServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each byte is quick enough for a limit on silence; all of them together are not."""
     monkeypatch.setattr(bounded_server, "REQUEST_WITHIN_S", 0.5)
 
@@ -77,7 +81,7 @@ def test_a_request_that_comes_byte_by_byte_ends_at_its_deadline(page: Page, monk
 
 
 def test_a_client_that_does_not_read_its_answer_ends_at_its_deadline(
-    page: Page, monkeypatch: pytest.MonkeyPatch
+    page: StatusServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_server, "ANSWER_WITHIN_S", 0.5)
     monkeypatch.setattr(page, "answer", lambda _path, _accept: (200, "text/plain", b"x" * 50_000_000))
@@ -87,7 +91,7 @@ def test_a_client_that_does_not_read_its_answer_ends_at_its_deadline(
         eventually(lambda: server(page).connections() == 0)
 
 
-def test_slow_clients_do_not_push_out_one_that_has_asked(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_clients_do_not_push_out_one_that_has_asked(page: StatusServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a scrape is answered, idle clients take each other's place and not its own."""
     begun, go = threading.Event(), threading.Event()
     answer = page.answer
@@ -107,7 +111,9 @@ def test_slow_clients_do_not_push_out_one_that_has_asked(page: Page, monkeypatch
         assert scrape.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
 
 
-def test_a_failing_accept_does_not_spin_and_the_page_comes_back(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_accept_does_not_spin_and_the_page_comes_back(
+    page: StatusServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As when the process has no descriptor left."""
     failures = []
 
@@ -129,7 +135,7 @@ def test_a_failing_accept_does_not_spin_and_the_page_comes_back(page: Page, monk
 
 @pytest.mark.parametrize("target", ["http://[::1", "http://[::1/metrics"])
 def test_a_malformed_address_is_the_clients_mistake(
-    page: Page, target: str, capsys: pytest.CaptureFixture[str]
+    page: StatusServer, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(connect(page)) as client:
         client.sendall(f"GET {target} HTTP/1.1\r\n\r\n".encode())
@@ -138,7 +144,7 @@ def test_a_malformed_address_is_the_clients_mistake(
 
 
 def test_a_client_that_has_gone_and_one_that_talks_rubbish_leave_no_traceback(
-    page: Page, capsys: pytest.CaptureFixture[str]
+    page: StatusServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for text in (b"", b"\x16\x03\x01", b"GET /metrics HTTP/9.9\r\n\r\n", b"\x00" * 70_000):
         with closing(connect(page)) as client:

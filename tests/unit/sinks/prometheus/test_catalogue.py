@@ -15,8 +15,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from detectors import DETECTORS
 from detectors.incident import Reading
-from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, Described
-from sinks.prometheus.collector import Board
+from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, MetricDescription
+from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.http_server import Readiness
 from streaming.job import watch
 from streaming.job.telemetry import Telemetry
@@ -30,13 +30,14 @@ UNITS = ("_seconds", "_bytes", "_ratio", "_total", "_info")
 # What is counted is the unit, and leads the name or ends it.
 COUNTED = (
     "checkpoints_",
+    "checkpoint_consecutive_",
     "notifications_",
     "incident_active",
     "incident_silenced",
     "state_rows",
     "override_matched",
     "ledger_entries",
-    "offsets_behind",
+    "consumer_lag_records",
 )
 RATES = ("_records_per_second",)
 # 1 or 0.
@@ -74,7 +75,7 @@ def test_every_reading_in_the_table_is_said_by_somebody() -> None:
 
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
-def test_every_metric_has_a_unit_and_says_what_it_is(one: Described) -> None:
+def test_every_metric_has_a_unit_and_says_what_it_is(one: MetricDescription) -> None:
     assert one.name.endswith((*UNITS, *RATES)) or one.name.startswith(COUNTED) or one.name in TRUTHS + CODES
     assert (one.type == "counter") == one.name.endswith("_total")
     assert (one.type == "info") == one.name.endswith("_info")
@@ -83,7 +84,7 @@ def test_every_metric_has_a_unit_and_says_what_it_is(one: Described) -> None:
 
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
-def test_no_label_is_a_message_an_exception_or_an_id(one: Described) -> None:
+def test_no_label_is_a_message_an_exception_or_an_id(one: MetricDescription) -> None:
     allowed = {
         "kind",
         "severity",
@@ -114,13 +115,13 @@ class Shown(NamedTuple):
     """A page of every metric, and what of flinkwatch is behind it."""
 
     registry: CollectorRegistry
-    board: Board
+    board: IncidentCollector
     telemetry: Telemetry
 
 
 def every_metric() -> Shown:
     """Every metric of the table, with at least one series."""
-    registry, board, telemetry = CollectorRegistry(), Board(wall=lambda: 2_000.0), Telemetry("abc", 1_000)
+    registry, board, telemetry = CollectorRegistry(), IncidentCollector(wall=lambda: 2_000.0), Telemetry("abc", 1_000)
     registry.register(board)
     registry.register(telemetry)
     readiness = Readiness()

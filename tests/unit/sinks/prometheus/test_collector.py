@@ -11,20 +11,20 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from detectors.incident import Reading
-from sinks.prometheus.collector import Board, PageConfig
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
+from sinks.prometheus.http_server import StatusServer
 from tests.unit.sinks.samples import make_transition
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    page = Page(PageConfig(address="127.0.0.1", port=0))
+def page() -> Iterator[StatusServer]:
+    page = StatusServer(PrometheusConfig(address="127.0.0.1", port=0))
     page.start()
     yield page
     page.stop()
 
 
-def get(page: Page, path: str, method: str = "GET") -> tuple[int, str]:
+def get(page: StatusServer, path: str, method: str = "GET") -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=5)
     connection.request(method, path)
     answer = connection.getresponse()
@@ -33,7 +33,7 @@ def get(page: Page, path: str, method: str = "GET") -> tuple[int, str]:
     return answer.status, text
 
 
-def scrape(page: Page) -> dict[str, float]:
+def scrape(page: StatusServer) -> dict[str, float]:
     """Samples by "name{label=value,...}", read by Prometheus's own parser."""
     status, text = get(page, "/metrics")
     assert status == 200
@@ -45,8 +45,8 @@ def scrape(page: Page) -> dict[str, float]:
 
 
 @pytest.fixture
-def board(page: Page) -> Board:
-    board = Board()
+def board(page: StatusServer) -> IncidentCollector:
+    board = IncidentCollector()
     page.registry.register(board)
     return board
 
@@ -54,7 +54,7 @@ def board(page: Page) -> Board:
 ACTIVE = "flinkwatch_incident_active{cluster=prod-eu,job=orders-enrichment,kind=checkpoint_overdue,severity=warning}"
 
 
-def test_an_incident_is_active_until_it_is_resolved(page: Page, board: Board) -> None:
+def test_an_incident_is_active_until_it_is_resolved(page: StatusServer, board: IncidentCollector) -> None:
     board.show_incident("i", make_transition(incident="i"))
     assert scrape(page)[ACTIVE] == 1
     board.show_incident("i", make_transition(incident="i", transition="stale"))
@@ -63,7 +63,7 @@ def test_an_incident_is_active_until_it_is_resolved(page: Page, board: Board) ->
     assert ACTIVE not in scrape(page)
 
 
-def test_a_series_vanishes_with_its_tombstone(page: Page, board: Board) -> None:
+def test_a_series_vanishes_with_its_tombstone(page: StatusServer, board: IncidentCollector) -> None:
     board.show_incident("i", make_transition(incident="i"))
     board.show_incident("i", None)
     reading = Reading(name="heap_floor_bytes", labels={"cluster": "c", "tm": "tm-1"}, value=5e8, at=1)
@@ -73,13 +73,13 @@ def test_a_series_vanishes_with_its_tombstone(page: Page, board: Board) -> None:
     assert not {name for name in scrape(page) if "heap_floor" in name or "incident_active" in name}
 
 
-def test_incidents_with_the_same_labels_are_counted(page: Page, board: Board) -> None:
+def test_incidents_with_the_same_labels_are_counted(page: StatusServer, board: IncidentCollector) -> None:
     for name in ("i", "j"):
         board.show_incident(name, make_transition(incident=name))
     assert scrape(page)[ACTIVE] == 2
 
 
-def test_the_first_incident_of_a_kind_is_an_increase(page: Page, board: Board) -> None:
+def test_the_first_incident_of_a_kind_is_an_increase(page: StatusServer, board: IncidentCollector) -> None:
     opened = make_transition()
     series = f"flinkwatch_incidents_total{{kind={opened.cause},severity={opened.severity}}}"
     assert scrape(page)[series] == 0
@@ -87,7 +87,9 @@ def test_the_first_incident_of_a_kind_is_an_increase(page: Page, board: Board) -
     assert scrape(page)[series] == 1
 
 
-def test_no_message_and_no_id_but_that_of_an_open_incident_is_a_label(page: Page, board: Board) -> None:
+def test_no_message_and_no_id_but_that_of_an_open_incident_is_a_label(
+    page: StatusServer, board: IncidentCollector
+) -> None:
     incident = make_transition()
     board.show_incident(incident.incident, incident)
     board.count_opened(incident)
@@ -100,7 +102,7 @@ def test_no_message_and_no_id_but_that_of_an_open_incident_is_a_label(page: Page
         assert part not in text
 
 
-def test_counters_of_the_job_are_summed_over_its_buckets(page: Page, board: Board) -> None:
+def test_counters_of_the_job_are_summed_over_its_buckets(page: StatusServer, board: IncidentCollector) -> None:
     for bucket, value in (("0", 10.0), ("1", 32.0)):
         labels = {"bucket": bucket, "reason": "not_json"}
         reading = Reading(name="records_rejected_total", labels=labels, value=value, at=1, type="counter")
@@ -125,14 +127,14 @@ def test_counters_of_the_job_are_summed_over_its_buckets(page: Page, board: Boar
     ],
 )
 def test_a_reading_that_would_break_the_page_is_refused(
-    page: Page, board: Board, name: str, labels: dict[str, str]
+    page: StatusServer, board: IncidentCollector, name: str, labels: dict[str, str]
 ) -> None:
     with pytest.raises(ValueError, match="name"):
         board.show_reading("k", Reading(name=name, labels=labels, value=1.0, at=1))
     scrape(page)
 
 
-def test_readings_of_any_value_and_label_text_can_be_scraped(page: Page, board: Board) -> None:
+def test_readings_of_any_value_and_label_text_can_be_scraped(page: StatusServer, board: IncidentCollector) -> None:
     for number, value in enumerate((float("nan"), float("inf"), -1e308, 0.0)):
         labels = {"cluster": f'"quoted" \\ \n line {number} 名'}
         board.show_reading(str(number), Reading(name="slope", labels=labels, value=value, at=1))
@@ -142,7 +144,7 @@ def test_readings_of_any_value_and_label_text_can_be_scraped(page: Page, board: 
 @given(st.dictionaries(st.sampled_from(["cluster", "job", "tm_id"]), st.text(), min_size=1))
 def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> None:
     """Whatever a log says of a job's name: the page has the one sample, with that very label."""
-    board, registry = Board(), CollectorRegistry()
+    board, registry = IncidentCollector(), CollectorRegistry()
     registry.register(board)
     before = generate_latest(registry).decode().split("\n")
     board.show_reading("k", Reading(name="slope", labels=labels, value=1.0, at=1))
@@ -155,7 +157,7 @@ def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> N
     assert {k: re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), v) for k, v in pairs} == labels
 
 
-def test_failures_start_at_zero_with_alertmanagers_reasons(page: Page, board: Board) -> None:
+def test_failures_start_at_zero_with_alertmanagers_reasons(page: StatusServer, board: IncidentCollector) -> None:
     board.integrate("slack")
     board.count_attempt("slack", None)
     board.count_attempt("slack", "rateLimited")
@@ -168,13 +170,13 @@ def test_failures_start_at_zero_with_alertmanagers_reasons(page: Page, board: Bo
     assert samples["flinkwatch_notifications_queue_length{integration=slack}"] == 0
 
 
-def test_the_page_tells_its_version_and_process(page: Page, board: Board) -> None:
+def test_the_page_tells_its_version_and_process(page: StatusServer, board: IncidentCollector) -> None:
     samples = scrape(page)
     assert any(name.startswith("flinkwatch_build_info{version=") for name in samples)
     assert samples["process_resident_memory_bytes{}"] > 0
 
 
-def test_healthy_always_ready_only_when_every_check_passes(page: Page) -> None:
+def test_healthy_always_ready_only_when_every_check_passes(page: StatusServer) -> None:
     problems: dict[str, str | None] = {"query": "no batch has finished yet", "readings": "12 records behind"}
     page.add_readiness_check("query", lambda: problems["query"])
     page.add_readiness_check("readings", lambda: problems["readings"])
@@ -189,7 +191,7 @@ def test_healthy_always_ready_only_when_every_check_passes(page: Page) -> None:
     assert get(page, "/-/ready")[0] == 200
 
 
-def test_other_paths_and_methods(page: Page) -> None:
+def test_other_paths_and_methods(page: StatusServer) -> None:
     assert get(page, "/nothing")[0] == 404
     assert get(page, "/")[0] == 200
     assert get(page, "/metrics?debug=1")[0] == 200
@@ -198,11 +200,11 @@ def test_other_paths_and_methods(page: Page) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/-/ready", "/-/healthy", "/-/reload", "/-/quit", "/silences"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_whatever_could_change_something_is_refused(page: Page, path: str, method: str) -> None:
+def test_whatever_could_change_something_is_refused(page: StatusServer, path: str, method: str) -> None:
     assert get(page, path, method) == (405, "")
 
 
-def test_a_taken_port_is_named(page: Page) -> None:
-    other = Page(PageConfig(address="127.0.0.1", port=page.port))
+def test_a_taken_port_is_named(page: StatusServer) -> None:
+    other = StatusServer(PrometheusConfig(address="127.0.0.1", port=page.port))
     with pytest.raises(OSError, match=f"sinks.prometheus: cannot listen on 127.0.0.1:{page.port}"):
         other.start()

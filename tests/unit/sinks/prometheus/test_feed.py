@@ -11,9 +11,9 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from prometheus_client import CollectorRegistry
 
-from sinks.prometheus.collector import Board, PageConfig
-from sinks.prometheus.feed import BoardReader
-from sinks.prometheus.http_server import Page
+from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
+from sinks.prometheus.feed import CollectorFeed
+from sinks.prometheus.http_server import StatusServer
 from tests.unit.sinks.memory_kafka import TOPICS, BoardConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 
@@ -31,7 +31,7 @@ class Stepping(BoardConsumer):
 
 
 def test_an_incident_that_opens_is_counted_once_also_when_kafka_was_away() -> None:
-    kafka, board, stop = MemoryKafka(), Board(), Event()
+    kafka, board, stop = MemoryKafka(), IncidentCollector(), Event()
 
     def opens(incident: str) -> None:
         kafka.write(TOPICS.incidents, incident, msgspec.json.encode(make_transition(incident=incident)))
@@ -42,7 +42,7 @@ def test_an_incident_that_opens_is_counted_once_also_when_kafka_was_away() -> No
     opens("before this process began")
     steps = iter([lambda: None, lambda: opens("first"), fails, lambda: opens("second"), stop.set])
     clients: Any = SimpleNamespace(board_consumer=lambda: Stepping(kafka, steps))
-    reader = BoardReader(clients, TOPICS, board)
+    reader = CollectorFeed(clients, TOPICS, board)
     with pytest.raises(KafkaTimeoutError):
         reader.run(stop)
     reader.run(stop)
@@ -54,7 +54,7 @@ def test_an_incident_that_opens_is_counted_once_also_when_kafka_was_away() -> No
 
 def test_the_page_has_no_metrics_until_everything_that_was_there_at_the_start_is_read() -> None:
     """What comes meanwhile does not put it off, and a later outage takes nothing away."""
-    kafka, board, stop = MemoryKafka(), Board(), Event()
+    kafka, board, stop = MemoryKafka(), IncidentCollector(), Event()
     kafka.write(TOPICS.incidents, "i", msgspec.json.encode(make_transition(incident="i")))
     held: list[str | None] = []
 
@@ -73,7 +73,7 @@ def test_the_page_has_no_metrics_until_everything_that_was_there_at_the_start_is
 
     steps = iter([much_comes, look, fails])
     clients: Any = SimpleNamespace(board_consumer=lambda: Stepping(kafka, steps))
-    reader = BoardReader(clients, TOPICS, board)
+    reader = CollectorFeed(clients, TOPICS, board)
     assert reader.incomplete() is not None
     with pytest.raises(KafkaTimeoutError):
         reader.run(stop)
@@ -83,7 +83,7 @@ def test_the_page_has_no_metrics_until_everything_that_was_there_at_the_start_is
 
 
 def test_metrics_answer_503_while_the_state_is_incomplete() -> None:
-    page = Page(PageConfig(enabled=False))
+    page = StatusServer(PrometheusConfig(enabled=False))
     page.hold_metrics_while(lambda: "not completely read")
     status, _, body = page.answer("/metrics", "")
     assert (status, body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"not completely read\n")
@@ -93,7 +93,7 @@ def test_metrics_answer_503_while_the_state_is_incomplete() -> None:
 
 
 def test_an_incident_is_one_series_whatever_its_cause_severity_and_job_do() -> None:
-    board, registry = Board(), CollectorRegistry()
+    board, registry = IncidentCollector(), CollectorRegistry()
     registry.register(board)
     changes: list[dict[str, Any]] = [
         {},

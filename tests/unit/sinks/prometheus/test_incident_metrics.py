@@ -10,18 +10,18 @@ from detectors.engine import bucket
 from detectors.incident import Forecast, Reading
 from sinks.prometheus.canary import Canary
 from sinks.prometheus.catalogue import READINGS
-from sinks.prometheus.collector import Board
+from sinks.prometheus.collector import IncidentCollector
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition, overdue_finding
 
 
 @pytest.fixture
-def board() -> Board:
-    return Board()
+def board() -> IncidentCollector:
+    return IncidentCollector()
 
 
-def samples(board: Board) -> dict[str, float]:
+def samples(board: IncidentCollector) -> dict[str, float]:
     """Samples by name and labels, without the namespace."""
     found = (sample for metric in board.collect() for sample in metric.samples)
     return {" ".join([s.name.removeprefix("flinkwatch_"), *s.labels.values()]): s.value for s in found}
@@ -30,7 +30,7 @@ def samples(board: Board) -> dict[str, float]:
 PLACE = "checkpoint_overdue warning prod-eu orders-enrichment"
 
 
-def test_an_incident_tells_since_when_and_what_is_ahead(board: Board) -> None:
+def test_an_incident_tells_since_when_and_what_is_ahead(board: IncidentCollector) -> None:
     board.show_incident("i", make_transition(incident="i"))
     found = samples(board)
     assert found[f"incident_since_timestamp_seconds {PLACE}"] == SINCE / 1000
@@ -39,7 +39,7 @@ def test_an_incident_tells_since_when_and_what_is_ahead(board: Board) -> None:
     assert found[f"incident_forecast_latest_timestamp_seconds {PLACE}"] == SINCE / 1000 + 615
 
 
-def test_of_incidents_with_the_same_labels_the_earliest_times_are_shown(board: Board) -> None:
+def test_of_incidents_with_the_same_labels_the_earliest_times_are_shown(board: IncidentCollector) -> None:
     """And one without a forecast hides none."""
     for name, later in (("i", 5_000), ("j", 0), ("k", 9_000)):
         ahead = Forecast("It expires", OPENED_AT + later, OPENED_AT, OPENED_AT)
@@ -51,7 +51,7 @@ def test_of_incidents_with_the_same_labels_the_earliest_times_are_shown(board: B
     assert found_now[f"incident_forecast_timestamp_seconds {PLACE}"] == OPENED_AT / 1000
 
 
-def test_the_end_of_an_incident_ends_all_its_series(board: Board) -> None:
+def test_the_end_of_an_incident_ends_all_its_series(board: IncidentCollector) -> None:
     empty = samples(board)
     board.show_incident("i", make_transition(incident="i"))
     assert samples(board) != empty
@@ -59,7 +59,7 @@ def test_the_end_of_an_incident_ends_all_its_series(board: Board) -> None:
     assert samples(board) == empty
 
 
-def test_nothing_waits_shows_no_age(board: Board) -> None:
+def test_nothing_waits_shows_no_age(board: IncidentCollector) -> None:
     """An age of nothing would be alerted on."""
     board.integrate("slack")
     board.set_oldest_waiting("slack", 1_000.0)
@@ -77,9 +77,9 @@ def test_nothing_waits_shows_no_age(board: Board) -> None:
 class Fleet:
     """One bucket of clusters whose readings go to a board, as the state stage says them."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: IncidentCollector) -> None:
         self._board = board
-        self._index, self._store = bucket.Index(published=PUBLISHED), MemoryStore()
+        self._index, self._store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
         self.clock = 0
 
     def play(self, scenario: str) -> Iterator[None]:
@@ -94,19 +94,19 @@ class Fleet:
         """Nothing comes for so long."""
         self._say(bucket.step(self._index, self._store, [], self._index.clock + ms))
 
-    def _say(self, said: bucket.Said) -> None:
+    def _say(self, said: bucket.BucketOutput) -> None:
         for reading in said.readings:
             self._board.show_reading(reading.key(), reading)
         for key in said.gone:
             self._board.show_reading(key, None)
 
 
-def of(board: Board, label: str) -> set[str]:
+def of(board: IncidentCollector, label: str) -> set[str]:
     """The readings shown for a job or a process."""
     return {name for name in samples(board) if name.endswith(f" {label}") or f" {label} " in name}
 
 
-def test_the_series_of_a_job_end_with_it(board: Board) -> None:
+def test_the_series_of_a_job_end_with_it(board: IncidentCollector) -> None:
     """The scenario ends with the job: it failed."""
     fleet, most = Fleet(board), 0
     for _ in fleet.play("job-failed"):
@@ -116,7 +116,7 @@ def test_the_series_of_a_job_end_with_it(board: Board) -> None:
     assert of(board, "orders-pricing") == set()
 
 
-def test_the_series_of_a_killed_process_end(board: Board) -> None:
+def test_the_series_of_a_killed_process_end(board: IncidentCollector) -> None:
     fleet, seen = Fleet(board), False
     for _ in fleet.play("taskmanager-killed"):
         seen = seen or bool(of(board, "tm_2:35777_c73b26"))
@@ -124,7 +124,7 @@ def test_the_series_of_a_killed_process_end(board: Board) -> None:
     assert of(board, "tm_2:35777_c73b26") == set()
 
 
-def test_all_series_of_a_cluster_end_when_it_is_forgotten(board: Board) -> None:
+def test_all_series_of_a_cluster_end_when_it_is_forgotten(board: IncidentCollector) -> None:
     fleet = Fleet(board)
     before = samples(board)
     for _ in fleet.play("late-barrier-acks"):
@@ -134,7 +134,7 @@ def test_all_series_of_a_cluster_end_when_it_is_forgotten(board: Board) -> None:
     assert samples(board) == before
 
 
-def test_a_bucket_of_an_earlier_checkpoint_no_longer_counts(board: Board) -> None:
+def test_a_bucket_of_an_earlier_checkpoint_no_longer_counts(board: IncidentCollector) -> None:
     """After a start with fewer buckets the others' readings stay in the topic."""
     for number, at in (("0", 10_000_000), ("1", 9_990_000), ("7", 1_000)):
         reading = Reading(name="state_rows", labels={"bucket": number}, value=5.0, at=at)
@@ -187,7 +187,7 @@ def test_a_canary_that_comes_twice_or_late_after_a_newer_one_changes_nothing() -
     assert [m.samples[0].value for m in canary.collect()] == before
 
 
-def test_a_scrape_of_two_thousand_jobs_costs_little_more_than_writing_its_lines(board: Board) -> None:
+def test_a_scrape_of_two_thousand_jobs_costs_little_more_than_writing_its_lines(board: IncidentCollector) -> None:
     """Ten times the jobs, at most 15 times the time: nothing is looked through again and again."""
     took = {}
     for jobs in (200, 2_000):

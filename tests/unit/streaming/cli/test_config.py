@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detectors.incident import Reading
-from detectors.settings.live import Live, publish, settings_hash
+from detectors.settings.live import LiveSettings, publish, settings_hash
 from streaming.cli import config as config_module
 from streaming.cli.config import config
 from streaming.cli.silence import silence
@@ -18,7 +18,7 @@ from streaming.errors import ConfigError, PublishedError
 from tests.recorded import recording
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
-USUAL = settings_hash(Live())
+USUAL = settings_hash(LiveSettings())
 READINGS = [
     Reading(name="override_matched", labels={"override": n, "match": match, "bucket": bucket}, value=value, at=1)
     for n, match, bucket, value in (
@@ -35,7 +35,7 @@ CALM = "detectors: {checkpoint_duration_creep: {enabled: false}}\n"
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
     """What a job has published at its start."""
-    made = MemoryTopic(publish(Live(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
+    made = MemoryTopic(publish(LiveSettings(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
     monkeypatch.setattr(config_module, "ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: {})
@@ -109,15 +109,15 @@ def test_show_says_where_each_value_of_a_job_comes_from(topic: MemoryTopic, tmp_
         "detectors: {restart_loop: {count: 5}}\n"
         "overrides:\n"
         "- {cluster: prod-*, job: orders, detectors: {restart_loop: {count: 7}}}\n"
-        "- {cluster: prod-*, detectors: {restart_loop: {count: 8, window: 20m}, node_lost: {confirm: 9s}}}\n"
-        "- {cluster: test, detectors: {node_lost: {confirm: 1s}}}\n",
+        "- {cluster: prod-*, detectors: {restart_loop: {count: 8, window: 20m}, node_lost: {confirmation_delay: 9s}}}\n"
+        "- {cluster: test, detectors: {node_lost: {confirmation_delay: 1s}}}\n",
     )
 
     def values(subject: str) -> dict[str, tuple[str, str]]:
         shown = json.loads(run(config, "show", "--for", subject, "--json").output)
         return {s["key"]: (s["value"], s["from"]) for s in shown["settings"]}
 
-    of_all = {"restart_loop.window": ("20m", "overrides[1]"), "node_lost.confirm": ("9s", "overrides[1]")}
+    of_all = {"restart_loop.window": ("20m", "overrides[1]"), "node_lost.confirmation_delay": ("9s", "overrides[1]")}
     assert values("prod-a/orders") == {**of_all, "restart_loop.count": ("7", "overrides[0]")}
     assert values("prod-a/other") == {**of_all, "restart_loop.count": ("8", "overrides[1]")}
     assert values("elsewhere/orders") == {"restart_loop.count": ("5", "detectors")}

@@ -94,8 +94,8 @@ def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.strip() == (
         f"flinkwatch: {bad}:1: streaming.bucket: unknown key; did you mean buckets? allowed: buckets, canary, "
-        "checkpoint, driver_memory, master, max_offsets_per_trigger, metrics_port, pulse, shuffle_partitions, spark, "
-        "starting_offsets, trigger, wait_for_brokers"
+        "checkpoint, driver_memory, heartbeat, master, max_offsets_per_trigger, metrics_port, shuffle_partitions, "
+        "spark, starting_offsets, trigger, wait_for_brokers"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sinks.integrations.slack.charts.worker import Picture
+from sinks.integrations.slack.charts.worker import ChartImage
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
@@ -145,7 +145,7 @@ def test_the_manifest_asks_for_what_the_client_needs_and_nothing_else(slack: Sla
     ts = slack.parents()[0].ts
     client.edit(channel, ts, Message("text", []), "i", 2)
     client.reply(channel, ts, Message("line", []))
-    client.upload(channel, ts, Picture(b"png", "title", "alt"))
+    client.upload(channel, ts, ChartImage(b"png", "title", "alt"))
     client.find(channel, "i", 0)
     client.recent(channel, 0)
     public = {name for name in vars(SlackClient) if not name.startswith("_")}

@@ -7,12 +7,12 @@ from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
     SILENCE_KEY,
-    Published,
+    PublishedConfiguration,
     PublishedSilence,
     encode_published,
     publish_silence,
 )
-from streaming.configuration.topic import History, encode_silence
+from streaming.configuration.topic import ConfigHistory, encode_silence
 from streaming.errors import PublishedError
 
 
@@ -21,22 +21,22 @@ class MemoryTopic:
 
     name = "flinkwatch.config"
 
-    def __init__(self, *published: Published) -> None:
+    def __init__(self, *published: PublishedConfiguration) -> None:
         self.records: list[tuple[bytes, bytes]] = [(CONFIG_KEY, encode_published(p)) for p in published]
         self.down = False
 
-    def history(self) -> History:
+    def history(self) -> ConfigHistory:
         self._answer()
-        history = History()
+        history = ConfigHistory()
         for key, value in self.records:
             history.add(key, value)
         return history
 
-    def publish(self, published: Published) -> None:
+    def publish(self, published: PublishedConfiguration) -> None:
         self._answer()
         self.records.append((CONFIG_KEY, encode_published(published)))
 
-    def restore(self, published: Published, silences: Iterable[PublishedSilence]) -> None:
+    def restore(self, published: PublishedConfiguration, silences: Iterable[PublishedSilence]) -> None:
         self.publish(published)
         self.records += [(SILENCE_KEY + s.read().id.encode(), encode_silence(s)) for s in silences]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detectors.settings.live import Live, publish, settings_hash
+from detectors.settings.live import LiveSettings, publish, settings_hash
 from sinks.kafka.access import KafkaAccess
 from streaming.configuration import file_watch
 from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
@@ -21,8 +21,8 @@ def text(count: int, more: str = "") -> str:
     return f"detectors:\n  restart_loop:\n    count: {count}\n{more}"
 
 
-def live(count: int) -> Live:
-    return Live.model_validate({"detectors": {"restart_loop": {"count": count}}})
+def live(count: int) -> LiveSettings:
+    return LiveSettings.model_validate({"detectors": {"restart_loop": {"count": count}}})
 
 
 def hash_of(count: int) -> str:

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from detectors.settings.live import Live, publish
-from streaming.configuration.follower import InForce
+from detectors.settings.live import LiveSettings, publish
+from streaming.configuration.follower import ConfigFollower
 from streaming.errors import PublishedError
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
-PUBLISHED = publish(Live(), 17, "ann")
+PUBLISHED = publish(LiveSettings(), 17, "ann")
 
 
-def in_force(topic: MemoryTopic) -> InForce:
+def in_force(topic: MemoryTopic) -> ConfigFollower:
     unmatched: Any = SimpleNamespace(expect=lambda _: None, look=lambda: None)
-    return InForce(topic, PUBLISHED, lambda _: None, unmatched)  # type: ignore[arg-type]
+    return ConfigFollower(topic, PUBLISHED, lambda _: None, unmatched)  # type: ignore[arg-type]
 
 
 def test_what_an_empty_topic_has_lost_is_published_again_as_it_was() -> None:
@@ -28,7 +28,7 @@ def test_what_an_empty_topic_has_lost_is_published_again_as_it_was() -> None:
 
 
 def test_a_topic_that_has_a_configuration_is_left_alone() -> None:
-    newer = publish(Live.model_validate({"detectors": {"backpressure": {"enabled": False}}}), 18, "bob")
+    newer = publish(LiveSettings.model_validate({"detectors": {"backpressure": {"enabled": False}}}), 18, "bob")
     topic = MemoryTopic(newer)
     in_force(topic).publish_lost()
     assert topic.hashes() == [newer.hash]

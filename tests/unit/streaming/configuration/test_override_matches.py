@@ -2,11 +2,11 @@
 
 from structlog.testing import capture_logs
 
-from detectors.settings.live import Live, Published, publish
+from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
 from streaming.configuration.override_matches import Unmatched
 from streaming.errors import PublishedError
 
-LIVE = Live.model_validate(
+LIVE = LiveSettings.model_validate(
     {
         "overrides": [
             {"cluster": "prod-*", "detectors": {"restart_loop": {"count": 9}}},
@@ -21,7 +21,7 @@ def test_overrides_that_match_nothing_are_told_once_of_each_configuration() -> N
     now = 0.0
     answers: list[list[int | None] | Exception] = [PublishedError("no broker"), [None, None], [3, 0], [3, 1]]
 
-    def count(published: Published) -> list[int | None]:
+    def count(published: PublishedConfiguration) -> list[int | None]:
         assert published is PUBLISHED
         answer = answers.pop(0)
         if isinstance(answer, Exception):

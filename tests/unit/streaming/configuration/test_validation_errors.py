@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from streaming.configuration.settings import SECTIONS, load, validate
 from streaming.configuration.yaml_document import read_document
 from streaming.errors import ConfigError
@@ -70,4 +70,4 @@ def test_an_error_in_the_environment_names_the_variable() -> None:
 def test_nothing_wrong_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text("overrides: []\n")
-    assert load(file, {}).live == Live()
+    assert load(file, {}).live == LiveSettings()

@@ -3,13 +3,13 @@
 import pytest
 
 from streaming.errors import ClockSetBackError
-from streaming.job.clock_set_back import SetBack
+from streaming.job.clock_set_back import ClockWatch
 
 
 class Host:
     def __init__(self) -> None:
         self.ahead, self.counted = 1_000.0, 50.0
-        self.clock = SetBack(lambda: self.counted + self.ahead, lambda: self.counted)
+        self.clock = ClockWatch(lambda: self.counted + self.ahead, lambda: self.counted)
 
     def later(self, seconds: float, ahead: float) -> None:
         self.counted += seconds

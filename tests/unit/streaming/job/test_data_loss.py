@@ -8,7 +8,7 @@ import pytest
 from detectors.events.vocabulary import flinkwatch_itself
 from sinks.kafka.access import KafkaAccess
 from streaming.errors import TopicMadeAgainError
-from streaming.job.data_loss import Firsts, Gaps
+from streaming.job.data_loss import DataLossWatch, FirstOffsets
 
 LOST = "flinkwatch: 4000 unread records were removed by Kafka from logs/0 before offset 5000"
 READ_UP = "flinkwatch has read up to the end of logs/0"
@@ -19,20 +19,20 @@ def at(offset: int) -> dict[str, dict[str, int]]:
 
 
 def test_a_batch_that_begins_below_what_was_the_first_offset_before_it_has_lost_records() -> None:
-    firsts = Firsts()
+    firsts = FirstOffsets()
     firsts.saw(100, at(5000))
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == [LOST]
 
 
 def test_records_that_were_removed_after_the_batch_began_may_have_been_read() -> None:
-    firsts = Firsts()
+    firsts = FirstOffsets()
     firsts.saw(100, at(0))
     firsts.saw(300, at(5000))
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == []
 
 
 def test_a_gap_is_told_once_and_its_end_when_nothing_is_left_to_read() -> None:
-    firsts = Firsts()
+    firsts = FirstOffsets()
     firsts.saw(100, at(5000))
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == [LOST]
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == []
@@ -41,13 +41,13 @@ def test_a_gap_is_told_once_and_its_end_when_nothing_is_left_to_read() -> None:
 
 
 def test_a_first_offset_that_has_not_moved_past_what_was_read_is_nothing() -> None:
-    firsts = Firsts()
+    firsts = FirstOffsets()
     firsts.saw(100, at(1000))
     assert firsts.judge(1, 200, at(1000), at(6000), at(6000)) == []
 
 
 def test_without_a_first_offset_or_a_start_nothing_is_claimed() -> None:
-    firsts = Firsts()
+    firsts = FirstOffsets()
     assert firsts.judge(1, 200, at(1000), at(6000), at(6000)) == []
     firsts.saw(100, {})
     assert firsts.judge(2, 200, at(1000), at(6000), at(6000)) == []
@@ -60,8 +60,10 @@ def progress(batch: int, start: int, end: int, latest: int) -> dict[str, Any]:
     return {"batchId": batch, "timestamp": "2026-11-21T08:00:00.123Z", "sources": [source]}
 
 
-def gaps(told: list[str], began_again: list[str]) -> Gaps:
-    return Gaps(KafkaAccess(bootstrap_servers="a:9092"), ("logs",), told.append, ("logs", "config"), began_again)
+def gaps(told: list[str], began_again: list[str]) -> DataLossWatch:
+    return DataLossWatch(
+        KafkaAccess(bootstrap_servers="a:9092"), ("logs",), told.append, ("logs", "config"), began_again
+    )
 
 
 def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_reads_from_the_beginning() -> None:

@@ -9,7 +9,7 @@ import pytest
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.deliver import new_delivery, run_delivery
-from streaming.job.heartbeat import Pulse
+from streaming.job.heartbeat import HeartbeatWriter
 from streaming.shutdown import Stop
 
 
@@ -26,8 +26,8 @@ def test_delivery_loads_nothing_of_the_job() -> None:
 
 @pytest.mark.parametrize(
     ("streaming", "checked"),
-    [({}, True), ({"canary": "0s"}, False), ({"pulse": False}, False)],
-    ids=["default", "no canary", "no pulse"],
+    [({}, True), ({"canary": "0s"}, False), ({"heartbeat": False}, False)],
+    ids=["default", "no canary", "no heartbeat"],
 )
 def test_readiness_waits_for_canaries_where_there_are_any(streaming: dict[str, object], checked: bool) -> None:
     delivery = new_delivery(Settings.model_validate({"streaming": streaming}))
@@ -39,10 +39,10 @@ def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.Mon
     """A new job is known to work at once, and then a canary is due once a minute."""
     clock = [100.0]
     monkeypatch.setattr("streaming.job.heartbeat.time.monotonic", lambda: clock[0])
-    pulse = Pulse(Settings().kafka.access, "pulse", every=1_000, canary_every=60_000)
+    heartbeat = HeartbeatWriter(Settings().kafka.access, "heartbeat", every=1_000, canary_every=60_000)
     beats = []
     for _ in range(122):
-        beats.append(pulse.next_value())
+        beats.append(heartbeat.next_value())
         clock[0] += 1
     assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
     assert set(beats[1:60]) == {b""}

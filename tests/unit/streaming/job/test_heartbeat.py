@@ -1,4 +1,4 @@
-"""The pulse, with a producer that fails when a test says so."""
+"""The heartbeat, with a producer that fails when a test says so."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from sinks.kafka.access import KafkaAccess
 from sinks.secret import SecretError
-from streaming.job.heartbeat import HostClock, Pulse, beat_of, header
+from streaming.job.heartbeat import HeartbeatWriter, HostClock, beat_of, header
 
 
 class Broker:
@@ -59,13 +59,13 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     broker = Broker(*errors)
     monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
-    pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
-    pulse.tell("records were lost")
-    pulse.start()
+    heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
+    heartbeat.tell("records were lost")
+    heartbeat.start()
     try:
         assert broker.told.wait(10)
     finally:
-        pulse.stop()
+        heartbeat.stop()
     assert [value for value in broker.written if value] == [b"records were lost"]
 
 
@@ -74,13 +74,13 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
 ) -> None:
     """It was a day ahead when the job started, and was set right since."""
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
-    pulse = Pulse(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.pulse", every=1)
+    heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
     wrong = HostClock(lambda: time.time() + 86_400)
-    pulse.clock = wrong
-    pulse.not_written(KafkaTimeoutError("no broker"))
-    assert pulse.clock is wrong
-    pulse.not_written(InvalidTimestampError("out of range"))
-    assert abs(pulse.clock.steady(pulse.clock.beat()) / 1000 - time.time()) < 60
+    heartbeat.clock = wrong
+    heartbeat.not_written(KafkaTimeoutError("no broker"))
+    assert heartbeat.clock is wrong
+    heartbeat.not_written(InvalidTimestampError("out of range"))
+    assert abs(heartbeat.clock.steady(heartbeat.clock.beat()) / 1000 - time.time()) < 60
 
 
 def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from detectors.engine import bucket
-from detectors.engine.host_clock import FAR_MS, Beat, Beats, heard
+from detectors.engine.host_clock import FAR_MS, Heartbeat, HeartbeatClock, heard
 from detectors.incident import Transition
 from streaming.job.rows import Packed
 from streaming.job.stream_clock import read_up_to
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
-from tests.unit.detectors.arrivals import PULSE, Arrived, arrivals, batches, read
+from tests.unit.detectors.arrivals import HEARTBEAT, Arrived, arrivals, batches, read
 from tests.unit.detectors.streams import encoded
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -23,7 +23,7 @@ class Job:
     """A driver and a bucket; `skew` is how far the host's clock is ahead, ms, so long after the start."""
 
     def __init__(self, begins: int, skew: Skew, beats: bool = True) -> None:
-        self.index, self.store = bucket.Index(published=PUBLISHED), MemoryStore()
+        self.index, self.store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
         self.said: list[Transition] = []
         self.begins, self.skew, self.beats, self.run = begins, skew, beats, "aaaaaaaa"
 
@@ -32,10 +32,10 @@ class Job:
         for one in batch:
             clocks[one.partition] = max(clocks.get(one.partition, 0), one.timestamp)
         wall = now + self.skew(now - self.begins)
-        beat = Beat(self.run, now - self.begins + BOOTED, wall) if self.beats else None
-        if PULSE in clocks and beat is None:
-            clocks[PULSE] = wall
-        packed = Packed(clocks=clocks, wall=wall, beat=beat if PULSE in clocks else None, pulse=PULSE)
+        beat = Heartbeat(self.run, now - self.begins + BOOTED, wall) if self.beats else None
+        if HEARTBEAT in clocks and beat is None:
+            clocks[HEARTBEAT] = wall
+        packed = Packed(clocks=clocks, wall=wall, beat=beat if HEARTBEAT in clocks else None, heartbeat=HEARTBEAT)
         until, front = read_up_to(self.index, [packed])
         events = [event for one in batch for event in one.events]
         said = bucket.step(self.index, self.store, events, until, front=front)
@@ -72,7 +72,7 @@ SKEWS: dict[str, Skew] = {
 @pytest.mark.parametrize("name", ["checkpoint-hung-then-done", "taskmanager-silent", "silence-becomes-stale"])
 @pytest.mark.parametrize("skew", SKEWS.values(), ids=SKEWS)
 def test_what_is_found_by_a_deadline_is_found_in_time(name: str, skew: Skew) -> None:
-    """The first are found by deadlines, while nothing but the pulse moves the clock."""
+    """The first are found by deadlines, while nothing but the heartbeat moves the clock."""
     right, wrong = job(name, lambda _: 0), job(name, skew)
     assert [(t.incident, t.cause, t.transition) for t in wrong.said] == [
         (t.incident, t.cause, t.transition) for t in right.said
@@ -87,7 +87,7 @@ def test_it_is_measured_how_wrong_the_host_is() -> None:
 
 
 def test_without_beats_the_jump_is_believed() -> None:
-    """As before: a pulse of somebody else tells nothing but its Kafka timestamp."""
+    """As before: a heartbeat of somebody else tells nothing but its Kafka timestamp."""
     told = job("taskmanager-silent", SKEWS["an hour ahead for five seconds"], beats=False)
     assert told.index.clock > arrivals_end("taskmanager-silent") + HOUR // 2
 
@@ -102,25 +102,25 @@ def test_a_host_that_was_wrong_from_the_start_is_found_out_by_what_is_read() -> 
 
 
 def test_a_host_that_is_set_right_is_believed_once_the_partitions_agree() -> None:
-    beats = Beats()
+    beats = HeartbeatClock()
     start = 10 * DAY
-    assert heard(beats, Beat("a", 0, start - HOUR), 0, 0) == start - HOUR
-    assert heard(beats, Beat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
-    assert heard(beats, Beat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
+    assert heard(beats, Heartbeat("a", 0, start - HOUR), 0, 0) == start - HOUR
+    assert heard(beats, Heartbeat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
+    assert heard(beats, Heartbeat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
     assert beats.wrong == 0
 
 
 def test_another_process_is_another_monotonic_clock() -> None:
-    beats = Beats()
-    heard(beats, Beat("a", 9_000_000, DAY), 0, 0)
-    assert heard(beats, Beat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
+    beats = HeartbeatClock()
+    heard(beats, Heartbeat("a", 9_000_000, DAY), 0, 0)
+    assert heard(beats, Heartbeat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
 
 
 def test_one_partition_that_lags_far_for_a_moment_sets_nothing_back() -> None:
-    beats = Beats()
+    beats = HeartbeatClock()
     for second in range(0, 600, 1):
         others = 10 * DAY + second * 1_000 - (HOUR if second % 100 == 0 else 0)
-        now = heard(beats, Beat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000)
+        now = heard(beats, Heartbeat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000)
         assert now == 10 * DAY + second * 1_000
 
 
@@ -129,7 +129,7 @@ def test_the_clock_of_a_bucket_goes_back_in_its_clusters_too() -> None:
     name = "taskmanager-silent"
     made = job(name, lambda _: 0)
     clock = made.index.clock
-    made.step([Arrived(0, PULSE, clock + HOUR, [])], clock + 1_000)
+    made.step([Arrived(0, HEARTBEAT, clock + HOUR, [])], clock + 1_000)
     state = made.index.dues
     made.index.go_back(clock - FAR_MS - 1)
     assert set(made.index.dues.values()) <= {0}

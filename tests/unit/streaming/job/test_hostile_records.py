@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.engine.bucket import Index
+from detectors.engine.bucket import BucketIndex
 from detectors.incident import Reading, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
     SILENCE_KEY,
-    Live,
-    Published,
+    LiveSettings,
+    PublishedConfiguration,
     encode_published,
     publish,
     publish_silence,
@@ -30,7 +30,7 @@ from sinks.delivery.notification_log import Ledger
 from streaming.cli import config_report
 from streaming.configuration.override_matches import _told
 from streaming.configuration.silences import listed
-from streaming.configuration.topic import History, encode_silence
+from streaming.configuration.topic import ConfigHistory, encode_silence
 from streaming.job import canary
 from tests.unit.sinks.samples import make_transition
 
@@ -79,7 +79,7 @@ def _ledger(value: bytes) -> object:
 
 READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
     "configuration": (
-        json.loads(encode_published(publish(Live(silences=(SILENCE,)), 5, "ann"))),
+        json.loads(encode_published(publish(LiveSettings(silences=(SILENCE,)), 5, "ann"))),
         lambda value: read_change(CONFIG_KEY, value),
     ),
     "silence": (
@@ -162,7 +162,7 @@ def test_no_bytes_are_an_error(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_what_counts_of_the_topic_can_be_listed_carried_and_taken_over(data: st.DataObject) -> None:
     """`config history`, `show` and `silence list` go on, and so does every bucket of the job."""
-    history, index = History(), Index()
+    history, index = ConfigHistory(), BucketIndex()
     for name, key in (("configuration", CONFIG_KEY), ("silence", SILENCE_KEY + b"x")):
         document, _ = READERS[name]
         place = data.draw(st.sampled_from([*_places(document)]))
@@ -178,15 +178,15 @@ def test_what_counts_of_the_topic_can_be_listed_carried_and_taken_over(data: st.
 
 
 def test_the_hash_of_a_configuration_is_that_of_what_it_says() -> None:
-    forged = msgspec.structs.replace(publish(Live(), 5, "mallory"), hash="00000000")
+    forged = msgspec.structs.replace(publish(LiveSettings(), 5, "mallory"), hash="00000000")
     read = read_change(CONFIG_KEY, encode_published(forged))
-    assert isinstance(read, Published)
-    assert read.hash == settings_hash(Live())
+    assert isinstance(read, PublishedConfiguration)
+    assert read.hash == settings_hash(LiveSettings())
 
 
 def test_a_record_that_cannot_be_read_is_named_with_its_offset_and_the_last_good_one_counts() -> None:
-    history = History()
-    history.add(CONFIG_KEY, encode_published(publish(Live(), 5, "ann")), 0)
+    history = ConfigHistory()
+    history.add(CONFIG_KEY, encode_published(publish(LiveSettings(), 5, "ann")), 0)
     history.add(CONFIG_KEY, b'{"hash":"x","at":1,"by":"b","detectors":' + b'{"a":' * 2000 + b"1" + b"}" * 2001, 1)
     assert history.in_force is not None
     assert history.in_force.by == "ann"

@@ -9,13 +9,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 from structlog.testing import capture_logs
 
-from detectors.engine.not_understood import Looked, Recognised
+from detectors.engine.not_understood import Recognition, SourceSample
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from sinks.kafka.access import KafkaAccess
 from streaming.job.not_understood import NotUnderstood
-from streaming.job.read import Stage
+from streaming.job.read import ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed, encode_packed
 from streaming.job.watch import BucketProcessor, OutputTopics
 from streaming.recordings.replay import load
@@ -26,7 +26,7 @@ from tests.unit.streaming.job.test_read import batch
 
 METRICS = "flink.metrics"
 READER = Reader(Identity(), frozenset({METRICS}))
-STAGE = Stage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.pulse", 2)
+STAGE = ReadStage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.heartbeat", 2)
 NO_LEVEL = {
     "timestamp": "2026-11-21T00:06:25Z",
     "logger": "org.apache.flink.runtime.checkpoint",
@@ -101,17 +101,17 @@ def test_parts_of_a_stack_blanks_and_what_is_rejected_show_nothing() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_source_of_a_recorded_cluster_is_called_not_understood(name: str) -> None:
-    recognised = Recognised()
+    recognised = Recognition()
     for r in load([recording(name)], "flink.logs", METRICS)[::11]:
         if (one := READER.recognise(r)) is not None:
             missed = not one.understood
-            recognised.fold([Looked(r.topic, one.cluster, one.host, 1, missed, one.flink)], r.timestamp)
+            recognised.fold([SourceSample(r.topic, one.cluster, one.host, 1, missed, one.flink)], r.timestamp)
             assert not [s for s in recognised.sources.values() if s.matters()]
     assert all(understood for understood, _ in recognised.topics.values())
 
 
 def fed(tester: TwsTester, at: int, seen: int, missed: int, flink: int) -> dict[str, float | None]:
-    one = Looked("flink.logs", "prod", "tm-1", seen, missed, flink)
+    one = SourceSample("flink.logs", "prod", "tm-1", seen, missed, flink)
     packed = Packed(clocks={"flink.logs/0": at}, wall=10**12, looked=[one] if seen else [])
     rows = tester.test(0, [Row(packed=encode_packed(packed))])
     told = {r.key.decode(): r.value and msgspec.json.decode(r.value)["value"] for r in rows if r.topic == "readings"}
@@ -142,16 +142,16 @@ def test_a_source_that_sends_nothing_any_more_is_forgotten_after_an_hour() -> No
 
 def test_what_does_not_seem_to_be_flinks_and_what_is_little_is_not_told() -> None:
     for seen, flink in ((1_000, 0), (10, 10)):
-        recognised = Recognised()
+        recognised = Recognition()
         for at in (0, 600_000):
-            recognised.fold([Looked("t", "c", "h", seen, seen, flink)], at)
+            recognised.fold([SourceSample("t", "c", "h", seen, seen, flink)], at)
         assert bool([s for s in recognised.sources.values() if s.matters()]) == (seen == 1_000 and flink > 0)
 
 
 def test_what_is_kept_is_bounded() -> None:
-    recognised = Recognised()
+    recognised = Recognition()
     for number in range(5_000):
-        recognised.fold([Looked(f"t{number}", f"c{number}", "h", 1, 1, 1)], number)
+        recognised.fold([SourceSample(f"t{number}", f"c{number}", "h", 1, 1, 1)], number)
     assert (len(recognised.topics), len(recognised.sources)) == (100, 100)
     assert recognised.fold([], 10_000_000) == []
     assert recognised.sources == {}
@@ -163,9 +163,9 @@ def test_what_is_kept_is_bounded() -> None:
 def test_the_job_warns_of_a_source_once_an_hour_and_says_when_it_is_over() -> None:
     now = [0.0]
     follower = NotUnderstood(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "flinkwatch.readings", lambda: now[0])
-    recognised = Recognised()
+    recognised = Recognition()
     for at in (0, 600_000):
-        recognised.fold([Looked("flink.logs", "prod", "tm-1", 100, 100, 1)], at)
+        recognised.fold([SourceSample("flink.logs", "prod", "tm-1", 100, 100, 1)], at)
     (reading,) = [r for r in recognised.readings({}, 600_000) if r.name == "input_not_understood_ratio"]
     key, value = reading.key().encode(), msgspec.json.encode(reading)
     with capture_logs() as logs:

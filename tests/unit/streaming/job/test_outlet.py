@@ -14,7 +14,7 @@ from detectors.events.event import MetricEvent, Record, Rejected, Sample
 from detectors.events.identity import Identity
 from detectors.incident import Evidence, Reading, Series, decode_transition
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet
-from streaming.job.read import Stage
+from streaming.job.read import ReadStage
 from streaming.job.rows import (
     MAX_KEPT_BYTES,
     MAX_LETTER_BYTES,
@@ -148,7 +148,7 @@ def test_the_letters_of_one_task_are_bounded_together() -> None:
     """A backlog of large records that are all rejected does not fill the memory."""
     value = b"\x00" * 500_000
     records = [Record("flink.logs", 0, n, 5, b"prod/jm-1", value) for n in range(30)]
-    stage = Stage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.pulse", 2)
+    stage = ReadStage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.heartbeat", 2)
     rows = [row.as_py() for out in stage.run(batch(records) for _ in range(10)) for row in out.column(1)]
     letters = [letter for row in rows for letter in decode_packed(row).rejected]
     assert len(letters) == 300

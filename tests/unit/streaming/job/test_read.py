@@ -7,16 +7,16 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from detectors.engine.host_clock import Beat
+from detectors.engine.host_clock import Heartbeat
 from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
-from detectors.settings.live import Live, encode_published, publish
+from detectors.settings.live import LiveSettings, encode_published, publish
 from streaming.job import canary
 from streaming.job.heartbeat import header
 from streaming.job.prefilter import may_matter
-from streaming.job.read import SELECTION, Stage
+from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
 from tests.recorded import NAMES, recording
@@ -60,7 +60,7 @@ def _as_spark_does(headers: tuple[tuple[str, bytes], ...]) -> str | None:
 
 
 def run(*batches: pa.RecordBatch) -> dict[int, list[Packed]]:
-    stage = Stage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.pulse", BUCKETS)
+    stage = ReadStage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.heartbeat", BUCKETS)
     packed: dict[int, list[Packed]] = {}
     for out in stage.run(iter(batches)):
         for row in out.to_pylist():
@@ -159,22 +159,22 @@ def test_a_metric_record_that_is_none_is_rejected(value: bytes) -> None:
 
 def test_every_bucket_learns_how_far_each_partition_has_come() -> None:
     records = [log(b"x", 0, 0, NOW), log(b"y", 1, 0, NOW + 5), log(b"z", 0, 1, NOW - 7)]
-    pulse = Record("flinkwatch.pulse", 0, 0, NOW + 3, None, b"")
-    packed = run(batch([*records, pulse]))
+    heartbeat = Record("flinkwatch.heartbeat", 0, 0, NOW + 3, None, b"")
+    packed = run(batch([*records, heartbeat]))
     assert sorted(packed) == list(range(BUCKETS))
     for parts in packed.values():
-        assert parts[-1].clocks == {"flink.logs/0": NOW + 5, "flink.logs/1": NOW - 7, "flinkwatch.pulse/0": NOW + 3}
+        assert parts[-1].clocks == {"flink.logs/0": NOW + 5, "flink.logs/1": NOW - 7, "flinkwatch.heartbeat/0": NOW + 3}
         assert abs(parts[-1].wall - time.time() * 1000) < 60_000
 
 
 def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluster() -> None:
     beats = [
-        Record("flinkwatch.pulse", 0, n, NOW + n, None, value)
+        Record("flinkwatch.heartbeat", 0, n, NOW + n, None, value)
         for n, value in enumerate((b"", flinkwatch_itself.lost("flink.logs", "0", 7, 50).encode(), b"", None))
     ]
     events, reasons = everything(run(batch([log(b"x", 0, 0, NOW), *beats])))
     assert reasons == []
-    assert [(e.cluster, e.meaning, e.fields) for e in events if isinstance(e, LogEvent)] == [
+    assert [(e.cluster, e.event_type, e.fields) for e in events if isinstance(e, LogEvent)] == [
         (
             flinkwatch_itself.CLUSTER,
             "input_lost",
@@ -184,16 +184,16 @@ def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluste
 
 
 def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
-    """The newest one; it beats as any other record of the pulse."""
+    """The newest one; it beats as any other record of the heartbeat."""
     beats = [
-        Record("flinkwatch.pulse", 0, n, NOW + n, None, canary.value(sent)) for n, sent in enumerate((NOW, NOW + 9))
+        Record("flinkwatch.heartbeat", 0, n, NOW + n, None, canary.value(sent)) for n, sent in enumerate((NOW, NOW + 9))
     ]
     packed = run(batch(beats))
     assert everything(packed) == ([], [])
     own = bucket_of(flinkwatch_itself.CLUSTER, BUCKETS)
     canaries = {n: part.canary for n, parts in packed.items() for part in parts}
     assert canaries == {n: NOW + 9 if n == own else 0 for n in range(BUCKETS)}
-    assert packed[own][-1].clocks == {"flinkwatch.pulse/0": NOW + 1}
+    assert packed[own][-1].clocks == {"flinkwatch.heartbeat/0": NOW + 1}
 
 
 @pytest.mark.parametrize("value", [b"flinkwatch canary", b"flinkwatch canary -5", b"flinkwatch canary 5 x", b"", None])
@@ -202,14 +202,14 @@ def test_a_beat_that_is_no_canary_is_none(value: bytes | None) -> None:
 
 
 def test_replay_passes_over_a_recorded_canary() -> None:
-    """Neither an event nor a rejection: a recording may hold the pulse."""
-    record = Record("flinkwatch.pulse", 0, 0, NOW, None, canary.value(NOW))
+    """Neither an event nor a rejection: a recording may hold the heartbeat."""
+    record = Record("flinkwatch.heartbeat", 0, 0, NOW, None, canary.value(NOW))
     assert read_one_by_one([record]) == ([], [])
 
 
 def test_a_configuration_reaches_every_bucket_and_moves_no_clock() -> None:
     """It may have been published days ago: its timestamp says nothing of the stream."""
-    published = publish(Live(), at=1, by="test")
+    published = publish(LiveSettings(), at=1, by="test")
     config = Record("flinkwatch.config", 0, 0, 1, b"detectors", encode_published(published))
     packed = run(batch([config]))
     assert [p.published for parts in packed.values() for p in parts] == [published] * BUCKETS
@@ -229,7 +229,7 @@ def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streaming.job.read.FLUSH_EVENTS", 1)
-    old, new = (publish(Live(), at, "ann") for at in (1, 2))
+    old, new = (publish(LiveSettings(), at, "ann") for at in (1, 2))
     first, second = (
         Record("flinkwatch.config", 0, offset, 1, b"detectors", encode_published(p))
         for offset, p in enumerate((old, new))
@@ -263,16 +263,16 @@ def test_headers_give_the_cluster() -> None:
 def test_an_older_arrow_batch_that_comes_later_does_not_turn_a_partitions_clock_back() -> None:
     """Several Arrow batches of one task: the clock of a partition is that of its newest record in any of them."""
 
-    def pulse(partition: int, timestamp: int) -> Record:
-        return Record("flinkwatch.pulse", partition, timestamp, timestamp, None, b"")
+    def heartbeat(partition: int, timestamp: int) -> Record:
+        return Record("flinkwatch.heartbeat", partition, timestamp, timestamp, None, b"")
 
     for order in ((0, 1), (1, 0)):
-        parts = [batch([pulse(0, 5_000), pulse(1, 700)]), batch([pulse(0, 3_000)])]
+        parts = [batch([heartbeat(0, 5_000), heartbeat(1, 700)]), batch([heartbeat(0, 3_000)])]
         clocks: dict[str, int] = {}
         for packed in run(*(parts[n] for n in order)).values():
             for one in packed:
                 clocks |= one.clocks
-        assert clocks == {"flinkwatch.pulse/0": 5_000, "flinkwatch.pulse/1": 700}
+        assert clocks == {"flinkwatch.heartbeat/0": 5_000, "flinkwatch.heartbeat/1": 700}
 
 
 def test_the_clock_of_a_partition_is_its_newest_record_whatever_comes_after_it() -> None:
@@ -291,9 +291,9 @@ def test_every_bucket_learns_how_many_offsets_were_read() -> None:
 
 
 def test_the_newest_beat_reaches_every_bucket_and_hostile_ones_none() -> None:
-    beats = [Beat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
-    records = [Record("flinkwatch.pulse", 0, n, NOW, None, b"", tuple(header(b))) for n, b in enumerate(beats)]
-    records.append(Record("flinkwatch.pulse", 0, 9, NOW, None, b"", (("beat", b"0000000a -5 \xff"),)))
+    beats = [Heartbeat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
+    records = [Record("flinkwatch.heartbeat", 0, n, NOW, None, b"", tuple(header(b))) for n, b in enumerate(beats)]
+    records.append(Record("flinkwatch.heartbeat", 0, 9, NOW, None, b"", (("beat", b"0000000a -5 \xff"),)))
     packed = [p for parts in run(batch(records)).values() for p in parts]
-    assert [(p.beat, p.pulse) for p in packed] == [(beats[2], "flinkwatch.pulse/0")] * BUCKETS
+    assert [(p.beat, p.heartbeat) for p in packed] == [(beats[2], "flinkwatch.heartbeat/0")] * BUCKETS
     assert [p.rejected for p in packed] == [[]] * BUCKETS

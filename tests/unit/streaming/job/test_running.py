@@ -12,7 +12,7 @@ from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, TopicMissingError
 from streaming.job import running
 from streaming.job.health import Health
-from streaming.job.running import Running
+from streaming.job.running import QuerySupervisor
 from streaming.job.telemetry import Telemetry
 from streaming.shutdown import Stop
 
@@ -52,7 +52,7 @@ class Scene:
         monkeypatch.setattr(running, "read_recreated_from_their_beginning", lambda *_: [])
 
     def run(self) -> None:
-        one = Running(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
+        one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
         one.run(self.jvm.session, {"in": {"0": -2}}, self.begun)
 
     @property

@@ -21,8 +21,8 @@ def progress(batch: int, *, busy: bool = True, **more: Any) -> dict[str, Any]:
         ],
         "sources": [
             {
-                "endOffset": '{"logs":{"0":40,"1":9},"flinkwatch.pulse":{"0":3}}',
-                "latestOffset": '{"logs":{"0":50,"1":11},"flinkwatch.pulse":{"0":3}}',
+                "endOffset": '{"logs":{"0":40,"1":9},"flinkwatch.heartbeat":{"0":3}}',
+                "latestOffset": '{"logs":{"0":50,"1":11},"flinkwatch.heartbeat":{"0":3}}',
             }
         ],
         **more,
@@ -67,17 +67,17 @@ def test_batches_between_two_looks_are_not_missed() -> None:
 def test_what_waits_in_kafka_is_told_by_topic_also_while_nothing_runs() -> None:
     telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0))
-    assert samples(telemetry)["offsets_behind logs"] == 12
-    assert samples(telemetry)["offsets_behind flinkwatch.pulse"] == 0
+    assert samples(telemetry)["consumer_lag_records logs"] == 12
+    assert samples(telemetry)["consumer_lag_records flinkwatch.heartbeat"] == 0
     source = progress(0)["sources"][0]
     telemetry.progressed(progress(1, busy=False, sources=[{**source, "endOffset": source["latestOffset"]}]))
-    assert samples(telemetry)["offsets_behind logs"] == 0
+    assert samples(telemetry)["consumer_lag_records logs"] == 0
 
 
 def test_offsets_that_cannot_be_read_are_none() -> None:
     telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0, sources=[{"endOffset": None, "latestOffset": "what"}]))
-    assert not [name for name in samples(telemetry) if name.startswith("offsets_behind")]
+    assert not [name for name in samples(telemetry) if name.startswith("consumer_lag_records")]
 
 
 def test_state_and_configuration() -> None:

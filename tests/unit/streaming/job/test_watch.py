@@ -9,11 +9,11 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from structlog.testing import capture_logs
 
 from detectors.engine import bucket
-from detectors.engine.engine import Dropped
+from detectors.engine.engine import DroppedState
 from detectors.events.event import Record, Rejected
 from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.job.rows import Packed, dead_letter, encode_packed
 from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.recorded import events
@@ -47,13 +47,14 @@ def waits(rows: list[Row]) -> dict[str, float]:
 
 @pytest.mark.parametrize("limited", [True, False])
 def test_a_backlog_of_several_batches_is_no_lag(limited: bool) -> None:
-    """The pulse is read ahead of it: its last two minutes look late. In a batch that took all there was, they are."""
+    """The heartbeat is read ahead of it: its last two minutes look late. In a batch that took all there was, they
+    are."""
     tester = TwsTester(BucketProcessor(TOPICS, max_offsets=100))
     now = FAR - 60_000
-    feed(tester, Packed(clocks={"pulse/0": now}, wall=FAR, offsets=99 if limited else 80))
+    feed(tester, Packed(clocks={"heartbeat/0": now}, wall=FAR, offsets=99 if limited else 80))
     backlog = msgspec.structs.replace(log("tm_registered", 0, tm="t"), timestamp=now - 60_000)
-    feed(tester, Packed(clocks={"pulse/0": now + 20_000, "logs/0": now - 60_000}, wall=FAR, events=[backlog]))
-    rows = feed(tester, Packed(clocks={"pulse/0": now + 40_000}, wall=FAR))
+    feed(tester, Packed(clocks={"heartbeat/0": now + 20_000, "logs/0": now - 60_000}, wall=FAR, events=[backlog]))
+    rows = feed(tester, Packed(clocks={"heartbeat/0": now + 40_000}, wall=FAR))
     assert waits(rows) == ({} if limited else {"c": 80.0})
 
 
@@ -73,7 +74,7 @@ def test_state_is_carried_from_batch_to_batch(tester: TwsTester) -> None:
 
 
 def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsTester) -> None:
-    settings = Live.model_validate({"detectors": {"checkpoint_overdue": {"enabled": False}}})
+    settings = LiveSettings.model_validate({"detectors": {"checkpoint_overdue": {"enabled": False}}})
     published = publish(settings, at=1, by="test")
     feed(tester, packed_of("late-barrier-acks", slice(0, 10), published=published))
     rows = feed(tester, packed_of("late-barrier-acks", slice(10, None)))
@@ -86,8 +87,8 @@ def test_what_is_told_of_an_override_ends_with_it(tester: TwsTester) -> None:
     rows = []
     for at, clusters in ((1, ["a", "b"]), (2, ["b"]), (3, [])):
         off = {"checkpoint_overdue": {"enabled": False}}
-        settings = Live.model_validate({"overrides": [{"cluster": c, "detectors": off} for c in clusters]})
-        packed = Packed(clocks={"pulse/0": at * 60_000}, wall=FAR, published=publish(settings, at=at, by="test"))
+        settings = LiveSettings.model_validate({"overrides": [{"cluster": c, "detectors": off} for c in clusters]})
+        packed = Packed(clocks={"heartbeat/0": at * 60_000}, wall=FAR, published=publish(settings, at=at, by="test"))
         rows.append([r for r in feed(tester, packed) if b"override_matched" in r.key])
     keys = [f"override_matched|bucket=3|match=cluster={c}|override={n}" for c, n in (("a", 0), ("b", 1), ("b", 0))]
     assert [[(r.key.decode(), r.value is None) for r in batch] for batch in rows] == [
@@ -122,12 +123,12 @@ def test_rejections_are_kept_and_counted_since_the_beginning(tester: TwsTester) 
 
 def test_a_canary_becomes_a_reading_and_nothing_else(tester: TwsTester) -> None:
     """The newest of a batch; a batch without one says nothing of it, and no cluster is known for it."""
-    feed(tester, Packed(clocks={"pulse/0": 1_000}, wall=FAR))
-    rows = feed(tester, Packed(clocks={"pulse/0": 2_000}, wall=FAR, canary=1_500))
+    feed(tester, Packed(clocks={"heartbeat/0": 1_000}, wall=FAR))
+    rows = feed(tester, Packed(clocks={"heartbeat/0": 2_000}, wall=FAR, canary=1_500))
     (value,) = [row.value for row in rows]
     reading = decode_reading(value)
     assert (reading.name, reading.labels, reading.value) == ("canary_timestamp_seconds", {"cluster": "flinkwatch"}, 1.5)
-    assert feed(tester, Packed(clocks={"pulse/0": 3_000}, wall=FAR)) == []
+    assert feed(tester, Packed(clocks={"heartbeat/0": 3_000}, wall=FAR)) == []
 
 
 def test_rows_of_state_are_counted_and_the_clock_is_told_by_one_bucket() -> None:
@@ -137,8 +138,8 @@ def test_rows_of_state_are_counted_and_the_clock_is_told_by_one_bucket() -> None
         packed = packed_of("late-barrier-acks", slice(0, 10)) if number else Packed(clocks={"logs/0": 50_000}, wall=FAR)
         rows = tester.test(number, [Row(packed=encode_packed(packed))])
         readings = [decode_reading(value) for value in said(rows, "readings") if value is not None]
-        told |= {r.key(): r.value for r in readings if r.name in ("state_rows", "clock_timestamp_seconds")}
-    assert told == {"state_rows|bucket=0": 1.0, "clock_timestamp_seconds": 50.0, "state_rows|bucket=1": 2.0}
+        told |= {r.key(): r.value for r in readings if r.name in ("state_rows", "stream_time_timestamp_seconds")}
+    assert told == {"state_rows|bucket=0": 1.0, "stream_time_timestamp_seconds": 50.0, "state_rows|bucket=1": 2.0}
 
 
 def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing_else(
@@ -154,7 +155,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
         rows = feed(tester, packed_of("late-barrier-acks", slice(half, half + 40)))
     letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
     assert {letter["detail"] for letter in letters} == {"ZeroDivisionError: division by zero"}
-    assert {letter["event"][1] for letter in letters} <= LateBarrierAcks.wants
+    assert {letter["event"][1] for letter in letters} <= LateBarrierAcks.event_types
     rest = feed(tester, packed_of("late-barrier-acks", slice(half + 40, None)))
     numbers = [decode_transition(v).seq for v in said(first + rest, "incidents") if v is not None]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -164,10 +165,10 @@ def test_a_cluster_that_is_no_more_is_forgotten_with_its_readings(tester: TwsTes
     """After a week without any event; otherwise every YARN application would stay for ever."""
     rows = feed(tester, packed_of("late-barrier-acks", slice(None)))
     clock = max(e.timestamp for e in events("late-barrier-acks"))
-    rows += feed(tester, Packed(clocks={"pulse/0": clock + 10_000}, wall=FAR))
+    rows += feed(tester, Packed(clocks={"heartbeat/0": clock + 10_000}, wall=FAR))
     last = {row.key: row.value for row in rows if row.topic == "readings" and b"cluster=" in row.key}
     known = {key for key, value in last.items() if value is not None}
-    later = feed(tester, Packed(clocks={"pulse/0": clock + 8 * 86_400_000}, wall=FAR))
+    later = feed(tester, Packed(clocks={"heartbeat/0": clock + 8 * 86_400_000}, wall=FAR))
     assert known
     assert known <= {row.key for row in later if row.topic == "readings" and row.value is None}
 
@@ -176,9 +177,9 @@ def test_the_state_of_a_detector_that_cannot_be_read_is_a_dead_letter_and_counte
     tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = bucket.step
-    lost = [Dropped("clickstream", "restart_loop", "Expected `array`, got `str`")]
+    lost = [DroppedState("clickstream", "restart_loop", "Expected `array`, got `str`")]
     monkeypatch.setattr(bucket, "step", lambda *given: step(*given)._replace(dropped=lost))
-    rows = feed(tester, Packed(clocks={"pulse/0": 60_000}, wall=FAR))
+    rows = feed(tester, Packed(clocks={"heartbeat/0": 60_000}, wall=FAR))
     (letter,) = [row for row in rows if row.topic == "rejected"]
     assert letter.key == b"clickstream/restart_loop"
     assert msgspec.json.decode(letter.value) == {
@@ -211,10 +212,10 @@ def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
 def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
     """Only where a partition lags."""
     first = events("late-barrier-acks")[0]
-    feed(tester, Packed(clocks={"pulse/0": first.timestamp + 20_000}, wall=FAR))
-    clocks = {"pulse/0": first.timestamp + 40_000, "flink.logs/0": first.timestamp}
+    feed(tester, Packed(clocks={"heartbeat/0": first.timestamp + 20_000}, wall=FAR))
+    clocks = {"heartbeat/0": first.timestamp + 40_000, "flink.logs/0": first.timestamp}
     feed(tester, Packed(clocks=clocks, wall=FAR, events=[first]))
-    rows = feed(tester, Packed(clocks={"pulse/0": first.timestamp + 60_000}, wall=FAR))
+    rows = feed(tester, Packed(clocks={"heartbeat/0": first.timestamp + 60_000}, wall=FAR))
     readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
     (waits,) = [r for r in readings if r.name == "cluster_waits_seconds"]
     assert (waits.labels, waits.value) == ({"cluster": first.cluster}, 40.0)

@@ -32,7 +32,7 @@ class SlowProducer:
     def send(self, topic: str, **fields: Any) -> Any:
         self.values.append(fields["value"])
         # A heartbeat is quicker than everything that waits.
-        (self.stored if topic == "pulse" else self._sent).append((topic, fields["timestamp_ms"]))
+        (self.stored if topic == "heartbeat" else self._sent).append((topic, fields["timestamp_ms"]))
         return self
 
     def add_callback(self, _: Any) -> None:
@@ -60,14 +60,14 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> SlowProducer:
 
 
 def test_no_heartbeat_overtakes_a_record_before_it(producer: SlowProducer) -> None:
-    Playback("", RECORDS, "pulse", 1_000).run(threading.Event())
+    Playback("", RECORDS, "heartbeat", 1_000).run(threading.Event())
     assert len(producer.stored) == len(RECORDS) + 3
     assert [at for _, at in producer.stored] == sorted(at for _, at in producer.stored)
 
 
 def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProducer) -> None:
     stop, began = threading.Event(), time.time()
-    player = Playback("", RECORDS, "pulse", 1_000)
+    player = Playback("", RECORDS, "heartbeat", 1_000)
     thread = threading.Thread(target=player.go_on, args=(stop,))
     thread.start()
     assert producer.flushed.wait(60)

@@ -6,7 +6,7 @@ import pytest
 from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.demo.demo import find_scenario
 from streaming.recordings.redate import redated
 from streaming.recordings.replay import load, replay
@@ -23,7 +23,7 @@ def test_the_same_transitions_that_much_later(scenario: str) -> None:
 
     def said(recording: list[Record]) -> list[tuple[object, ...]]:
         transitions = replay(
-            recording, Reader(Identity(), frozenset({"flink.metrics"})), publish(Live(), 0, "test"), {}
+            recording, Reader(Identity(), frozenset({"flink.metrics"})), publish(LiveSettings(), 0, "test"), {}
         )
         return [(t.at, t.transition, t.cause, t.severity, [f.kind for f in t.findings]) for t in transitions]
 

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors.settings.live import Live
+from detectors.settings.live import LiveSettings
 from streaming.cli.main import cli
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
 from streaming.tuning import events
 from streaming.tuning.compare import Replayed, compare
 from streaming.tuning.events import pieces, streams
-from streaming.tuning.incidents import Told, paired
+from streaming.tuning.incidents import ReplayedIncident, paired
 from tests.recorded import recording, records, said, summary
 
 SETTINGS = Settings()
-OLD = Live()
+OLD = LiveSettings()
 
 
 HUNG, CREEP, ACKS = (recording(n) for n in ("checkpoint-hung-then-done", "checkpoint-creep", "late-barrier-acks"))
 
 
-def live(**detectors: dict[str, Any]) -> Live:
-    return Live.model_validate({"detectors": detectors})
+def live(**detectors: dict[str, Any]) -> LiveSettings:
+    return LiveSettings.model_validate({"detectors": detectors})
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_the_same_configuration_changes_nothing() -> None:
 
 
 def test_another_limit_makes_an_incident_later_and_too_high_a_one_loses_it() -> None:
-    later = compare([HUNG], OLD, live(checkpoint_overdue={"at_least": "40s"}), SETTINGS)
+    later = compare([HUNG], OLD, live(checkpoint_overdue={"min_age": "40s"}), SETTINGS)
     assert [m.new.opened_at - m.old.opened_at for m in later.later] == [10_000]
     assert not later.exceeds()
-    lost = compare([HUNG], OLD, live(checkpoint_overdue={"at_least": "5m"}), SETTINGS)
+    lost = compare([HUNG], OLD, live(checkpoint_overdue={"min_age": "5m"}), SETTINGS)
     assert [(t.cause, t.job) for t in lost.removed] == [("checkpoint_overdue", "orders")]
     assert lost.exceeds()
     assert not lost.exceeds(max_lost=1)
 
 
 def test_old_and_new_change_places() -> None:
-    other = live(checkpoint_overdue={"at_least": "5m"})
+    other = live(checkpoint_overdue={"min_age": "5m"})
     found = compare([HUNG], other, OLD, SETTINGS)
     assert [t.cause for t in found.added] == ["checkpoint_overdue"]
     assert found.exceeds(max_lost=9)
-    earlier = compare([HUNG], live(checkpoint_overdue={"at_least": "40s"}), OLD, SETTINGS)
+    earlier = compare([HUNG], live(checkpoint_overdue={"min_age": "40s"}), OLD, SETTINGS)
     assert len(earlier.earlier) == 1
 
 
@@ -79,14 +79,16 @@ def test_another_cause_and_severity_are_told_of_the_same_incident() -> None:
 
 def test_a_silence_hides_an_incident_and_loses_none() -> None:
     silence = {"job": "orders", "until": "2126-01-01T00:00:00Z", "author": "ann", "comment": "known"}
-    found = compare([HUNG], OLD, Live.model_validate({"silences": [silence]}), SETTINGS)
+    found = compare([HUNG], OLD, LiveSettings.model_validate({"silences": [silence]}), SETTINGS)
     assert [m.new.job for m in found.silenced] == ["orders"]
     assert not found.exceeds()
 
 
-def told(incident: str, began: int, ended: int | None, *subjects: str, job: str = "a", cluster: str = "c") -> Told:
+def told(
+    incident: str, began: int, ended: int | None, *subjects: str, job: str = "a", cluster: str = "c"
+) -> ReplayedIncident:
     findings = {("kind", s): (began, 1 << 62 if ended is None else ended) for s in subjects}
-    return Told(
+    return ReplayedIncident(
         incident=incident,
         cluster=cluster,
         job_id=job,
@@ -103,7 +105,7 @@ def told(incident: str, began: int, ended: int | None, *subjects: str, job: str 
     )
 
 
-def pairs(old: list[Told], new: list[Told]) -> list[tuple[str, str]]:
+def pairs(old: list[ReplayedIncident], new: list[ReplayedIncident]) -> list[tuple[str, str]]:
     return sorted((a.incident, b.incident) for a, b in paired(old, new))
 
 
@@ -124,7 +126,7 @@ def test_incidents_are_paired_by_findings_then_by_time_each_once() -> None:
         (told("n", 50, None, "x", cluster="d"), False),
     ],
 )
-def test_the_same_is_one_cluster_and_time_and_a_finding_or_a_job(other: Told, same: bool) -> None:
+def test_the_same_is_one_cluster_and_time_and_a_finding_or_a_job(other: ReplayedIncident, same: bool) -> None:
     assert pairs([told("o", 0, 100, "x")], [other]) == ([("o", "n")] if same else [])
 
 
@@ -162,18 +164,18 @@ def run(*arguments: str | Path) -> Result:
 @pytest.fixture
 def lost(tmp_path: Path) -> Path:
     file = tmp_path / "new.yaml"
-    file.write_text("detectors: {checkpoint_overdue: {at_least: 5m}}\n")
+    file.write_text("detectors: {checkpoint_overdue: {min_age: 5m}}\n")
     return file
 
 
 def test_the_exit_status_is_for_ci(tmp_path: Path, lost: Path) -> None:
     same = tmp_path / "same.yaml"
-    same.write_text("{detectors: {checkpoint_overdue: {at_least: 30s}}}\n")
+    same.write_text("{detectors: {checkpoint_overdue: {min_age: 30s}}}\n")
     assert run(HUNG, "--with", same).exit_code == 0
     assert run(HUNG, "--with", lost).exit_code == 1
     assert run(HUNG, "--with", lost, "--max-lost", "1").exit_code == 0
     bad = tmp_path / "bad.yaml"
-    bad.write_text("detectors: {checkpoint_overdue: {at_least: 5}}\n")
+    bad.write_text("detectors: {checkpoint_overdue: {min_age: 5}}\n")
     found = run(HUNG, "--with", bad)
     assert found.exit_code == 2
     assert "bad.yaml" in found.output

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from detectors.incident import Transition
-from detectors.settings.live import Live, publish
+from detectors.settings.live import LiveSettings, publish
 from streaming.cli.main import cli
 from streaming.configuration.settings import Settings
 from streaming.recordings.replay import load, replay
@@ -26,21 +26,21 @@ def suggested(files: list[Path], healthy: list[Path]) -> Suggestions:
     return suggest(files, healthy, Settings(), ["checkpoint_overdue"])
 
 
-def said(file: Path, live: Live) -> list[Transition]:
+def said(file: Path, live: LiveSettings) -> list[Transition]:
     return list(replay(load([file], "flink.logs", "flink.metrics"), READER, publish(live, 0, "tests")))
 
 
 def test_the_suggestion_is_silent_on_healthy_history_and_finds_the_incident() -> None:
     made = suggested([LONG], [SHORT])
-    assert said(SHORT, Live())
-    tuned = Live(overrides=tuple(made.overrides))
+    assert said(SHORT, LiveSettings())
+    tuned = LiveSettings(overrides=tuple(made.overrides))
     assert said(SHORT, tuned) == []
     assert [t.cause for t in said(LONG, tuned) if t.transition == "opened"] == ["checkpoint_overdue"]
     assert (made.alarms, made.found, made.incidents) == (0, 1, 1)
 
 
 def test_limits_and_margins_are_those_of_the_records() -> None:
-    row = next(r for r in suggested([LONG], [SHORT]).suggestions if r.setting == "at_least")
+    row = next(r for r in suggested([LONG], [SHORT]).suggestions if r.setting == "min_age")
     silent, found, between = (LIMIT.number(v) for v in (row.silent_from, row.found_until, row.suggested) if v)
     # The hang of 90 s may be open up to the second in which it ends.
     assert 87_000 <= silent <= 95_000
@@ -52,7 +52,7 @@ def test_limits_and_margins_are_those_of_the_records() -> None:
 
 
 def test_just_beyond_the_limits_it_is_no_longer_so() -> None:
-    row = next(r for r in suggested([LONG], [SHORT]).suggestions if r.setting == "at_least")
+    row = next(r for r in suggested([LONG], [SHORT]).suggestions if r.setting == "min_age")
     assert row.silent_from is not None
     assert row.found_until is not None
     silent, found = LIMIT.number(row.silent_from), LIMIT.number(row.found_until)
@@ -62,7 +62,7 @@ def test_just_beyond_the_limits_it_is_no_longer_so() -> None:
         (LONG, found, 1),
         (LONG, found * 1.06, 0),
     ):
-        live = Live.model_validate({"detectors": {LIMIT.kind: {LIMIT.setting: LIMIT.written(value)}}})
+        live = LiveSettings.model_validate({"detectors": {LIMIT.kind: {LIMIT.setting: LIMIT.written(value)}}})
         assert sum(t.transition == "opened" for t in said(file, live)) == open_ones, (file, value)
 
 
@@ -83,26 +83,26 @@ def test_what_nothing_limits_cannot_be_told_and_stays() -> None:
     assert {(r.found_until, r.margin_incidents, r.margin_healthy) for r in alarm.suggestions} <= {
         (None, None, m) for m in (1.24, 1.25, 1.26)
     }
-    assert said(SHORT, Live(overrides=tuple(alarm.overrides))) == []
+    assert said(SHORT, LiveSettings(overrides=tuple(alarm.overrides))) == []
 
 
 def test_an_override_in_force_is_the_present_value() -> None:
-    override = {"cluster": "orders-*", "job": "orders", "detectors": {LIMIT.kind: {"at_least": "2m"}}}
+    override = {"cluster": "orders-*", "job": "orders", "detectors": {LIMIT.kind: {"min_age": "2m"}}}
     settings = Settings.model_validate({"overrides": [override]})
     rows = suggest([LONG], [SHORT], settings, [LIMIT.kind]).suggestions
-    assert {r.current for r in rows if r.setting == "at_least"} == {"2m"}
+    assert {r.current for r in rows if r.setting == "min_age"} == {"2m"}
     assert {r.alarms for r in rows} == {0}
 
 
 @pytest.mark.parametrize("threshold", [t for kind in TUNABLE for t in thresholds(kind)], ids=".".join)
 def test_every_value_tried_is_one_that_may_be_written(threshold: Threshold) -> None:
-    current = Live().detectors.model_dump(mode="json")[threshold.kind][threshold.setting]
+    current = LiveSettings().detectors.model_dump(mode="json")[threshold.kind][threshold.setting]
     start = threshold.number(current)
     for calmer in (True, False):
         values = list(threshold.ladder(start, calmer=calmer))
         assert values == sorted(values, reverse=threshold.calmer_when_higher != calmer)
         for value in values:
-            Live.model_validate({"detectors": {threshold.kind: {threshold.setting: threshold.written(value)}}})
+            LiveSettings.model_validate({"detectors": {threshold.kind: {threshold.setting: threshold.written(value)}}})
 
 
 def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from detectors.engine.time_zones import Zones
+from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.layouts import text_layout as layout
 from detectors.events.reader import Reader
-from detectors.flink.stack_traces import Throwables
+from detectors.flink.stack_traces import StackTraces
 
 READER = Reader(Identity(envelope="always"), frozenset({"flink.metrics"}))
 HOUR = 3_600_000
@@ -126,16 +126,16 @@ def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(
     if envelope == "otlp":
         assert len(events) % 2 == 0
         events = events[: len(events) // 2]
-    assert [e.meaning for e in events][:3] == ["task_state", "thrown", "frame"]
+    assert [e.event_type for e in events][:3] == ["task_state", "thrown", "frame"]
     state, thrown, frame = events[:3]
     assert (state.fields["state"], state.fields["tm"], state.text) == ("FAILED", "localhost:35101-d35f54", MESSAGE)
     assert thrown.fields == {"class": "java.lang.RuntimeException", "message": "Simulated failure at record 20000"}
     assert frame.fields == {"frame": OWN_FRAME}
     assert {e.local_time for e in events} == {AT}
     assert {e.zoned for e in events} == {layout in ZONED}
-    zones = Zones()
+    zones = TimeZoneOffsets()
     assert zones.event_time(state) == (AT if layout in ZONED else AT + 5 * HOUR)
-    throwables = Throwables()
+    throwables = StackTraces()
     failure = [f for e in events if (f := throwables.join(e)) is not None][1]
     assert (failure.fields["of"], failure.fields["frame"]) == ("task_state", OWN_FRAME)
 
@@ -150,7 +150,7 @@ def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(
 )
 def test_a_time_is_told_as_far_as_the_layout_tells_it(head: str, at: int) -> None:
     (event,) = read(head + MESSAGE)
-    assert (event.meaning, event.local_time) == ("task_state", at)
+    assert (event.event_type, event.local_time) == ("task_state", at)
 
 
 @pytest.mark.parametrize("line", ["2026-11-21 00:06:25 pods are INFO now: x", "00:06:25 [main] x", "INFO a.b - x"])
@@ -181,7 +181,7 @@ EMR = '{"level":"INFO","timestamp":"2020-08-25 04:58:24,509","thread":"t-1","fil
 def test_json_that_nobody_escaped_is_read(value: str) -> None:
     for line in (value, ENVELOPES["filebeat"](value), value + "\njava.lang.Exception: x"):
         first = read(line)[0]
-        assert (first.meaning, first.fields["state"], first.zoned) == ("job_state", "FAILING", False)
+        assert (first.event_type, first.fields["state"], first.zoned) == ("job_state", "FAILING", False)
         assert first.local_time == 1_598_331_504_509
         assert first.text.startswith("Job ")
 
@@ -202,7 +202,7 @@ def test_events_joined_on_one_line_have_each_its_own_time() -> None:
         "2022-05-18 11:30:39,667 INFO  rmnode.RMNodeImpl (RMNodeImpl.java:handle(671)) - hdfs08.example:45454 Node "
         "Transitioned from RUNNING to LOST"
     )
-    assert [(e.meaning, e.local_time % 1000) for e in events] == [("node_lost", ms) for ms in (662, 666, 667)]
+    assert [(e.event_type, e.local_time % 1000) for e in events] == [("node_lost", ms) for ms in (662, 666, 667)]
     assert events[0].text == "Expired:hdfs08.example:45454 Timed out after 600 secs"
 
 
@@ -244,7 +244,7 @@ def test_a_blank_before_the_date_changes_nothing() -> None:
 )
 def test_every_shape_of_a_yarn_log_is_read(head: str) -> None:
     (event,) = read(f"2022-05-18 11:30:39,667 {head}hdfs08.example:45454 Node Transitioned from RUNNING to LOST")
-    assert (event.meaning, event.local_time % 1000) == ("node_lost", 667)
+    assert (event.event_type, event.local_time % 1000) == ("node_lost", 667)
 
 
 def test_a_line_that_begins_with_a_bracket_is_text() -> None:

@@ -8,7 +8,7 @@ JOB = "e04f0bd47405a7a169914793d27ced1f"
 
 
 @pytest.mark.parametrize(
-    ("meaning", "message"),
+    ("event_type", "message"),
     [
         ("jm_fatal", "Fatal error occurred on JobManager."),
         ("leader_granted", "ResourceManager akka.tcp://flink@h:1/user/rm was granted leadership with fencing token a"),
@@ -34,10 +34,10 @@ JOB = "e04f0bd47405a7a169914793d27ced1f"
         ("node_back", "Node ip-10-0-0-7.ec2.internal status is now: NodeReady"),
     ],
 )
-def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str) -> None:
+def test_a_wording_of_the_release_jars_is_read(event_type: str, message: str) -> None:
     found = match.match(message)
     assert found is not None
-    assert found[0] == meaning
+    assert found[0] == event_type
 
 
 @pytest.mark.parametrize(

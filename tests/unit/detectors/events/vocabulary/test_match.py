@@ -27,12 +27,12 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize("real", LINES, ids=lambda r: f"{r['flink']}-{r['meaning']}")
+@pytest.mark.parametrize("real", LINES, ids=lambda r: f"{r['flink']}-{r['event_type']}")
 def test_a_real_line_has_its_meaning_and_fields_in_every_layout(real: dict[str, Any]) -> None:
     line = real["line"]
     head = text_layout.split(line)
     message = line if head is None else head[1]
-    assert match.match(message) == (real["meaning"], real["fields"])
+    assert match.match(message) == (real["event_type"], real["fields"])
     if head is None:
         return
     logback = f"2026-11-21 00:38:32,889 [flink-akka.actor.default-dispatcher-3] INFO  o.a.f.r.X  - {message}"
@@ -41,14 +41,14 @@ def test_a_real_line_has_its_meaning_and_fields_in_every_layout(real: dict[str, 
     for other in (logback, eaten, colour, line + "\r"):
         split = text_layout.split(other)
         assert split is not None
-        assert match.match(split[1].rstrip("\r")) == (real["meaning"], real["fields"])
+        assert match.match(split[1].rstrip("\r")) == (real["event_type"], real["fields"])
 
 
-@pytest.mark.parametrize(("meaning", "message", "checkpoint"), PRINTED)
-def test_a_wording_of_the_release_jars_is_read(meaning: str, message: str, checkpoint: str) -> None:
+@pytest.mark.parametrize(("event_type", "message", "checkpoint"), PRINTED)
+def test_a_wording_of_the_release_jars_is_read(event_type: str, message: str, checkpoint: str) -> None:
     found = match.match(message)
     assert found is not None
-    assert (found[0], found[1]["checkpoint"]) == (meaning, checkpoint)
+    assert (found[0], found[1]["checkpoint"]) == (event_type, checkpoint)
 
 
 def test_every_real_line_holds_a_literal_of_the_gate_also_inside_json() -> None:

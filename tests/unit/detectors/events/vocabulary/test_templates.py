@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from detectors.events.vocabulary import match as vocabulary
-from detectors.events.vocabulary.pattern import Wording
+from detectors.events.vocabulary.pattern import LogPattern
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 VERTEX = "cbc357ccb763df2852fee8c4fc7d55f2"
@@ -102,7 +102,7 @@ def templates() -> tuple[Template, ...]:
 @cache
 def reviewed() -> frozenset[tuple[str, str]]:
     rows = Path(__file__).with_name("reviewed.tsv").read_text(encoding="utf-8").splitlines()
-    return frozenset((meaning, text) for meaning, text in (row.split("\t") for row in rows))
+    return frozenset((event_type, text) for event_type, text in (row.split("\t") for row in rows))
 
 
 @cache
@@ -123,7 +123,7 @@ def _filled(text: str) -> list[str]:
 
 
 @cache
-def matches(wording: Wording) -> tuple[Match, ...]:
+def matches(wording: LogPattern) -> tuple[Match, ...]:
     """The templates that the wording reads. An exception's text stands in stacks, where only `anywhere` looks."""
     pattern = re.compile(wording.pattern)
     search = pattern.search if wording.anywhere else pattern.match
@@ -147,22 +147,22 @@ def _minor(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in version.split(".")[:2])
 
 
-def _named(wording: Wording) -> str:
-    return f"{wording.meaning}-{wording.anchor}"
+def _named(wording: LogPattern) -> str:
+    return f"{wording.event_type}-{wording.anchor}"
 
 
-def _expected(wording: Wording) -> list[str]:
+def _expected(wording: LogPattern) -> list[str]:
     until = _minor(wording.until) if wording.until else (99,)
     return [v for v in VERSIONS if _minor(wording.since) <= _minor(v) <= until]
 
 
 @pytest.mark.parametrize("wording", vocabulary.WORDINGS, ids=_named)
-def test_since_and_until_are_the_versions_of_the_jars_that_print_it(wording: Wording) -> None:
+def test_since_and_until_are_the_versions_of_the_jars_that_print_it(wording: LogPattern) -> None:
     printed = {v for m in matches(wording) for v in m.template.versions}
     if wording.anchor in ELSEWHERE:
         return
     assert [v for v in VERSIONS if v in printed] == _expected(wording), (
-        f"{wording.meaning}, {wording.anchor!r} (since {wording.since}, until {wording.until or 'today'}): the jars "
+        f"{wording.event_type}, {wording.anchor!r} (since {wording.since}, until {wording.until or 'today'}): the jars "
         f"print it in {[v for v in VERSIONS if v in printed] or 'no version'}. "
         "Set since and until in detectors/events/vocabulary/ accordingly; a wording that flink-dist does not print at "
         "all gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
@@ -171,8 +171,8 @@ def test_since_and_until_are_the_versions_of_the_jars_that_print_it(wording: Wor
 
 
 def test_no_other_template_is_read_by_accident() -> None:
-    found = {(w.meaning, m.template.text): m for w in vocabulary.WORDINGS for m in matches(w) if m.left}
-    new = [f"{meaning}\t{text}" for meaning, text in sorted(found.keys() - reviewed())]
+    found = {(w.event_type, m.template.text): m for w in vocabulary.WORDINGS for m in matches(w) if m.left}
+    new = [f"{event_type}\t{text}" for event_type, text in sorted(found.keys() - reviewed())]
     assert not new, (
         "These templates begin like a wording and go on with words that it does not read. Where the template means "
         f"the same, append its line (with the tab) to {Path(__file__).with_name('reviewed.tsv')}; where it does not, "
@@ -184,11 +184,11 @@ def test_no_other_template_is_read_by_accident() -> None:
 
 def test_no_template_has_two_meanings() -> None:
     """Which one is taken would depend on the order of the wordings."""
-    meanings: dict[tuple[str, str], set[str]] = {}
+    types_of: dict[tuple[str, str], set[str]] = {}
     for wording in vocabulary.WORDINGS:
         for match in matches(wording):
-            meanings.setdefault((match.template.text, match.line), set()).add(wording.meaning)
-    double = {text: sorted(found) for (text, _), found in meanings.items() if len(found) > 1}
+            types_of.setdefault((match.template.text, match.line), set()).add(wording.event_type)
+    double = {text: sorted(found) for (text, _), found in types_of.items() if len(found) > 1}
     assert not double, f"Make one of the patterns of each longer, so that only one reads it: {double}"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from detectors.incident import KnownIssue, Series
 from sinks.integrations.slack.settings import SlackConfig
-from sinks.integrations.slack.thread import Plan, plan
+from sinks.integrations.slack.thread import ThreadPlan, plan
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 MINUTE = 60_000
@@ -15,12 +15,12 @@ CONFIG = SlackConfig()
 SERIES = Series("checkpoint duration", "s", [(OPENED_AT + 1000 * n, float(n)) for n in range(10)])
 
 
-def posted(**changes: Any) -> Plan:
+def posted(**changes: Any) -> ThreadPlan:
     """What follows from the first message."""
     return plan(None, make_transition(**changes), OPENED_AT, CONFIG, edited=False)
 
 
-def after(before: Plan, minutes: float, config: SlackConfig = CONFIG, **changes: Any) -> Plan:
+def after(before: ThreadPlan, minutes: float, config: SlackConfig = CONFIG, **changes: Any) -> ThreadPlan:
     """What follows from an edit some minutes after the first message."""
     fields = {"seq": 2, "transition": "updated"} | changes
     return plan(before.told, make_transition(**fields), OPENED_AT + int(minutes * MINUTE), config, edited=True)

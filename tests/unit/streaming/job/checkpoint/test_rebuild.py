@@ -13,7 +13,7 @@ from streaming.cli.main import cli
 from streaming.configuration.settings import Kafka, Settings
 from streaming.job.checkpoint import rebuild
 from streaming.job.checkpoint.rebuild import Known, RebuildError
-from streaming.job.checkpoint.rebuilt import Rebuilt, rebuilt_in
+from streaming.job.checkpoint.rebuilt import RebuildPlan, rebuilt_in
 
 
 def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_000) -> Known:
@@ -74,14 +74,14 @@ def test_the_old_checkpoint_is_moved_aside_and_never_deleted(tmp_path: Path) -> 
     (tmp_path / "state").mkdir()
     (tmp_path / "metadata").write_text("first")
     (tmp_path / "flinkwatch.lock").touch()
-    first = rebuild.replace(tmp_path, Rebuilt(until=1), 0)
+    first = rebuild.replace(tmp_path, RebuildPlan(until=1), 0)
     assert first == tmp_path / "before-rebuild-19700101T000000Z"
     assert (first / "metadata").read_text() == "first"
     assert (first / "state").is_dir()
-    second = rebuild.replace(tmp_path, Rebuilt(until=2), 60_000)
+    second = rebuild.replace(tmp_path, RebuildPlan(until=2), 60_000)
     assert second is not None
-    assert rebuilt_in(str(second)) == Rebuilt(until=1)
-    assert rebuilt_in(str(tmp_path)) == Rebuilt(until=2)
+    assert rebuilt_in(str(second)) == RebuildPlan(until=1)
+    assert rebuilt_in(str(tmp_path)) == RebuildPlan(until=2)
     assert (first / "metadata").read_text() == "first"
     assert (tmp_path / "flinkwatch.lock").exists()
 
@@ -99,7 +99,7 @@ def test_a_checkpoint_elsewhere_is_refused_with_what_to_do() -> None:
 def test_a_time_is_a_duration_or_a_date(
     given: str, expected: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = Mock(return_value=rebuild.Done(tmp_path, 0, ["id"]))
+    asked = Mock(return_value=rebuild.RebuildResult(tmp_path, 0, ["id"]))
     monkeypatch.setattr(rebuild, "rebuild", asked)
     said = CliRunner().invoke(cli, ["rebuild", "--from", given])
     assert said.exit_code == 0
@@ -115,4 +115,4 @@ def test_another_word_is_refused() -> None:
 
 
 def test_it_is_written_as_the_job_reads_it() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(Rebuilt()), type=Rebuilt) == Rebuilt()
+    assert msgspec.json.decode(msgspec.json.encode(RebuildPlan()), type=RebuildPlan) == RebuildPlan()

@@ -7,7 +7,7 @@ import pytest
 
 from detectors.incident import Evidence, Transition
 from streaming.errors import PreflightError
-from streaming.job.checkpoint.rebuilt import NOT_REBUILT, Rebuilt, rebuilt_in, write
+from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan, rebuilt_in, write
 
 
 def change(incident: str, seq: int, at: int) -> Transition:
@@ -25,18 +25,18 @@ def change(incident: str, seq: int, at: int) -> Transition:
     )
 
 
-def numbers(rebuilt: Rebuilt, *transitions: Transition) -> list[tuple[str, int]]:
+def numbers(rebuilt: RebuildPlan, *transitions: Transition) -> list[tuple[str, int]]:
     return [(t.incident, t.seq) for t in rebuilt.new(transitions)]
 
 
 def test_what_the_job_before_has_written_is_not_written_again() -> None:
-    rebuilt = Rebuilt(until=100)
+    rebuilt = RebuildPlan(until=100)
     assert numbers(rebuilt, change("a", 1, 50), change("a", 2, 99), change("a", 3, 100)) == [("a", 3)]
 
 
 def test_a_known_incident_goes_on_above_the_numbers_it_had() -> None:
     """Found with less history it may have had fewer changes: a lower number would be skipped by delivery."""
-    rebuilt = Rebuilt(until=100, known={"a": 16})
+    rebuilt = RebuildPlan(until=100, known={"a": 16})
     assert numbers(rebuilt, change("a", 5, 90), change("a", 6, 120), change("a", 7, 130), change("b", 1, 120)) == [
         ("a", 22),
         ("a", 23),
@@ -46,7 +46,7 @@ def test_a_known_incident_goes_on_above_the_numbers_it_had() -> None:
 
 def test_what_a_record_shows_that_was_not_read_is_new_whatever_its_time() -> None:
     """A partition that lagged brings records from before the time to which the others had come."""
-    rebuilt = Rebuilt(until=100, read={"in": {"0": 7}})
+    rebuilt = RebuildPlan(until=100, read={"in": {"0": 7}})
     seen = msgspec.structs.replace(change("a", 1, 50), evidence=[Evidence("in", 0, 6, 50, "x")])
     unseen = msgspec.structs.replace(
         change("b", 1, 50), evidence=[Evidence("in", 0, 6, 50, "x"), Evidence("in", 0, 7, 50, "x")]
@@ -57,7 +57,7 @@ def test_what_a_record_shows_that_was_not_read_is_new_whatever_its_time() -> Non
 def test_it_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert rebuilt_in(str(tmp_path)) == NOT_REBUILT
     assert rebuilt_in("s3a://bucket/state") == NOT_REBUILT
-    rebuilt = Rebuilt(5, {"in": {"0": 7}}, {"a": 1}, {"in": {"0": 3}})
+    rebuilt = RebuildPlan(5, {"in": {"0": 7}}, {"a": 1}, {"in": {"0": 3}})
     write(tmp_path, rebuilt)
     assert rebuilt_in(str(tmp_path)) == rebuilt
     (tmp_path / "flinkwatch.rebuild.json").write_bytes(b"{")

@@ -1,10 +1,10 @@
 """Which topics were made again while the job did not run, and what is to be read of them."""
 
-from streaming.job.checkpoint.recreated import NO_ID, InKafka, Offsets, recreated
+from streaming.job.checkpoint.recreated import NO_ID, InputTopics, Offsets, recreated
 
 
-def there(begins: Offsets, ends: Offsets, **ids: str) -> InKafka:
-    return InKafka(ids, begins, ends)
+def there(begins: Offsets, ends: Offsets, **ids: str) -> InputTopics:
+    return InputTopics(ids, begins, ends)
 
 
 def at(*offsets: int) -> Offsets:

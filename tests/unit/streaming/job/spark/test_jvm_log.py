@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from streaming.job.spark.jvm_log import JvmLog
-from streaming.logs import OneForm, configure_logs, write_line
+from streaming.logs import JsonStderr, configure_logs, write_line
 
 LINES = (
     "WARNING: Using incubator modules: jdk.incubator.vector",
@@ -53,7 +53,7 @@ def test_a_full_disk_under_the_log_stops_nothing(monkeypatch: pytest.MonkeyPatch
 
 def test_what_anything_prints_is_an_event_in_a_process_that_logs_json(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    monkeypatch.setattr("sys.stderr", OneForm(out))
+    monkeypatch.setattr("sys.stderr", JsonStderr(out))
     configure_logs("json")
     structlog.get_logger().info("own")
     logging.getLogger("other").warning("library")

@@ -8,14 +8,14 @@ from detectors.engine import bucket
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from streaming.job.read import Stage
+from streaming.job.read import ReadStage
 from streaming.job.rows import Packed, decode_packed, encode_packed
 from streaming.job.spark.spark_errors import StageError, cause_of, extent, naming
 from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.unit.streaming.job.test_read import batch
 
 LINE = b"2026-11-21 02:10:52,332 INFO  a.b.CheckpointCoordinator [] - Completed checkpoint 1 for job " + b"a" * 32
-STAGE = Stage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.pulse", 2)
+STAGE = ReadStage(Identity(), ("flink.metrics",), "flinkwatch.config", "flinkwatch.heartbeat", 2)
 
 
 def records(*offsets: int) -> list[Record]:

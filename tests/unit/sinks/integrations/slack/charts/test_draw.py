@@ -22,7 +22,7 @@ from sinks.contract.outcome import Delivered
 from sinks.contract.sink import Notice
 from sinks.delivery import service as delivery_module
 from sinks.delivery.service import Delivery
-from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, Order, draw
+from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw
 from sinks.integrations.slack.charts.units import scale_for
 from sinks.integrations.slack.charts.worker import Charts, DrawingError, draw_apart
 from sinks.integrations.slack.client import SlackClient
@@ -30,14 +30,14 @@ from sinks.integrations.slack.message.message import render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.sink import SlackSink
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import PageConfig
+from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
 from streaming.demo.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
 POINTS = [(OPENED_AT + 60_000 * n, 4.0 + n / 3) for n in range(40)]
-ORDER = Order(
+ORDER = ChartRequest(
     title="Checkpoint duration creep · orders-enrichment",
     series=Series("checkpoint duration", "s", POINTS, threshold=30.0, fit=[POINTS[0], POINTS[-1]]),
     since=OPENED_AT + 600_000,
@@ -67,10 +67,10 @@ def test_the_same_order_gives_the_same_bytes_in_every_process() -> None:
 
 def test_other_numbers_give_another_picture() -> None:
     other = Series("checkpoint duration", "s", [(time, value + 1) for time, value in POINTS])
-    assert draw(ORDER) != draw(Order(title=ORDER.title, series=other, since=ORDER.since))
+    assert draw(ORDER) != draw(ChartRequest(title=ORDER.title, series=other, since=ORDER.since))
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, order: Order) -> Any:
+def drawn(monkeypatch: pytest.MonkeyPatch, order: ChartRequest) -> Any:
     """The axes of the picture of an order."""
     kept = []
     add = Figure.add_subplot
@@ -83,7 +83,9 @@ def test_expired_checkpoints_are_crosses_at_their_age(monkeypatch: pytest.Monkey
     """Completed ones alone fall and end before the incident: on a phone that says that it gets better."""
     falling = [(OPENED_AT + 15_000 * n, 0.28 - 0.015 * n) for n in range(14)]
     expired = [(OPENED_AT + 300_000 + 30_000 * n, 30.0) for n in range(6)]
-    axes = drawn(monkeypatch, Order(title="t", series=Series("d", "s", falling, failed=expired), since=OPENED_AT))
+    axes = drawn(
+        monkeypatch, ChartRequest(title="t", series=Series("d", "s", falling, failed=expired), since=OPENED_AT)
+    )
     (crosses,) = (line for line in axes.get_lines() if line.get_marker() == "x")
     assert list(crosses.get_ydata()) == [30.0] * 6
     assert axes.get_ylim()[1] > 30
@@ -101,7 +103,7 @@ def test_expired_checkpoints_are_crosses_at_their_age(monkeypatch: pytest.Monkey
 )
 def test_every_tick_says_a_whole_time(monkeypatch: pytest.MonkeyPatch, minutes: int, form: str) -> None:
     points = [(OPENED_AT + minutes * 2_000 * n, 1.0 + n) for n in range(31)]
-    axes = drawn(monkeypatch, Order(title="t", series=Series("d", "s", points), since=OPENED_AT))
+    axes = drawn(monkeypatch, ChartRequest(title="t", series=Series("d", "s", points), since=OPENED_AT))
     ticks = [label.get_text() for label in axes.get_xticklabels()]
     assert 2 <= len(ticks) <= 9
     assert all(re.fullmatch(form, tick) for tick in ticks)
@@ -124,7 +126,7 @@ def test_any_numbers_give_a_picture_or_a_reason(
     points: list[Any], threshold: float | None, forecast: Forecast | None, text: str, unit: str
 ) -> None:
     series = Series(text, unit, points, threshold, points[::3])
-    order = Order(title=text, series=series, since=OPENED_AT, until=OPENED_AT + 1, forecast=forecast)
+    order = ChartRequest(title=text, series=series, since=OPENED_AT, until=OPENED_AT + 1, forecast=forecast)
     try:
         assert size(draw(order)) == (WIDTH, HEIGHT)
     except ValueError as error:
@@ -133,7 +135,7 @@ def test_any_numbers_give_a_picture_or_a_reason(
 
 def test_an_order_that_cannot_be_drawn_says_why() -> None:
     with pytest.raises(DrawingError, match="no point of the series can be drawn"):
-        draw_apart(Order(title="t", series=Series("n", "s", []), since=0))
+        draw_apart(ChartRequest(title="t", series=Series("n", "s", []), since=0))
 
 
 def test_the_process_that_draws_knows_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +205,7 @@ class Desk:
         """How many stand in the thread."""
         return sum(len(reply.files) for reply in self.slack.replies(self.posted.ts))
 
-    def _draw(self, _: Order) -> bytes:
+    def _draw(self, _: ChartRequest) -> bytes:
         self.drawn += 1
         return b"\x89PNG"
 
@@ -273,7 +275,7 @@ def test_in_a_storm_few_charts_wait_and_the_newest_are_drawn(slack: SlackServer)
             drawn.append(ts)
             return Delivered(channel, ts)
 
-    def slow(_: Order) -> bytes:
+    def slow(_: ChartRequest) -> bytes:
         go.wait(10)
         return b""
 
@@ -309,7 +311,7 @@ def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk, monkeypat
     # A busy machine may take longer to start the process that draws.
     monkeypatch.setattr(delivery_module, "DRAIN_S", 120.0)
     kafka = MemoryKafka()
-    sinks = Sinks(slack=desk.config, prometheus=PageConfig(enabled=False))
+    sinks = Sinks(slack=desk.config, prometheus=PrometheusConfig(enabled=False))
     delivery = Delivery(KafkaAccess(bootstrap_servers="localhost:9092"), TOPICS, sinks, clients=kafka)
     with capture_logs() as logged:
         delivery.start()

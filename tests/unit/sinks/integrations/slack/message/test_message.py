@@ -442,7 +442,7 @@ def test_any_message_fits_slacks_limits(transition: Transition, links: Links) ->
     [
         ("checkpoint_duration_creep goes on", "Checkpoint duration creep goes on"),
         ("the cause is now known to be taskmanager_lost", "the cause is now known to be TaskManager lost"),
-        ("silence is over: data has come", "Silence is over: data has come"),
+        ("telemetry_lost is over: data has come", "Telemetry lost is over: data has come"),
         ("silenced by ann: my_restart_loop_test", "silenced by ann: my_restart_loop_test"),
         ("it is critical now", "it is critical now"),
     ],

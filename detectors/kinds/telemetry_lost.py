@@ -1,7 +1,7 @@
 """Something that wrote regularly has stopped, and nothing says that it was meant to.
 
-Regular are a process's metrics (after `min_gaps` scrapes) and a job's checkpoint lines. Silent is one that is quiet for
-`factor` × its usual longest gap and at least `at_least`. What is said depends on what else goes on:
+Regular are a process's metrics (after `min_history` scrapes) and a job's checkpoint lines. Silent is one that is quiet
+for `gap_factor` × its usual longest gap and at least `min_gap`. What is said depends on what else goes on:
 
 - one TaskManager: while others are heard and the JobManager still counts it, or its log says nothing of an end
 - one JobManager: while TaskManagers are heard, no other JobManager is, and no checkpoint line comes
@@ -28,8 +28,8 @@ from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading, Severity
-from detectors.values.bounded import put
-from detectors.values.durations import Duration, spoken
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import Duration, humanize
 
 _MAX = 400
 _GAPS = 8
@@ -40,11 +40,11 @@ _METRICS, _CLUSTER = "all metrics", "the whole cluster"
 _AGAIN = "it is heard again"
 
 
-class Voice(msgspec.Struct, array_like=True):
+class Signal(msgspec.Struct, array_like=True):
     """Something regular: the clock when last heard, event time then, last gaps in ms, and its last record.
 
     `checked`: the clock when its silence was last judged. `count` is a job's counter of completed checkpoints at its
-    last line and `counted` the counter now (-1: unknown); `busy`: a checkpoint is in flight.
+    last line and `missed_checkpoints` the counter now (-1: unknown); `busy`: a checkpoint is in flight.
     """
 
     last: int
@@ -66,7 +66,7 @@ class Voice(msgspec.Struct, array_like=True):
         self.last = max(self.last, clock)
 
 
-class Said(msgspec.Struct, array_like=True):
+class LostSignal(msgspec.Struct, array_like=True):
     """An open finding: what is silent, since when (event time), the sentence, and the last record."""
 
     since: int
@@ -78,12 +78,12 @@ class Said(msgspec.Struct, array_like=True):
     job: str = ""
 
 
-class Silence(Detector):
+class TelemetryLost(Detector):
     """See the module."""
 
-    kind = "silence"
+    kind = "telemetry_lost"
     belongs_to = "process"
-    wants = frozenset(
+    event_types = frozenset(
         [
             *("heap_used", "metaspace_used", "records_in", "busy_time"),
             *("jm_heap_used", "registered_task_managers", "completed_checkpoints", "task_slots_total"),
@@ -96,26 +96,28 @@ class Silence(Detector):
     class Config(DetectorConfig):
         """Thresholds of silence."""
 
-        factor: float = Field(
+        gap_factor: float = Field(
             5.0,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Silent after this multiple of the usual longest gap.",
         )
-        at_least: Duration = Field(
+        min_gap: Duration = Field(
             60_000,
             json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Never silent before: Flink itself waits 50 s for a heartbeat, shippers flush in 30 s.",
         )
-        cluster_at_least: Duration = Field(
+        cluster_min_gap: Duration = Field(
             300_000,
             description="A whole cluster is never silent before: it was removed without a word, or agents restart.",
         )
-        min_gaps: int = Field(6, ge=3, le=8, description="Gaps between samples or lines that make a source regular.")
-        counted: int = Field(
+        min_history: int = Field(6, ge=3, le=8, description="Gaps between samples or lines that make a source regular.")
+        missed_checkpoints: int = Field(
             3, ge=1, description="Checkpoints the metrics count after the last line that prove that lines are missing."
         )
-        forget: Duration = Field(3_600_000, description="What is silent this long without being said is forgotten.")
+        forget_after: Duration = Field(
+            3_600_000, description="What is silent this long without being said is forgotten."
+        )
 
     class State(msgspec.Struct, array_like=True):
         """Voices: `processes` by "tm|id" or "jm|host", `logs` by job id. `said` by what is silent.
@@ -123,9 +125,9 @@ class Silence(Detector):
         `heard` is the clock of the last log line, `registered` the JobManager's count of TaskManagers and its clock.
         """
 
-        processes: dict[str, Voice] = {}
-        logs: dict[str, Voice] = {}
-        said: dict[str, Said] = {}
+        processes: dict[str, Signal] = {}
+        logs: dict[str, Signal] = {}
+        said: dict[str, LostSignal] = {}
         heard: int = 0
         registered: tuple[int, int] = (-1, 0)
         tm_registered: int = 0
@@ -139,7 +141,7 @@ class Silence(Detector):
             return
         state.heard = max(state.heard, now.clock)
         yield from self._close(state, [_CLUSTER], _AGAIN, now.clock, topology)
-        match event.meaning:
+        match event.event_type:
             case "process_signalled":
                 yield from self._signalled(state, event, now, topology)
             case "cluster_ending":
@@ -160,7 +162,7 @@ class Silence(Detector):
         for key in late:
             voice = state.processes[key]
             voice.checked = now
-            if now - voice.last > self.config.forget and key not in state.said:
+            if now - voice.last > self.config.forget_after and key not in state.said:
                 del state.processes[key]
         yield from self._judge([k for k in late if k in state.processes], state, now, topology)
         for job, voice in list(state.logs.items()):
@@ -182,13 +184,13 @@ class Silence(Detector):
             labels = {"job": topology.job_name(job) or job}
             yield Reading(name="last_log_line_timestamp_seconds", labels=labels, value=voice.last / 1000, at=now)
 
-    def _due(self, voice: Voice) -> int | None:
-        if len(voice.gaps) < self.config.min_gaps:
+    def _due(self, voice: Signal) -> int | None:
+        if len(voice.gaps) < self.config.min_history:
             return None
-        return max(voice.last + self._limit(voice), voice.checked + self.config.at_least if voice.checked else 0)
+        return max(voice.last + self._limit(voice), voice.checked + self.config.min_gap if voice.checked else 0)
 
-    def _limit(self, voice: Voice) -> int:
-        return max(self.config.at_least, round(self.config.factor * max(voice.gaps)))
+    def _limit(self, voice: Signal) -> int:
+        return max(self.config.min_gap, round(self.config.gap_factor * max(voice.gaps)))
 
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         places: dict[str, tuple[str, str]] = {}
@@ -203,7 +205,7 @@ class Silence(Detector):
         for key, (tm, host) in places.items():
             voice = state.processes.get(key)
             if voice is None:
-                put(state.processes, key, Voice(now.clock, event.time, [], record, tm, host), _MAX)
+                put_bounded(state.processes, key, Signal(now.clock, event.time, [], record, tm, host), _MAX)
             else:
                 voice.hear(now.clock, event.time, record)
                 voice.checked = 0
@@ -222,13 +224,13 @@ class Silence(Detector):
         record = (event.topic, event.partition, event.offset)
         voice = state.logs.get(job)
         if voice is None:
-            voice = Voice(now.clock, now.time, [], record, host=event.host)
-            put(state.logs, job, voice, _MAX)
+            voice = Signal(now.clock, now.time, [], record, host=event.host)
+            put_bounded(state.logs, job, voice, _MAX)
         # Pairs of lines are no rhythm: only triggers are.
-        if event.meaning == "checkpoint_triggered":
+        if event.event_type == "checkpoint_triggered":
             voice.hear(now.clock, now.time, record)
         voice.last = max(voice.last, now.clock)
-        voice.busy = event.meaning == "checkpoint_triggered"
+        voice.busy = event.event_type == "checkpoint_triggered"
         voice.count, voice.checked = voice.counted, 0
         yield from self._close(state, [f"log|{job}"], _AGAIN, now.clock, topology)
 
@@ -236,7 +238,7 @@ class Silence(Detector):
         """A job that ends, restarts or whose first tasks have finished need not write checkpoint lines any more."""
         job = topology.job_of(event)
         new = event.fields.get("state", "")
-        if event.meaning == "task_state" and new != "FINISHED":
+        if event.event_type == "task_state" and new != "FINISHED":
             return
         yield from self._close(state, [f"log|{job}"], f"the job is {new}", now.clock, topology)
         state.logs.pop(job, None)
@@ -282,24 +284,24 @@ class Silence(Detector):
         last = max((state.processes[k] for k in late), key=lambda v: v.last)
         count = len(state.processes)
         processes = f"its {count} processes" if count > 1 else "its only process"
-        what = f"no metrics of {processes} for {spoken(now - last.last)} (usually every {spoken(_usual(last))})"
-        if state.heard > last.last + self.config.at_least // 2:
+        what = f"no metrics of {processes} for {humanize(now - last.last)} (usually every {humanize(_usual(last))})"
+        if state.heard > last.last + self.config.min_gap // 2:
             said = f"{what}, while log lines of the cluster go on: the metrics have lost their way"
             yield from self._say(state, _METRICS, last, said, "warning", now, topology)
-        elif _METRICS not in state.said and now - last.last >= self.config.cluster_at_least:
+        elif _METRICS not in state.said and now - last.last >= self.config.cluster_min_gap:
             said = f"input_silent: {what}, and no log line either: nothing arrives of this cluster any more"
             yield from self._say(state, _CLUSTER, last, said, "warning" if state.heard else "info", now, topology)
 
-    def _fresh(self, voice: Voice) -> int:
-        return max(self.config.at_least // 2, 2 * max(voice.gaps, default=0))
+    def _fresh(self, voice: Signal) -> int:
+        return max(self.config.min_gap // 2, 2 * max(voice.gaps, default=0))
 
     def _lone(
         self, key: str, heard: set[str], state: State, now: int, topology: Topology
     ) -> tuple[str, Severity] | None:
         """What to say of one silent process while others are heard; None when it has been replaced."""
         voice = state.processes[key]
-        quiet = f"no metrics for {spoken(now - voice.last)} (usually every {spoken(_usual(voice))})"
-        goes_on = any(v.last > voice.last + self.config.at_least // 2 for v in state.logs.values())
+        quiet = f"no metrics for {humanize(now - voice.last)} (usually every {humanize(_usual(voice))})"
+        goes_on = any(v.last > voice.last + self.config.min_gap // 2 for v in state.logs.values())
         alike = [k for k in heard if k[:3] == key[:3]]
         if key.startswith("jm|"):
             if alike:
@@ -310,26 +312,26 @@ class Silence(Detector):
             return None
         counted, at = state.registered
         said = f"TaskManager {_id(voice, topology)}: {quiet} while {len(heard)} other processes go on"
-        if at > voice.last + self.config.at_least // 2:
+        if at > voice.last + self.config.min_gap // 2:
             known = counted > len(alike)
             return f"{said}; the JobManager still counts it" if known else said, "warning" if known else "info"
         return f"{said}; the JobManager's log says nothing of an end", "warning" if goes_on else "info"
 
-    def _judge_log(self, state: State, job: str, voice: Voice, now: int, topology: Topology) -> Iterator[Finding]:
+    def _judge_log(self, state: State, job: str, voice: Signal, now: int, topology: Topology) -> Iterator[Finding]:
         missing = voice.counted - voice.count if voice.count >= 0 else 0
-        quiet = f"no checkpoint line of {topology.job_name(job) or job} for {spoken(now - voice.last)}"
-        if missing >= self.config.counted:
+        quiet = f"no checkpoint line of {topology.job_name(job) or job} for {humanize(now - voice.last)}"
+        if missing >= self.config.missed_checkpoints:
             said = f"{quiet}, while the metrics count {missing} completed checkpoints: its log has lost its way"
             yield from self._say(state, f"log|{job}", voice, said, "warning", now, topology, job)
-        elif not state.processes and not voice.busy and state.heard <= voice.last <= now - self.config.cluster_at_least:
-            said = f"{quiet} (usually every {spoken(_usual(voice))}), and nothing else arrives of this cluster"
+        elif not state.processes and not voice.busy and state.heard <= voice.last <= now - self.config.cluster_min_gap:
+            said = f"{quiet} (usually every {humanize(_usual(voice))}), and nothing else arrives of this cluster"
             yield from self._say(state, _CLUSTER, voice, said, "info", now, topology, job)
 
     def _say(
         self,
         state: State,
         key: str,
-        voice: Voice,
+        voice: Signal,
         summary: str,
         severity: Severity,
         now: int,
@@ -342,7 +344,7 @@ class Silence(Detector):
         tm = _id(voice, topology)
         record = Evidence(*voice.record, voice.time, "the last record before the silence")
         whole = key in (_METRICS, _CLUSTER)
-        said = Said(
+        said = LostSignal(
             voice.time,
             summary,
             record,
@@ -351,7 +353,7 @@ class Silence(Detector):
             "" if whole else topology.host_of(tm) or voice.host,
             job,
         )
-        put(state.said, key, said, _MAX)
+        put_bounded(state.said, key, said, _MAX)
         yield self._finding(key, said, now, topology)
 
     def _close(self, state: State, keys: list[str], why: str, now: int, topology: Topology) -> Iterator[Finding]:
@@ -362,7 +364,7 @@ class Silence(Detector):
                 finding.closed_at, finding.closed_because = now, why
                 yield finding
 
-    def _finding(self, key: str, said: Said, now: int, topology: Topology) -> Finding:
+    def _finding(self, key: str, said: LostSignal, now: int, topology: Topology) -> Finding:
         return Finding(
             kind=self.kind,
             subject=key,
@@ -384,7 +386,7 @@ class Silence(Detector):
         )
 
 
-def _id(voice: Voice, topology: Topology) -> str:
+def _id(voice: Signal, topology: Topology) -> str:
     """The TaskManager's id as the logs have it, where they do."""
     return next((t for t in topology.tms if voice.tm and filtered(t) == filtered(voice.tm)), voice.tm)
 
@@ -394,10 +396,10 @@ def _whole(value: float) -> int:
     return int(max(-1.0, min(value, 1e15)))
 
 
-def _usual(voice: Voice) -> int:
+def _usual(voice: Signal) -> int:
     return sorted(voice.gaps)[len(voice.gaps) // 2]
 
 
-def _first(voice: Voice) -> int:
+def _first(voice: Signal) -> int:
     """Event time of the first sample, as far as the last gaps reach back; 0 when it is older than they are."""
     return voice.time - sum(voice.gaps) if len(voice.gaps) < _GAPS else 0

@@ -38,7 +38,7 @@ class Cluster(Story):
 
 def cluster(until: int = END) -> Cluster:
     """The log of a job that runs and completes a checkpoint every half minute."""
-    return Cluster("silence").runs(0).checkpoints(until // (30 * SECOND), every="30 s", lasting="1 s")
+    return Cluster("telemetry_lost").runs(0).checkpoints(until // (30 * SECOND), every="30 s", lasting="1 s")
 
 
 def with_taskmanagers(until: int = END) -> Cluster:

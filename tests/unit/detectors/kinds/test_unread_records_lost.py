@@ -34,12 +34,12 @@ class Input(Story):
 
 
 def records() -> Input:
-    return Input("input_gap")
+    return Input("unread_records_lost")
 
 
 def test_removed_records_are_critical_at_once_and_counted() -> None:
     found = records().lost(0, 4000, 5000).reported()
-    assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "input_gap")]
+    assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "unread_records_lost")]
     assert "removed 4000 records of flink.logs/0 before" in found[0].summary
 
 
@@ -65,7 +65,7 @@ def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
 def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
     again = records().began_again(0, "0").began_again(0, "1").read_up(10 * SECOND, "0").read_up(20 * SECOND, "1")
     found = again.reported()
-    assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "input_gap")
+    assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "unread_records_lost")
     assert found[0].summary.startswith("flink.logs was deleted and made again: flinkwatch reads it from its beginning")
     assert found[-1].transition == "resolved"
 

@@ -1,16 +1,15 @@
 """Kafka removed records before flinkwatch had read them: what they told is lost.
 
-Fires on the line that the driver writes into the pulse topic when a batch began to read a partition at an offset below
-the first one that was still there. Spark skips such a gap without a word (`failOnDataLoss=false`, so that the watcher
-does not stop for it). Ends when every partition with a gap has been read up to its end: then no more is at risk.
-Fires, too, when an input topic was deleted and made again: the job then reads it from its beginning, and only what was
-left of the old one is lost.
-Gaps between offsets alone prove nothing, compaction and transactions make them, too; a partition's first offset moves
-only when records are deleted.
+Fires on the line that the driver writes into the heartbeat topic when a batch began to read a partition at an offset
+below the first one that was still there. Spark skips such a gap without a word (`failOnDataLoss=false`, so that the
+watcher does not stop for it). Ends when every partition with a gap has been read up to its end: then no more is at
+risk. Fires, too, when an input topic was deleted and made again: the job then reads it from its beginning, and only
+what was left of the old one is lost. Gaps between offsets alone prove nothing, compaction and transactions make them,
+too; a partition's first offset moves only when records are deleted.
 
 Why an operator cares: an incident in the gap was never seen, one that was open may have ended in it, and durations and
 counts around it are wrong. Retention is too short for an outage of flinkwatch, or flinkwatch too slow for its input.
-`silence` is the better choice when records never reached Kafka. Reference: Spark, "Structured Streaming + Kafka
+`telemetry_lost` is the better choice when records never reached Kafka. Reference: Spark, "Structured Streaming + Kafka
 Integration Guide", `failOnDataLoss`.
 """
 
@@ -22,13 +21,13 @@ from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put
+from detectors.values.bounded import put_bounded
 
 _MAX_PARTITIONS = 1000
 _MAX_RECORDS = 4
 
 
-class Gap(msgspec.Struct, array_like=True):
+class LostRecords(msgspec.Struct, array_like=True):
     """Records lost from one partition, and the offset before which all of them are gone."""
 
     count: int
@@ -38,20 +37,20 @@ class Gap(msgspec.Struct, array_like=True):
     """The topic was made again: what was not read of the old one is lost, and nobody knows how much that was."""
 
 
-class InputGap(Detector):
+class UnreadRecordsLost(Detector):
     """See the module."""
 
-    kind = "input_gap"
+    kind = "unread_records_lost"
     belongs_to = "cluster"
-    wants = frozenset(["input_lost", "input_began_again", "input_read_up"])
+    event_types = frozenset(["input_lost", "input_began_again", "input_read_up"])
 
     class Config(DetectorConfig):
-        """input_gap has no thresholds: one lost record is one too many."""
+        """unread_records_lost has no thresholds: one lost record is one too many."""
 
     class State(msgspec.Struct, array_like=True):
         """Gaps by topic/partition since the finding opened; `since` is its event time."""
 
-        gaps: dict[str, Gap] = {}
+        gaps: dict[str, LostRecords] = {}
         since: int = 0
         records: list[Evidence] = []
 
@@ -61,8 +60,8 @@ class InputGap(Detector):
         """Fold a line about one partition."""
         where = f"{event.fields.get('topic', '')}/{event.fields.get('partition', '')}"
         gap = state.gaps.get(where)
-        if event.meaning != "input_read_up":
-            again = event.meaning == "input_began_again"
+        if event.event_type != "input_read_up":
+            again = event.event_type == "input_began_again"
             count, until = int(event.fields.get("count", 0)), 0 if again else int(event.fields.get("until", 0))
             if not count and not again:
                 return
@@ -70,8 +69,13 @@ class InputGap(Detector):
                 return
             state.since = state.since or now.time
             state.records = [*state.records, evidence(event, now.time)][-_MAX_RECORDS:]
-            before = gap or Gap(0, 0)
-            put(state.gaps, where, Gap(count + before.count, until, again=again or before.again), _MAX_PARTITIONS)
+            before = gap or LostRecords(0, 0)
+            put_bounded(
+                state.gaps,
+                where,
+                LostRecords(count + before.count, until, again=again or before.again),
+                _MAX_PARTITIONS,
+            )
             yield self._finding(state, now)
         elif gap is not None and state.since:
             gap.over = True
@@ -80,7 +84,7 @@ class InputGap(Detector):
                 finding.closed_at, finding.closed_because = now.clock, "everything that is there has been read"
                 state.since, state.records = 0, []
                 # The offsets stay: a line that comes again must not open it again.
-                state.gaps = {w: Gap(0, g.until, True) for w, g in state.gaps.items()}
+                state.gaps = {w: LostRecords(0, g.until, True) for w, g in state.gaps.items()}
                 yield finding
 
     def _finding(self, state: State, now: Now) -> Finding:
@@ -103,7 +107,7 @@ class InputGap(Detector):
             "longest outage (retention.ms, retention.bytes), or give flinkwatch more cores.",
         )
 
-    def _sentences(self, lost: dict[str, Gap], again: dict[str, Gap]) -> Iterator[str]:
+    def _sentences(self, lost: dict[str, LostRecords], again: dict[str, LostRecords]) -> Iterator[str]:
         if lost:
             total, where = sum(g.count for g in lost.values()), _places(lost)
             yield f"Kafka removed {total} records of {where} before flinkwatch had read them: what they told is lost"
@@ -115,6 +119,6 @@ class InputGap(Detector):
             )
 
 
-def _places(gaps: dict[str, Gap]) -> str:
+def _places(gaps: dict[str, LostRecords]) -> str:
     topics = sorted({where.rpartition("/")[0] for where in gaps})
     return next(iter(gaps)) if len(gaps) == 1 else f"{len(gaps)} partitions of {', '.join(topics)}"
