@@ -15,13 +15,6 @@ from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 
-LESS_SENSITIVE = "x-less-sensitive"
-"""Key under which a setting's schema tells which way the detector says less: the setting can be tuned."""
-
-LESS_SENSITIVE_HIGHER: dict[str, Any] = {LESS_SENSITIVE: "higher"}
-LESS_SENSITIVE_LOWER: dict[str, Any] = {LESS_SENSITIVE: "lower"}
-
-
 Owner = Literal["job", "process", "cluster"]
 """Whose end ends a finding although its subject was never seen well again: `incidents/orphaned.py` sees to it."""
 
