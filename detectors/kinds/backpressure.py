@@ -81,6 +81,7 @@ class Backpressure(Detector):
     """Detects an operator that is slower than its input."""
 
     kind = "backpressure"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -73,6 +73,7 @@ class CheckpointDurationCreep(Detector):
     """Detects checkpoints that take longer and longer."""
 
     kind = "checkpoint_duration_creep"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

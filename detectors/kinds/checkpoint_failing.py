@@ -96,6 +96,7 @@ class CheckpointFailing(Detector):
     """Detects several failed checkpoints in a row."""
 
     kind = "checkpoint_failing"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

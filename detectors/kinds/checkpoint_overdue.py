@@ -97,6 +97,7 @@ class CheckpointOverdue(Detector):
     """Detects checkpoints that hang or expire."""
 
     kind = "checkpoint_overdue"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -44,6 +44,7 @@ class ClockSkew(Detector):
     """Detects clocks that are ahead of Kafka's."""
 
     kind = "clock_skew"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             *("checkpoint_triggered", "checkpoint_completed", "checkpoint_abort_noticed", "job_state"),

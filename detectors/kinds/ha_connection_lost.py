@@ -63,6 +63,7 @@ class HaConnectionLost(Detector):
     """Detects a leader election that has lost ZooKeeper or its Kubernetes lock."""
 
     kind = "ha_connection_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MEANINGS,

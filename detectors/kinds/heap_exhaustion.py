@@ -96,6 +96,7 @@ class HeapExhaustion(Detector):
     """Detects TaskManagers whose heap is full."""
 
     kind = "heap_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,

@@ -54,6 +54,7 @@ class JobFailed(Detector):
     """Detects jobs that reach the state FAILED."""
 
     kind = "job_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]

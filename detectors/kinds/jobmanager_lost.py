@@ -61,6 +61,7 @@ class JobmanagerLost(Detector):
     """Detects JobManagers that stopped with a fatal error or lost contact with their TaskManagers."""
 
     kind = "jobmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MARKS,

@@ -82,6 +82,7 @@ class LateBarrierAcks(Detector):
     """Detects subtasks that acknowledge a checkpoint after it has expired."""
 
     kind = "late_barrier_acks"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -90,6 +90,7 @@ class MetaspaceExhaustion(OutOfMemory):
     """Detects processes without Metaspace left, and warns before that."""
 
     kind = "metaspace_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,

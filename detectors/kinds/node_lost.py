@@ -48,6 +48,7 @@ class NodeLost(Detector):
     """Detects nodes that YARN or Kubernetes has lost."""
 
     kind = "node_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "node_lost",

@@ -81,6 +81,7 @@ class RestartLoop(Detector):
     """Detects jobs that restart repeatedly for the same reason."""
 
     kind = "restart_loop"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

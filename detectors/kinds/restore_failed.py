@@ -67,6 +67,7 @@ class RestoreFailed(Detector):
     """Detects jobs that cannot be restored, or that start with empty state instead."""
 
     kind = "restore_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"]

@@ -75,6 +75,7 @@ class SlotsUnavailable(Detector):
     """Detects jobs that have no slots to run in."""
 
     kind = "slots_unavailable"
+    belongs_to = "job"
     event_types = frozenset(
         [
             FAILURE,

@@ -66,6 +66,7 @@ class TaskManagerLost(Detector):
     """Detects TaskManagers that are lost without an orderly end."""
 
     kind = "taskmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "tm_timed_out",

@@ -84,6 +84,7 @@ class TelemetryLost(Detector):
     """Detects metrics and log lines that have stopped arriving."""
 
     kind = "telemetry_lost"
+    belongs_to = "process"
     event_types = frozenset(
         [
             *("heap_used", "metaspace_used", "records_in", "busy_time"),

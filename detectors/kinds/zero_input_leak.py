@@ -98,6 +98,7 @@ class ZeroInputLeak(Detector):
     """Detects memory that grows although the job reads nothing."""
 
     kind = "zero_input_leak"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

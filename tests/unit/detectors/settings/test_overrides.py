@@ -123,7 +123,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     for detector in engine.detectors(Topology()).all:
         if detector.kind == kind:
             detector.config = _Untouchable()
-            monkeypatch.setattr(engine, "_for_jobs", _swapped(detector.config, engine))
+            monkeypatch.setattr(engine, "for_jobs", _swapped(detector.config, engine))
     stream = in_order(events(scenario))
     state = ClusterState()
     for start in range(0, len(stream), 200):
@@ -133,7 +133,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
 
 
 def _swapped(config: Any, engine: Engine) -> Any:
-    original = engine._for_jobs
+    original = engine.for_jobs
 
     def made(detector: Detector, topology: Topology) -> Detector:
         found = original(detector, topology)
@@ -161,7 +161,7 @@ def test_the_first_override_that_names_a_setting_wins_and_each_setting_is_looked
     assert found["count"] == (5, 0)
     assert found["window"] == ("1h", 1)
     assert found["running_for"] == ("3h", 2)
-    assert found["claim"] == ("30s", None)
+    assert found["unnamed_restart_wait"] == ("30s", None)
     configuration = Configuration(LiveSettings(overrides=tuple(overrides)), "h", (), IssueCatalogue())
     counts = {
         (cluster, job): configuration.engine(cluster).by_job.settings(job).restart_loop.count
