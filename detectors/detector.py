@@ -1,8 +1,8 @@
 """What every detector is: a fold over the events of one cluster.
 
 A detector keeps nothing but its config; all it knows is in its state, which the engine keeps as bytes. Time is an
-argument. `update` and `expire` change the state they are given and yield findings: a new one, one that changed, or one
-with `closed_at` set. A finding is told apart by its kind and subject.
+argument. `update` and `on_deadline` change the state they are given and yield findings: a new one, a changed one, or
+one with `closed_at` set. Kind and subject together identify a finding.
 """
 
 from collections.abc import Callable, Iterable
@@ -75,16 +75,16 @@ class Detector:
         """Take in one event: a `LogEvent`, or a `MetricEvent` with only the samples it wants."""
         raise NotImplementedError
 
-    def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
+    def on_deadline(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+        """What the clock alone brings, at the first whole second `now` ≥ `next_deadline(state)`."""
         return ()
 
     def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
         """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
         return ()
 
-    def due(self, state: Any) -> int | None:
-        """The clock time at which `expire` is to be called; None when nothing is waited for."""
+    def next_deadline(self, state: Any) -> int | None:
+        """The clock time at which `on_deadline` is to be called; None when nothing is waited for."""
         return None
 
     def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:

@@ -367,7 +367,7 @@ class _Fold:
             due = [d for d in self._detectors.all if state.dues.get(d.kind, now + 1) <= now]
             for detector in sorted(due, key=lambda d: state.dues[d.kind]):
                 own = self._touch(detector)
-                for finding in detector.expire(own, now, state.topology):
+                for finding in detector.on_deadline(own, now, state.topology):
                     self._report(finding)
                 self._unasked[detector.kind] = detector
             if state.incidents:
@@ -378,7 +378,7 @@ class _Fold:
     def _ask(self) -> None:
         """The deadlines of the detectors that have changed."""
         for kind, detector in self._unasked.items():
-            due = detector.due(self._open[kind])
+            due = detector.next_deadline(self._open[kind])
             if due is None:
                 self._state.dues.pop(kind, None)
             else:
