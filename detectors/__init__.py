@@ -1,4 +1,8 @@
-"""Detectors: what they are, and the registry of all of them. Adding one is one line here."""
+"""The registry of all detectors. The pure core of flinkwatch: records in, incidents out, without Spark, Kafka or a
+clock.
+
+`kinds` has one module per kind of incident, `engine` folds events into them, `incidents` makes incidents of findings.
+"""
 
 from detectors.detector import Detector
 from detectors.kinds.backpressure import Backpressure

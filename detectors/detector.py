@@ -1,6 +1,6 @@
-"""What every detector is: a fold over the events of one cluster.
+"""The base class of all detectors: a fold over the events of one cluster.
 
-A detector keeps nothing but its config; all it knows is in its state, which the engine keeps as bytes. Time is an
+A detector object has only its config. All that it learns is in its state, which the engine keeps as bytes. Time is an
 argument. `update` and `on_deadline` change the state they are given and yield findings: a new one, a changed one, or
 one with `closed_at` set. Kind and subject together identify a finding.
 """
@@ -15,36 +15,39 @@ from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 
 LESS_SENSITIVE = "x-less-sensitive"
-"""Key under which a setting's schema tells which way the detector says less: the setting can be tuned."""
+"""Key in a setting's schema: the direction in which the detector becomes less sensitive.
+
+Only such settings are tuned.
+"""
 
 LESS_SENSITIVE_HIGHER: dict[str, Any] = {LESS_SENSITIVE: "higher"}
 LESS_SENSITIVE_LOWER: dict[str, Any] = {LESS_SENSITIVE: "lower"}
 
 
 class DetectorConfig(BaseModel):
-    """What every detector's section of the configuration has."""
+    """Settings that every detector has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = Field(
-        True, description="Off: it sees no event and forgets what it knew; what it has open is closed."
+        True,
+        description="Switch for the detector. If it is set to false, the detector's state is discarded and its open "
+        "findings are closed.",
     )
 
 
 class Now(NamedTuple):
-    """The moment of one step: `clock` is the stream's clock, `time` the event time of the event at hand, both
-    epoch ms.
-    """
+    """The time of an event in epoch ms: `clock` is the stream's clock, `time` the event time."""
 
     clock: int
     time: int
 
 
 class Detector:
-    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
+    """See the module. `event_types` are the event types and metric names it subscribes to; `kind` is its module's name.
 
-    `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
-    findings is the job's id.
+    If `per_job` is set, the detector treats each job separately, asks `config_of` for the job's thresholds, and the
+    subject of its findings is the job's ID.
     """
 
     kind: ClassVar[str]
@@ -58,7 +61,7 @@ class Detector:
         self._by_job = by_job
 
     def config_of(self, job: str) -> Any:
-        """The config for a job, by its id; the empty id is that of no job."""
+        """The config for a job ID; the empty ID stands for no job."""
         return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:
@@ -66,26 +69,29 @@ class Detector:
         return self.State()
 
     def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
-        """Take in one event: a `LogEvent`, or a `MetricEvent` with only the samples it wants."""
+        """Process one event: a `LogEvent`, or a `MetricEvent` with only the samples it subscribes to."""
         raise NotImplementedError
 
     def on_deadline(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What the clock alone brings, at the first whole second `now` ≥ `next_deadline(state)`."""
+        """The findings due without an event. Called at the first whole second `now` ≥ `next_deadline(state)`."""
         return ()
 
     def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
+        """The findings that a new configuration changes, at the clock `now`.
+
+        Deadlines are asked for again afterwards.
+        """
         return ()
 
     def next_deadline(self, state: Any) -> int | None:
-        """The clock time at which `on_deadline` is to be called; None when nothing is waited for."""
+        """The clock time at which `on_deadline` is to be called; None if there is no deadline."""
         return None
 
     def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:
-        """The numbers it works with; the engine adds the label `cluster`."""
+        """The numbers that the detector works with; the engine adds the label `cluster`."""
         return ()
 
 
 def evidence(event: LogEvent, time: int) -> Evidence:
-    """The record of an event, as evidence."""
+    """The record of an event as evidence."""
     return Evidence(event.topic, event.partition, event.offset, time, event.text)

@@ -1,4 +1,4 @@
-"""The configuration in force, as engines: one for all clusters to which the same overrides apply."""
+"""The configuration in force as engines: one engine for all clusters to which the same overrides apply."""
 
 from collections import Counter
 from functools import lru_cache
@@ -15,7 +15,7 @@ _MAX_NAMES = 4096
 
 
 class Configuration:
-    """Settings and silences under which clusters are stepped; `hash` names the settings in transitions."""
+    """The settings, silences and known issues with which clusters are stepped."""
 
     def __init__(
         self, live: LiveSettings, config_hash: str, silences: tuple[Silence, ...], issues: IssueCatalogue
@@ -23,7 +23,7 @@ class Configuration:
         self.overrides = live.overrides
         self._written = live.detectors.model_dump(mode="json")
         self._hash = config_hash
-        # One of the command line takes the place of one of the file: both have the ids that people see.
+        # A silence from the command line replaces one of the file with the same ID.
         self._silences = tuple({s.id: s for s in (*live.silences, *silences)}.values())
         made = sha256(b"".join(s.model_dump_json().encode() for s in silences)).hexdigest()[:8]
         self._mark = f"{config_hash} {made}"
@@ -39,7 +39,7 @@ class Configuration:
         return self._of_cluster(cluster)
 
     def matched(self, cluster: str, jobs: list[str]) -> list[int]:
-        """To how many of these jobs each override applies; to the cluster itself, 1, where it names no job."""
+        """The number of these jobs that each override matches; 1 or 0 if the override has no pattern for jobs."""
         counts = Counter(number for job in jobs for number in self._of_job(job))
         fitting = self._fitting(cluster)
         return [

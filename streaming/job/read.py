@@ -17,7 +17,7 @@ from detectors.engine.host_clock import Heartbeat
 from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
-from detectors.events.reader import Reader, gate
+from detectors.events.reader import Reader, prefilter
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
@@ -304,7 +304,7 @@ def _may_matter(values: pa.Array, metrics: bool) -> pa.Array:
     """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
     limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
     odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
-    mask = pc.or_(_match(values, _GATES[metrics]), odd)
+    mask = pc.or_(_match(values, _PREFILTERS[metrics]), odd)
     mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE) if metrics else _log_shaped(values)))
     bad = _not_utf8(values)
     return mask if bad is None else pc.or_(mask, bad)
@@ -341,9 +341,9 @@ def _is_utf8(value: bytes | None) -> bool:
 
 
 # NUL stands among the literals: such a record is decoded, and rejected.
-_GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
+_PREFILTERS = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in prefilter(m))]) for m in (False, True)}
 # Flink's OpenTelemetry reporter writes dots where its others write underscores.
-_GATES[True] = _GATES[True].replace("_", "[._]")
+_PREFILTERS[True] = _PREFILTERS[True].replace("_", "[._]")
 # A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.
 _METRIC_SHAPE = (
     r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]|[a-zA-Z_][^\s{]*,[^\n]* [^\n]*=[-0-9.tTfF\"]"

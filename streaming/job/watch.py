@@ -90,7 +90,7 @@ class BucketProcessor(StatefulProcessor):
             readings.append(canary.reading(sent, index.clock))
         for reading in readings:
             yield from self._rows(self._topics.readings, outlet.reading(reading))
-        for gone in said.gone + left:
+        for gone in said.removed + left:
             yield from self._rows(self._topics.readings, outlet.gone(gone))
         letters += _counted(index, outlet, [])
         for letter in letters:
@@ -165,13 +165,15 @@ def _clocks(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, int]:
     if not clocks:
         return index.clock, index.front
     # A host whose clock was set has this one wrong, too.
-    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
+    now = max(p.wall for p in packed) - (
+        index.heartbeat_clock.wrong if abs(index.heartbeat_clock.wrong) > host_clock.FAR_MS else 0
+    )
     beat, heartbeat = max(
         ((p.beat, p.heartbeat) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, "")
     )
     if beat is not None:
         others = max((t for partition, t in clocks.items() if partition != heartbeat), default=0)
-        now = clocks[heartbeat] = host_clock.heard(index.beats, beat, others, index.clock)
+        now = clocks[heartbeat] = host_clock.current_time(index.heartbeat_clock, beat, others, index.clock)
         if index.clock - now > host_clock.FAR_MS:
             index.go_back(now)
         # What was read may be as new as the batch.
@@ -198,12 +200,12 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
         for c, order in index.orders.items()
     ]
     # The index is a row itself.
-    rows, clock = float(len(index.dues) + 1), index.clock / 1000
+    rows, clock = float(len(index.deadlines) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
         readings.append(Reading(name="stream_time_timestamp_seconds", labels={}, value=clock, at=index.clock))
-        wrong = index.beats.wrong / 1000
+        wrong = index.heartbeat_clock.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
     return readings
 

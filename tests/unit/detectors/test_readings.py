@@ -17,7 +17,7 @@ def test_the_readings_of_a_taskmanager_end_minutes_after_its_last_sample() -> No
     def feed(events: list[Event], until: int) -> None:
         said = bucket.step(index, store, events, START + until)
         standing.update(r.key() for r in said.readings)
-        standing.difference_update(said.gone)
+        standing.difference_update(said.removed)
 
     def sawtooth(n: int, label: str) -> Event:
         return scrape(n, 200 + 60 * (n % 8), 10.0 * n, n // 8, label=label)

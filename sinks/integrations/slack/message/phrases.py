@@ -2,7 +2,7 @@
 
 from detectors.events.identity import EXERCISE
 from detectors.incident import KnownIssue, Transition
-from detectors.incidents.recurrence import spoken_recurrence
+from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
 from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, with_words
 from sinks.integrations.slack.message.escape import code, prose
@@ -81,7 +81,7 @@ def forecast_words(transition: Transition) -> str:
 
 def recurrence(transition: Transition) -> str:
     """Which time it comes, and how often; empty for the first times."""
-    return "" if transition.recurrence is None else spoken_recurrence(transition.recurrence)
+    return "" if transition.recurrence is None else humanize_recurrence(transition.recurrence)
 
 
 def issue_words(transition: Transition) -> str:

@@ -111,8 +111,8 @@ def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> 
     for start in range(0, len(stream), 60):
         batch = stream[start : start + 60]
         said = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
-        shown = (shown | {r.key() for r in said.readings}) - set(said.gone)
-        assert shown == set(engine.said(decode_state(store.get(stream[0].cluster) or b"")))
+        shown = (shown | {r.key() for r in said.readings}) - set(said.removed)
+        assert shown == set(engine.reading_keys(decode_state(store.get(stream[0].cluster) or b"")))
     assert shown
 
 
@@ -126,4 +126,4 @@ def test_series_that_a_change_of_the_configuration_ends_end_also_in_a_batch_that
     said = step(index, store, [*stream[half:], spoilt(stream[-1])], stream[-1].timestamp)
     ended = {r.key() for r in before.readings if r.name == "gc_time_ratio"}
     assert ended
-    assert ended <= set(said.gone)
+    assert ended <= set(said.removed)

@@ -68,7 +68,7 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
     assert state.clock == START
 
 
-def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_along() -> None:
+def test_a_clock_that_goes_back_takes_what_was_reported_and_published_ahead_of_it_along() -> None:
     ahead, state = 2 * FAR_MS, ClusterState()
     begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
     engine().step("c", state, [begun, log("tm_registered", 0, 1, tm="t")], START + 10_000)
@@ -80,8 +80,8 @@ def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_al
     assert set(state.detectors) == kinds
     assert (state.clock, state.last_event, state.readings_at) == (back, back, back)
     for one in state.incidents:
-        assert max(one.opened_at, one.said_at, *(f.at for f in one.findings)) <= back
-    assert engine().due(state) <= back + 10_000
+        assert max(one.opened_at, one.reported_at, *(f.at for f in one.findings)) <= back
+    assert engine().next_step(state) <= back + 10_000
     assert engine().step("c", state, [], back + 10_000).readings
     said = engine().step("c", state, [], back + 900_000).transitions
     assert {t.at for t in said if t.transition == "stale"} == {back + 900_000}
@@ -90,7 +90,7 @@ def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_al
 def test_a_detector_that_is_switched_off_has_no_deadline_left() -> None:
     played = Played(live())
     played.take(log("tm_registered", 0, tm="t"), log("tm_unreachable", 1, 1, tm="t"))
-    assert TaskManagerLost.kind in decode_state(played.store.get("c") or b"").dues
+    assert TaskManagerLost.kind in decode_state(played.store.get("c") or b"").deadlines
     played.change(live({TaskManagerLost.kind: {"enabled": False}}))
     played.take(until=2)
-    assert TaskManagerLost.kind not in decode_state(played.store.get("c") or b"").dues
+    assert TaskManagerLost.kind not in decode_state(played.store.get("c") or b"").deadlines

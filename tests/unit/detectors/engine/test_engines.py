@@ -32,7 +32,7 @@ def words(said: list[Transition]) -> list[tuple[str, str, int, str]]:
     return [(t.transition, t.cause, t.at - START, t.reason) for t in said]
 
 
-def test_a_creep_keeps_its_history_over_a_change_and_is_told_in_the_step_that_brings_it() -> None:
+def test_a_creep_keeps_its_history_over_a_change_and_is_reported_in_the_step_that_brings_it() -> None:
     stream = in_order(events("checkpoint-creep-linear"))
     opened = next(t.at for t in run(stream) if t.cause == CREEP)
     known = [e for e in stream if e.timestamp <= opened]
@@ -55,7 +55,7 @@ def test_a_creep_of_a_job_that_has_gone_quiet_is_not_dug_up_by_a_change() -> Non
     assert findings(played.take(until=stream[-1].timestamp - START + DAY + 1_000), CREEP) == []
 
 
-def test_deadlines_are_asked_anew_when_a_limit_is_lowered_or_raised() -> None:
+def test_deadlines_are_asked_again_when_a_limit_is_lowered_or_raised() -> None:
     played = Played(live())
     assert played.take(triggered(0), until=100_000) == []
     played.change(live({"checkpoint_overdue": {"learning_limit": "1m"}}))
@@ -78,7 +78,7 @@ def test_a_change_takes_force_at_the_clock_of_the_stream_however_long_a_cluster_
         said += played.take(until=200_000)
         assert words(said) == [
             ("opened", "checkpoint_overdue", 100, ""),
-            ("resolved", "checkpoint_overdue", 110_000, "checkpoint_overdue is switched off"),
+            ("resolved", "checkpoint_overdue", 110_000, "detector checkpoint_overdue was disabled"),
         ]
 
 
@@ -87,10 +87,10 @@ def test_switched_off_it_closes_what_is_open_with_the_reason_and_says_nothing_ne
     played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
     played.change(live(overrides=[{"cluster": "c", "detectors": {"checkpoint_overdue": {"enabled": False}}}]))
     said = played.take(log("checkpoint_expired", 11_000, 2, checkpoint="2", **JOB), triggered(12_000, 3), until=900_000)
-    assert words(said) == [("resolved", "checkpoint_overdue", 70_000, "checkpoint_overdue is switched off")]
+    assert words(said) == [("resolved", "checkpoint_overdue", 70_000, "detector checkpoint_overdue was disabled")]
 
 
-def test_switched_on_again_it_begins_anew_and_says_nothing_of_what_it_missed() -> None:
+def test_switched_on_again_it_begins_again_and_says_nothing_of_what_it_missed() -> None:
     """It has not seen that the checkpoint completed."""
     played = Played(live())
     played.take(triggered(0), until=1_000)
@@ -140,9 +140,9 @@ def test_every_transition_names_the_configuration_under_which_it_was_decided() -
 def test_the_same_settings_published_again_change_nothing() -> None:
     played = Played(live())
     played.take(triggered(0), until=1_000)
-    before = dict(played.index.dues)
+    before = dict(played.index.deadlines)
     played.change(msgspec.structs.replace(live(), at=99, by="somebody else"))
-    assert played.index.dues == before
+    assert played.index.deadlines == before
     assert played.index.published is not None
     assert played.index.published.by == "somebody else"
 
@@ -156,7 +156,7 @@ def test_a_change_steps_every_cluster_of_the_bucket_in_the_batch_that_brings_it(
     assert sorted(t.cluster for t in said) == ["c", "d"]
 
 
-def test_state_of_before_the_change_is_read_and_asked_anew() -> None:
+def test_state_of_before_the_change_is_read_and_asked_again() -> None:
     """Its states name no mark; what is switched off now is closed."""
     index, store = BucketIndex(published=alone("checkpoint_overdue")), MemoryStore()
     step(index, store, [log("checkpoint_expired", 0, 1, checkpoint="1", **JOB)], START + 10_000)
@@ -167,14 +167,14 @@ def test_state_of_before_the_change_is_read_and_asked_anew() -> None:
     assert decode_state(store.get("c") or b"").mark == ""
     index.configure(alone("restart_loop"), [])
     said = step(index, store, [], START + 100_000)
-    assert words(said.transitions)[0][3] == "checkpoint_overdue is switched off"
+    assert words(said.transitions)[0][3] == "detector checkpoint_overdue was disabled"
 
 
 def test_an_index_of_before_the_change_is_read() -> None:
     class Old(msgspec.Struct):
         version: int = 1
         clock: int = 7
-        dues: dict[str, int] = {}
+        deadlines: dict[str, int] = {}
         published: dict[str, Any] | None = None
         records: int = 3
         rejected: dict[str, int] = {}
@@ -208,7 +208,7 @@ CHANGES: list[Change] = [
     changes=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(CHANGES)), max_size=5),
     cuts=st.lists(st.integers(0, 100), max_size=10),
 )
-def test_the_same_is_said_however_a_stream_with_changes_in_it_is_cut(
+def test_the_same_is_reported_however_a_stream_with_changes_in_it_is_cut(
     stream: list[Event], changes: list[tuple[int, Change]], cuts: list[int]
 ) -> None:
     items: list[Event | Change] = [*stream]

@@ -26,7 +26,7 @@ def test_clusters_beyond_what_a_bucket_keeps_are_refused_and_the_known_ones_stay
         said = bucket.step(index, store, many, many[0].timestamp)
         refused += sum(count for count, _ in said.refused.values())
         assert all(event.cluster == cluster for cluster, (_, event) in said.refused.items())
-    assert len(index.dues) == bucket.MAX_CLUSTERS
+    assert len(index.deadlines) == bucket.MAX_CLUSTERS
     assert refused == parts * (bucket.MAX_CLUSTERS // 2) - bucket.MAX_CLUSTERS + 1
     assert len(bucket.encode_index(index)) < 100_000
     later = msgspec.structs.replace(log("tm_unreachable", 1_000 * parts + 60_000, tm="t"), cluster="own")
@@ -40,7 +40,7 @@ def test_a_cluster_without_a_deadline_that_is_known_is_not_refused() -> None:
         msgspec.structs.replace(log("tm_registered", 0, n, tm="t"), cluster=f"c{n}") for n in range(bucket.MAX_CLUSTERS)
     ]
     bucket.step(index, store, many, many[0].timestamp)
-    del index.dues["c7"]
+    del index.deadlines["c7"]
     new = msgspec.structs.replace(log("tm_registered", 1_000, tm="t"), cluster="new")
     bucket.step(index, store, [new], new.timestamp)
     back = msgspec.structs.replace(log("tm_registered", 2_000, tm="t"), cluster="c7")
@@ -49,7 +49,7 @@ def test_a_cluster_without_a_deadline_that_is_known_is_not_refused() -> None:
 
 @pytest.mark.parametrize("event_type", ["tm_unreachable", "tm_closed"])
 @pytest.mark.parametrize("gap", [1, 3_000])
-def test_taskmanagers_that_come_and_go_without_end_are_not_told_one_by_one(event_type: str, gap: int) -> None:
+def test_taskmanagers_that_come_and_go_without_end_are_not_reported_one_by_one(event_type: str, gap: int) -> None:
     """19,999 transitions for 20,000 TaskManagers of one cluster, before."""
     fields = {"reason": "The heartbeat of TaskManager with id x timed out.", "cause": "x"}
     told = []
@@ -183,7 +183,7 @@ def test_a_page_of_more_jobs_than_are_kept_is_counted() -> None:
     assert counted["jobs"] >= 100
 
 
-def test_a_cluster_whose_jobs_and_taskmanagers_come_and_go_is_not_said_to_be_cut() -> None:
+def test_a_cluster_whose_jobs_and_taskmanagers_come_and_go_is_not_reported_to_be_cut() -> None:
     """A session cluster runs thousands of short jobs, and pods are replaced: old entries make room for new ones."""
     stream = []
     for n in range(1_000):
@@ -199,7 +199,7 @@ def test_the_counters_of_a_cluster_that_is_forgotten_end() -> None:
     stream = [log("tm_registered", n * 10, n, tm=f"tm-{n}:1-ab") for n in range(1_000)]
     keys = {r.key() for r in bucket.step(index, store, stream, stream[-1].timestamp + 10_000).readings}
     said = bucket.step(index, store, [], stream[-1].timestamp + 700_000_000)
-    assert {k for k in keys if k.startswith("cluster_entries_cut_total")} <= set(said.gone) != set()
+    assert {k for k in keys if k.startswith("cluster_entries_cut_total")} <= set(said.removed) != set()
 
 
 def test_ten_thousand_taskmanagers_that_are_lost_at_once_are_one_incident() -> None:

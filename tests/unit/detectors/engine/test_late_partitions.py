@@ -42,7 +42,7 @@ def cut(seed: int, most: int) -> Iterator[int]:
     st.sampled_from([2_000, 10_000, 40_000, 120_000]),
     st.integers(0, 10**6),
 )
-def test_the_same_is_said_whatever_the_lag_of_one_partition_and_wherever_the_stream_is_cut(
+def test_the_same_is_reported_whatever_the_lag_of_one_partition_and_wherever_the_stream_is_cut(
     name: str, number: int, lag: int, most: int, seed: int
 ) -> None:
     """All of it: ids, causes, texts, times. The lag is one that has been seen."""

@@ -11,7 +11,7 @@ from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.envelopes.logs import REASONS
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import Identity
-from detectors.events.reader import MAX_NAME, Reader, gate
+from detectors.events.reader import MAX_NAME, Reader, prefilter
 from tests.recorded import NAMES, READER, records
 
 LINE = "2026-11-21 02:13:00,000 INFO  org.apache.flink.X [] - Checkpoint 6 expired before completing."
@@ -38,7 +38,7 @@ def test_the_gate_lets_every_record_through_that_has_an_event(name: str) -> None
         if isinstance(read, Rejected):
             assert (read.reason, given_record.value) == ("empty", b"")
         elif read:
-            literals = gate(given_record.topic == "flink.metrics")
+            literals = prefilter(given_record.topic == "flink.metrics")
             assert any(literal.encode() in (given_record.value or b"") for literal in literals)
 
 

@@ -171,7 +171,7 @@ def test_a_loop_that_ends_in_failure_is_one_incident_until_the_job_is_back() -> 
     jm.stack(60 * SECOND, ("org.apache.flink.runtime.JobException", "Recovery is suppressed by X", ""), USER)
     jm.state(60 * SECOND + 50, "FAILED", "FAILING")
     first = said(jm, until=5 * MINUTE)
-    assert [t.transition for t in first if t.reason != "job_failed goes on"] == ["opened", "updated"]
+    assert [t.transition for t in first if t.reason != "still open: job_failed"] == ["opened", "updated"]
     assert {f.kind for f in first[-1].findings} == {"restart_loop", "job_failed"}
     jm.state(6 * MINUTE, "RUNNING", "CREATED", job=OTHER)
     jm.done(7 * MINUTE, job=OTHER)

@@ -129,7 +129,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     for start in range(0, len(stream), 200):
         batch = stream[start : start + 200]
         engine.step("c", state, batch, max(e.timestamp for e in batch))
-        engine.due(state)
+        engine.next_step(state)
 
 
 def _swapped(config: Any, engine: Engine) -> Any:
@@ -184,7 +184,7 @@ def test_clusters_to_which_the_same_overrides_apply_share_an_engine() -> None:
     assert configuration.matched("test", ["a"]) == [0]
 
 
-def test_a_job_is_matched_by_the_name_it_has_now_and_judged_anew_when_it_gets_another() -> None:
+def test_a_job_is_matched_by_the_name_it_has_now_and_judged_again_when_it_gets_another() -> None:
     """The limit of 300 s while nobody knows the name is one of 10 s for this job: it is overdue at once."""
     played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
     job = {"job": "a" * 32}
@@ -202,7 +202,7 @@ def test_what_is_open_of_a_job_is_closed_when_its_name_shows_that_nobody_wants_i
     said += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
     assert [(t.transition, t.reason) for t in said] == [
         ("opened", ""),
-        ("resolved", "checkpoint_overdue is switched off"),
+        ("resolved", "detector checkpoint_overdue was disabled"),
     ]
 
 
@@ -231,18 +231,18 @@ def test_overrides_by_names_that_come_late_and_change_do_not_depend_on_the_cuts(
         (
             {"job": "x", "detectors": {"taskmanager_lost": {"confirmation_delay": "3s"}}},
             "taskmanager_lost",
-            "not decided for a job",
+            "cannot be overridden by job",
         ),
         ({"detectors": {"restart_lop": {"count": 4}}}, "restart_lop", "Extra inputs"),
         ({"detectors": {"restart_loop": {"cont": 4}}}, "cont", "Extra inputs"),
         ({"detectors": {"restart_loop": {"window": 5}}}, "window", "5m"),
         ({"detectors": {"restart_loop": {"count": 1}}}, "count", "greater than or equal to 2"),
         ({"detectors": {"restart_loop": None}}, "restart_loop", "dictionary"),
-        ({"job": "~(", "detectors": {"restart_loop": {"count": 4}}}, "job", "does not compile"),
+        ({"job": "~(", "detectors": {"restart_loop": {"count": 4}}}, "job", "is not valid"),
         ({"detectors": {}}, "detectors", "at least 1"),
     ],
 )
-def test_what_is_wrong_with_an_override_is_told_with_its_place(override: Any, place: str, text: str) -> None:
+def test_what_is_wrong_with_an_override_is_reported_with_its_place(override: Any, place: str, text: str) -> None:
     with pytest.raises(ValidationError) as caught:
         LiveSettings.model_validate({"overrides": [override]})
     (error,) = caught.value.errors()

@@ -33,7 +33,7 @@ def under(seq: int, **changes: Any) -> Transition:
 
 def after(seq: int, **changes: Any) -> Transition:
     """A change after the silence."""
-    fields = {"transition": "updated", "silenced_before": SILENCE, "reason": "its silence is over"} | changes
+    fields = {"transition": "updated", "silenced_before": SILENCE, "reason": "the silence ended"} | changes
     return make_transition(seq=seq, **fields)
 
 

@@ -185,7 +185,7 @@ def test_a_cause_that_becomes_known_leaves_one_alert(receiver: Receiver) -> None
     assert after["annotations"]["cause"] == "late_barrier_acks"
 
 
-def test_an_alert_whose_labels_change_ends_and_begins_anew(receiver: Receiver) -> None:
+def test_an_alert_whose_labels_change_ends_and_begins_again(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
     sink.send(notice(), None)
     sink.send(notice(seq=2, transition="updated", severity="critical"), None)

@@ -97,7 +97,7 @@ class Fleet:
     def _say(self, said: bucket.BucketOutput) -> None:
         for reading in said.readings:
             self._board.show_reading(reading.key(), reading)
-        for key in said.gone:
+        for key in said.removed:
             self._board.show_reading(key, None)
 
 

@@ -100,7 +100,7 @@ def test_ratelimited_without_a_429_waits_as_well(world: World) -> None:
     assert told(world) == [(OPENED.incident, 1)]
 
 
-def test_a_line_that_was_ratelimited_is_said_in_the_thread_later(world: World) -> None:
+def test_a_line_that_was_ratelimited_is_reported_in_the_thread_later(world: World) -> None:
     tell(world, OPENED)
     world.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "30"}, error="ratelimited")
     tell(world, WORSE)
@@ -192,7 +192,7 @@ def test_what_a_person_must_mend_is_tried_once_a_minute_and_nothing_is_lost(worl
     assert sorted(name for name, _ in told(world)) == sorted(one.incident for one in incidents)
 
 
-def test_a_revoked_token_is_read_anew_once_it_was_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_is_read_again_once_it_was_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-revoked")
     tell(world, OPENED)
     assert told(world) == []

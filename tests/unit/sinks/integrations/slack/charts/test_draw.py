@@ -224,7 +224,7 @@ def test_a_chart_ends_in_the_thread_with_words_for_who_cannot_see_it(desk: Desk)
     assert "checkpoint duration over time" in upload.alt
 
 
-def test_a_token_without_files_write_is_said_once_and_no_chart_is_drawn_again(desk: Desk) -> None:
+def test_a_token_without_files_write_is_reported_once_and_no_chart_is_drawn_again(desk: Desk) -> None:
     desk.slack.take_scope("files:write")
     with capture_logs() as logged:
         for _ in range(3):
@@ -296,7 +296,7 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
     assert desk.drawn == 0
 
 
-def test_what_is_not_drawn_when_the_process_ends_is_told(desk: Desk) -> None:
+def test_what_is_not_drawn_when_the_process_ends_is_reported(desk: Desk) -> None:
     go = threading.Event()
     charts = Charts(SlackClient(desk.config), draw=lambda _: str(go.wait(10)).encode())
     for ts in ("1.1", "2.2", "3.3"):

@@ -80,7 +80,7 @@ CASES = {
         cause="jobmanager_lost",
         severity="critical",
         summary="The JobManager on node-3 is gone.",
-        reason="jobmanager_lost joins this and 77aa88bb99cc into one",
+        reason="merged with incident 77aa88bb99cc: jobmanager_lost connects them",
         merged=["77aa88bb99cc"],
         findings=[overdue_finding(), late_acks_finding()],
         more=12,
@@ -90,7 +90,7 @@ CASES = {
         transition="resolved",
         at=OPENED_AT + 60_000,
         ended_at=OPENED_AT + 60_000,
-        reason="part of 9f2c41d07b3e",
+        reason="merged into incident 9f2c41d07b3e",
         part_of="9f2c41d07b3e",
         incident="77aa88bb99cc",
     ),
@@ -106,7 +106,7 @@ CASES = {
         seq=3,
         transition="updated",
         at=OPENED_AT + 7_200_000,
-        reason="its silence is over, and it is still open",
+        reason="the silence ended and the incident is still open",
         silenced_before=SILENCE,
     ),
 }
@@ -201,7 +201,7 @@ def test_a_known_issue_is_named_with_its_fix_a_way_around_and_what_the_version_s
         "is affected",
     ):
         assert part in said
-    assert "the 3rd time, every 13 h" in said
+    assert "3rd occurrence, every 13 h" in said
 
 
 def test_what_is_too_much_to_list_is_counted() -> None:
@@ -440,11 +440,11 @@ def test_any_message_fits_slacks_limits(transition: Transition, links: Links) ->
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        ("checkpoint_duration_creep goes on", "Checkpoint duration creep goes on"),
+        ("still open: checkpoint_duration_creep", "still open: checkpoint duration creep"),
         ("the cause is now known to be taskmanager_lost", "the cause is now known to be TaskManager lost"),
-        ("telemetry_lost is over: data has come", "Telemetry lost is over: data has come"),
+        ("telemetry_lost resolved: data has come", "Telemetry lost resolved: data has come"),
         ("silenced by ann: my_restart_loop_test", "silenced by ann: my_restart_loop_test"),
-        ("it is critical now", "it is critical now"),
+        ("severity is now critical", "severity is now critical"),
     ],
 )
 def test_a_reason_tells_kinds_in_words(reason: str, told: str) -> None:
