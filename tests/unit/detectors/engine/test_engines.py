@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors import DETECTORS
-from detectors.engine.bucket import BucketIndex, decode_index, encode_index, step
+from detectors.engine.bucket import INDEX_VERSION, BucketIndex, decode_index, encode_index, step
 from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incident import Finding, Transition
@@ -172,7 +172,7 @@ def test_state_of_before_the_change_is_read_and_asked_again() -> None:
 
 def test_an_index_of_before_the_change_is_read() -> None:
     class Old(msgspec.Struct):
-        version: int = 1
+        version: int = INDEX_VERSION
         clock: int = 7
         deadlines: dict[str, int] = {}
         published: dict[str, Any] | None = None

@@ -55,7 +55,7 @@ def test_a_token_that_no_header_takes_is_refused_before_an_error_can_tell_it(
 ) -> None:
     monkeypatch.setenv("HOOK_TOKEN", token)
     sink = webhook(receiver, token_env="HOOK_TOKEN")
-    with pytest.raises(SecretError, match="environment variable HOOK_TOKEN holds more than one line of ASCII"):
+    with pytest.raises(SecretError, match="environment variable HOOK_TOKEN is not one line of ASCII"):
         sink.check()
     refused = sink.send(notice(), None)
     assert isinstance(refused, Refused)

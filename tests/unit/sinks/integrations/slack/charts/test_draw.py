@@ -171,7 +171,7 @@ def test_whoever_delivers_does_not_load_matplotlib() -> None:
     ],
 )
 def test_units_are_those_people_use(unit: str, value: float, spoken: str) -> None:
-    assert scale_for(unit, [value, value / 2]).spoken(value) == spoken
+    assert scale_for(unit, [value, value / 2]).format(value) == spoken
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_a_token_without_files_write_is_reported_once_and_no_chart_is_drawn_agai
         for _ in range(3):
             desk.order()
     assert desk.drawn == 1
-    assert [line["event"].startswith("slack takes no charts") for line in logged] == [True]
+    assert [line["event"].startswith("Slack refused a chart") for line in logged] == [True]
 
 
 @pytest.mark.parametrize("method", ["files.getUploadURLExternal", "upload", "files.completeUploadExternal"])
@@ -304,7 +304,7 @@ def test_what_is_not_drawn_when_the_process_ends_is_reported(desk: Desk) -> None
     with capture_logs() as logged:
         charts.close()
     go.set()
-    assert [(line["event"], line["count"]) for line in logged] == [("charts not drawn before the end", 3)]
+    assert [(line["event"], line["count"]) for line in logged] == [("charts dropped at shutdown", 3)]
 
 
 def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
