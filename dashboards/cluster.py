@@ -35,7 +35,6 @@ def _labels(metrics: str, label: str) -> str:
 
 
 def cluster() -> dashboard.Dashboard:
-    """The dashboard Cluster."""
     made = board("flinkwatch-cluster", "Flink cluster", "Detector readings and incidents of one cluster.", "now-6h")
     last_seen = "last_(sample|log_line)_timestamp_seconds"
     made.with_variable(

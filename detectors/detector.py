@@ -14,15 +14,6 @@ from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 
-LESS_SENSITIVE = "x-less-sensitive"
-"""Key in a setting's schema: the direction in which the detector becomes less sensitive.
-
-Only such settings are tuned.
-"""
-
-LESS_SENSITIVE_HIGHER: dict[str, Any] = {LESS_SENSITIVE: "higher"}
-LESS_SENSITIVE_LOWER: dict[str, Any] = {LESS_SENSITIVE: "lower"}
-
 
 class DetectorConfig(BaseModel):
     """Settings that every detector has."""

@@ -27,7 +27,6 @@ from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, settings_hash
 from detectors.values.bounded import put_bounded
-from detectors.values.name_pattern import NamePatterns
 
 INDEX_VERSION = 2
 # Clocks of clusters may lag, so an expired silence is kept until no incident can still be silenced by it.
@@ -55,11 +54,10 @@ class BucketIndex(msgspec.Struct):
     """What a bucket keeps in addition to the states of its clusters.
 
     `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line, by
-    ID, and `silences_hash` is their hash. `matched` counts for each cluster the jobs that each override matches. `cut`
-    counts rows that were too large for their topic, and `recognised` counts understood records. `front` is the time
-    that the most advanced partition has reached, `orders` the late partitions that clusters wait for, and
-    `heartbeat_clock` the state of the driver's clock. `catching_up` is set if the last batch left records unread: the
-    next records may then be late because of the reader.
+    ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised` counts
+    understood records. `front` is the time that the most advanced partition has reached, `orders` the late partitions
+    that clusters wait for, and `heartbeat_clock` the state of the driver's clock. `catching_up` is set if the last batch
+    left records unread: the next records may then be late because of the reader.
     """
 
     version: int = INDEX_VERSION
@@ -70,7 +68,6 @@ class BucketIndex(msgspec.Struct):
     rejected: dict[str, int] = {}
     counted_at: int = 0
     silences: dict[str, PublishedSilence] = {}
-    matched: dict[str, list[int]] = {}
     silences_hash: str = ""
     cut: dict[str, int] = {}
     recognised: Recognition = msgspec.field(default_factory=Recognition)
@@ -98,7 +95,6 @@ class BucketIndex(msgspec.Struct):
         self.silences_hash = sha256(made).hexdigest()[:8] if self.silences else ""
         if before != (self.config_hash(), self.silences_hash):
             self.deadlines = dict.fromkeys(self.deadlines, 0)
-            self.matched = {}
         return refused
 
     def _silence(self, published: dict[str, PublishedSilence]) -> int:
@@ -109,12 +105,6 @@ class BucketIndex(msgspec.Struct):
             known = {i: s for i, s in known.items() if s.ends() > self.clock}
         self.silences = dict(islice(known.items(), MAX_SILENCES))
         return len(known) - len(self.silences)
-
-    def overrides(self) -> list[str]:
-        """The patterns of each override in force, such as `cluster=prod-*, job=orders`."""
-        written = self.published.overrides if self.published else []
-        given = [[f"{key}={o[key]}" for key in NamePatterns.model_fields if o.get(key, "*") != "*"] for o in written]
-        return [", ".join(patterns) or "everything" for patterns in given]
 
     def config_hash(self) -> str:
         """The hash of the settings in force."""
@@ -255,15 +245,12 @@ def _step(
     output.cut.extend(result.cut)
     if engine.is_expired(state, taken.until):
         store.remove(cluster)
-        for known in (index.deadlines, index.matched, index.orders):
+        for known in (index.deadlines, index.orders):
             known.pop(cluster, None)
         counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
         output.removed.extend([*result.removed, *engine.reading_keys(state), *counted])
         return
     store.put(cluster, encoded)
     index.deadlines[cluster] = min(engine.next_step(state), waiting) if waiting is not None else engine.next_step(state)
-    if configuration.overrides:
-        jobs = [job.name for job in state.topology.jobs.values()]
-        index.matched[cluster] = configuration.matched(cluster, jobs)
     output.readings.extend(result.readings)
     output.removed.extend(result.removed)

@@ -8,7 +8,6 @@ each other's silences.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -83,8 +82,6 @@ Origin = Literal["file", "apply", "rollback"]
 class PublishedConfiguration(msgspec.Struct, frozen=True):
     """A configuration record: the sections as written, their hash, and when (epoch ms), by whom and how it was
     published.
-
-    `fixed` has hashes by key of the publisher's other sections, whose changes need a restart.
     """
 
     hash: str
@@ -94,7 +91,6 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
     overrides: list[dict[str, Any]] = []
     silences: list[dict[str, Any]] = []
     origin: Origin = "file"
-    fixed: dict[str, str] = {}
 
     def live(self) -> LiveSettings:
         """The settings. Raises pydantic.ValidationError when they are another version's."""
@@ -121,12 +117,10 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
-def publish(
-    live: LiveSettings, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None
-) -> PublishedConfiguration:
+def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> PublishedConfiguration:
     """The settings as a record. The hash depends only on the settings."""
     body = live.model_dump(mode="json")
-    return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
+    return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin)
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
@@ -148,7 +142,7 @@ _MAX_BY = 200
 def _read_published(value: bytes) -> PublishedConfiguration:
     found = _decode(value)
     # Normalized, with the hash computed again: a forged hash would otherwise appear in every message.
-    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
+    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
 def _read_silence(value: bytes) -> PublishedSilence:

@@ -1,6 +1,6 @@
 """A real Kafka broker for the demo and the tests: one node, KRaft mode, 127.0.0.1, a temporary directory.
 
-`python -m streaming.embedded.broker` runs one in the foreground.
+`python -m tests.embedded.broker` runs one in the foreground.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.embedded.listeners import PLAIN, Listener, server_properties
-from streaming.setup.jars import broker_jars
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
+from tests.embedded.listeners import PLAIN, Listener, server_properties
 
 LEASH = Path(__file__).with_name("die_with_parent.py")
 
@@ -69,6 +70,11 @@ class Broker:
     def bootstrap(self) -> str:
         """The address for clients, such as 127.0.0.1:49152."""
         return self.address(PLAIN)
+
+    @property
+    def access(self) -> KafkaAccess:
+        """The same for `sinks.kafka`."""
+        return KafkaAccess(bootstrap_servers=self.bootstrap)
 
     def address(self, listener: str) -> str:
         """The address of one of `listeners`, by its name."""
@@ -187,7 +193,7 @@ class Broker:
             f"-Djava.io.tmpdir={folder / 'scratch'}",
             f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
             "-cp",
-            os.pathsep.join(map(str, broker_jars())),
+            os.pathsep.join(map(str, jars_of("broker"))),
             *arguments,
         ]
 
@@ -244,7 +250,7 @@ def _answers(bootstrap: str) -> bool:
     try:
         # The client writes a warning for every refused connection: knock first.
         socket.create_connection((host, int(port)), timeout=1).close()
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=5000)
+        admin = clients.admin(KafkaAccess(bootstrap_servers=bootstrap), request_timeout_ms=5000)
     except (OSError, KafkaError):
         return False
     try:

@@ -6,9 +6,11 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.reading import partitions_of
 from sinks.kafka.topics import TopicNames
 
 _CANARY = re.compile(r"^flinkwatch_canary_timestamp_seconds (\S+)$", re.MULTILINE)
@@ -23,8 +25,8 @@ class Settled:
     of the incidents topic: it commits up to the first incident that still waits.
     """
 
-    def __init__(self, bootstrap: str, page_url: str, topics: TopicNames, receiver: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, access: KafkaAccess, page_url: str, topics: TopicNames, receiver: str) -> None:
+        self._access = access
         self._page_url = page_url
         self._topics = topics
         self._group = f"{topics.prefix}.delivery.{receiver}"
@@ -43,7 +45,7 @@ class Settled:
     def _last_canary(self) -> float:
         """When the last canary that arrived was sent, epoch s; 0 when none did or the page does not answer."""
         try:
-            with urllib.request.urlopen(f"{self._page_url}/metrics", timeout=10) as page:  # noqa: S310  # nosec B310 - its own page
+            with urllib.request.urlopen(f"{self._page_url}/metrics", timeout=10) as page:  # nosec B310 - its own page
                 found = _CANARY.search(page.read().decode())
         except (urllib.error.URLError, OSError):
             return 0.0
@@ -52,9 +54,8 @@ class Settled:
     def _delivered(self) -> bool:
         try:
             # As a member of the group it would take partitions away: it only asks.
-            with closing(KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=self._group)) as consumer:
-                numbers = consumer.partitions_for_topic(self._topics.incidents) or ()
-                ends = consumer.end_offsets([TopicPartition(self._topics.incidents, p) for p in numbers])
+            with closing(clients.consumer(self._access, group=self._group)) as consumer:
+                ends = consumer.end_offsets(partitions_of(consumer, self._topics.incidents))
                 return all(end == 0 or (consumer.committed(p) or 0) >= end for p, end in ends.items())
         except KafkaError:
             return False
