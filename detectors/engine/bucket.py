@@ -53,11 +53,11 @@ class Store(Protocol):
 class BucketIndex(msgspec.Struct):
     """What a bucket keeps in addition to the states of its clusters.
 
-    `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line, by
-    ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised` counts
-    understood records. `front` is the time that the most advanced partition has reached, `orders` the late partitions
-    that clusters wait for, and `heartbeat_clock` the state of the driver's clock. `catching_up` is set if the last batch
-    left records unread: the next records may then be late because of the reader.
+    `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line,
+    by ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised`
+    counts understood records. `front` is the time that the most advanced partition has reached, `orders` the late
+    partitions that clusters wait for, and `heartbeat_clock` the state of the driver's clock. `catching_up` is set if
+    the last batch left records unread: the next records may then be late because of the reader.
     """
 
     version: int = INDEX_VERSION
