@@ -221,5 +221,5 @@ def _configuration() -> Iterator[Panel]:
         unit="s",
     )
     yield word(
-        "Configuration", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash"
+        "Configuration hash", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash"
     )

@@ -22,8 +22,8 @@ class DetectorConfig(BaseModel):
 
     enabled: bool = Field(
         True,
-        description="Switch for the detector. If it is set to false, the detector's state is discarded and its open "
-        "findings are closed.",
+        description="Whether the detector is enabled. If it is disabled, its state is discarded and its open findings "
+        "are closed.",
     )
 
 
@@ -52,7 +52,7 @@ class Detector:
         self._by_job = by_job
 
     def config_of(self, job: str) -> Any:
-        """The config for a job ID; the empty ID stands for no job."""
+        """The config for a job ID; the empty ID means no job."""
         return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:

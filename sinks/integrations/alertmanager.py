@@ -34,7 +34,7 @@ class AlertmanagerConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Switch for sending incidents to Alertmanager. Needs `urls`.")
+    enabled: bool = Field(default=False, description="Whether to send incidents to Alertmanager. Needs `urls`.")
     urls: tuple[str, ...] = Field(
         default=(),
         description="Addresses of all Alertmanager instances of a cluster, such as http://alertmanager-0:9093, without "

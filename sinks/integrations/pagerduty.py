@@ -26,7 +26,7 @@ class PagerDutyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Switch for sending incidents to PagerDuty. Needs a routing key.")
+    enabled: bool = Field(default=False, description="Whether to send incidents to PagerDuty. Needs a routing key.")
     routing_key_env: str = Field(
         default="PAGERDUTY_ROUTING_KEY",
         description="Environment variable with the integration key of an Events API v2 integration.",

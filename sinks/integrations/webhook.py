@@ -37,7 +37,7 @@ class WebhookConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     enabled: bool = Field(
-        default=False, description="Switch for sending every change of an incident to a webhook. Needs `url`."
+        default=False, description="Whether to send every change of an incident to a webhook. Needs `url`."
     )
     url: str = Field(default="", pattern=ADDRESS, description="Address to which the JSON is sent with POST.")
     secret_env: str | None = Field(

@@ -1,4 +1,4 @@
-"""All metrics by name, with type, labels and help. docs/metrics.md is generated from this table.
+"""All metrics with name, type, labels and help. docs/metrics.md is generated from this table.
 
 Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
 """

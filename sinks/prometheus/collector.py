@@ -33,7 +33,7 @@ class PrometheusConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = Field(default=True, description="Switch for the HTTP server.")
+    enabled: bool = Field(default=True, description="Whether to start the HTTP server.")
     address: str = Field(
         default="0.0.0.0",  # noqa: S104  # nosec B104 - Prometheus scrapes from another host
         description="Address to listen on. Use 127.0.0.1 to allow access only from this host.",

@@ -16,7 +16,9 @@ class SlackConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Switch for messages to Slack. Needs a channel and a bot token.")
+    enabled: bool = Field(
+        default=False, description="Whether to send messages to Slack. Needs a channel and a bot token."
+    )
     channel: str = Field(
         default="",
         description="Channel to post to, preferably its ID: an ID stays the same if the channel is renamed, and lets "
@@ -37,7 +39,7 @@ class SlackConfig(BaseModel):
     )
     thread_updates: bool = Field(
         default=True,
-        description="Switch for posting each change as one line in the incident's thread. If it is set to false, only "
+        description="Whether to post each change as one line in the incident's thread. If it is set to false, only "
         "the message is edited and nothing is posted in threads.",
     )
     thread_every: Duration = Field(
@@ -50,13 +52,13 @@ class SlackConfig(BaseModel):
     )
     broadcast_critical: bool = Field(
         default=True,
-        description="Switch for also posting in the channel when an incident becomes critical, because an edit "
+        description="Whether to post also in the channel when an incident becomes critical, because an edit "
         "notifies "
         "no one.",
     )
     charts: bool = Field(
         default=True,
-        description="Switch for posting a chart of the numbers behind an incident in its thread, at most one per hour "
+        description="Whether to post a chart of the numbers behind an incident in its thread, at most one per hour "
         "and "
         "one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
     )

@@ -1,6 +1,6 @@
 """Renders a transition as a Slack message. A pure function, so that tests can compare it with golden files.
 
-The message tells the person on call what is broken, where, how severe it is, what happens next and what to do. All text
+The message shows the person on call what is broken, where, how severe it is, what happens next and what to do. All text
 from logs passes through `escape`.
 """
 

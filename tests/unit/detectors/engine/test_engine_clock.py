@@ -23,12 +23,12 @@ def engine() -> Engine:
 def test_the_clock_of_a_cluster_does_not_run_back() -> None:
     state = ClusterState()
     engine().step("c", state, [log("tm_registered", 0, tm="t")], START + 100_000)
-    said = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
+    output = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
     assert state.clock == START + 100_000
     later = engine().step("c", state, [], START + 130_000)
-    told = [t.at for t in (*said.transitions, *later.transitions)]
-    assert told
-    assert min(told) >= START + 100_000
+    times = [t.at for t in (*output.transitions, *later.transitions)]
+    assert times
+    assert min(times) >= START + 100_000
 
 
 def test_the_clock_of_a_bucket_does_not_run_back() -> None:
@@ -44,10 +44,10 @@ def test_the_clock_of_a_bucket_does_not_run_back() -> None:
 
 def test_only_a_clock_that_was_driven_far_ahead_goes_back() -> None:
     state = ClusterState()
-    for ahead, stands in ((FAR_MS, True), (FAR_MS + 1, False)):
+    for ahead, stays in ((FAR_MS, True), (FAR_MS + 1, False)):
         state.clock = START + 200_000 + ahead
         engine().step("c", state, [], START + 200_000)
-        assert (state.clock == START + 200_000 + ahead) == stands
+        assert (state.clock == START + 200_000 + ahead) == stays
 
 
 @pytest.mark.parametrize("ahead", [59_000, 61_000, 3_600_000])
@@ -83,8 +83,8 @@ def test_a_clock_that_goes_back_takes_what_was_reported_and_published_ahead_of_i
         assert max(one.opened_at, one.reported_at, *(f.at for f in one.findings)) <= back
     assert engine().next_step(state) <= back + 10_000
     assert engine().step("c", state, [], back + 10_000).readings
-    said = engine().step("c", state, [], back + 900_000).transitions
-    assert {t.at for t in said if t.transition == "stale"} == {back + 900_000}
+    output = engine().step("c", state, [], back + 900_000).transitions
+    assert {t.at for t in output if t.transition == "stale"} == {back + 900_000}
 
 
 def test_a_detector_that_is_switched_off_has_no_deadline_left() -> None:

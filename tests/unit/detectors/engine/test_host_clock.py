@@ -70,7 +70,7 @@ def test_a_clock_ahead_of_all_that_is_read_for_two_minutes_goes_back(behind: int
     clock, times = begun(), []
     for second in range(1, 131):
         now = START + second * 1_000
-        # The clock stands, since nothing confirms it.
+        # The clock stays, because nothing confirms it.
         times.append(current_time(clock, Heartbeat("a", 10_000 + second * 1_000, now), now - behind, now))
     back = [second for second, time in enumerate(times, 1) if time != START + second * 1_000]
     assert back == ([*range(121, 131)] if goes_back else [])

@@ -75,11 +75,11 @@ def test_a_detectors_state_that_cannot_be_read_is_lost_alone_and_reported_once()
     for stepped in (whole, spoilt_one):
         stepped.step(STREAM[:MIDDLE])
     spoilt_one.spoil("restart_loop")
-    said, expected = spoilt_one.step(STREAM[MIDDLE:]), whole.step(STREAM[MIDDLE:])
+    output, expected = spoilt_one.step(STREAM[MIDDLE:]), whole.step(STREAM[MIDDLE:])
     assert expected.transitions
-    assert said.transitions == expected.transitions  # it had found nothing
-    assert said.defects == []
-    ((cluster, kind, error),) = said.dropped
+    assert output.transitions == expected.transitions  # it had found nothing
+    assert output.defects == []
+    ((cluster, kind, error),) = output.dropped
     assert (cluster, kind) == (CLUSTER, "restart_loop")
     assert "Expected `" in error
     assert expected.dropped == []
@@ -91,10 +91,10 @@ def test_what_it_had_found_ends_with_that_reason_and_is_found_again() -> None:
     stepped = Stepped(alone(KIND))
     assert stepped.step(STREAM[:seen]).transitions == [opened]
     stepped.spoil(KIND)
-    said = stepped.step(STREAM[seen:])
-    assert [d.kind for d in said.dropped] == [KIND]
-    assert said.defects == []
-    back = said.transitions[0]
+    output = stepped.step(STREAM[seen:])
+    assert [d.kind for d in output.dropped] == [KIND]
+    assert output.defects == []
+    back = output.transitions[0]
     assert (back.incident, back.transition, back.reason) == (opened.incident, "updated", f"{KIND} recurred")
     quiet = Stepped(alone(KIND))
     quiet.step(STREAM[:seen])
@@ -112,9 +112,9 @@ def test_it_is_reported_once_also_where_an_event_makes_a_detector_fail() -> None
     stepped = Stepped()
     stepped.step(STREAM[:MIDDLE])
     stepped.spoil(KIND)
-    said = stepped.step([*STREAM[MIDDLE:], spoilt(STREAM[MIDDLE + 40])])
-    assert len(said.defects) == 1
-    assert [d.kind for d in said.dropped] == [KIND]
+    output = stepped.step([*STREAM[MIDDLE:], spoilt(STREAM[MIDDLE + 40])])
+    assert len(output.defects) == 1
+    assert [d.kind for d in output.dropped] == [KIND]
     assert stepped.step(STREAM[-1:]).dropped == []
 
 

@@ -78,9 +78,9 @@ def by_job(job: str, kind: str, **block: Any) -> dict[str, Any]:
 
 
 def jobs_found(kind: str, stream: list[Event], **sections: Any) -> set[str]:
-    """Ids of the jobs of which a kind is said."""
-    said = run(stream, (), stream[-1].timestamp + 3_600_000, live(**sections))
-    return {f.subject for f in findings(said, kind)}
+    """IDs of the jobs with findings of a kind."""
+    output = run(stream, (), stream[-1].timestamp + 3_600_000, live(**sections))
+    return {f.subject for f in findings(output, kind)}
 
 
 @each_kind
@@ -187,16 +187,16 @@ def test_a_job_is_matched_by_the_name_it_has_now_and_judged_again_when_it_gets_a
     played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
     job = {"job": "a" * 32}
     assert played.take(log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), **job), until=20_000) == []
-    said = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
-    assert [(t.cause, t.at - START) for t in said] == [("checkpoint_overdue", 21_000)]
+    output = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
+    assert [(t.cause, t.at - START) for t in output] == [("checkpoint_overdue", 21_000)]
 
 
 def test_what_is_open_of_a_job_is_closed_when_its_name_shows_that_nobody_wants_it() -> None:
     played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", enabled=False)]))
     job = {"job": "a" * 32}
-    said = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **job))
-    said += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
-    assert [(t.transition, t.reason) for t in said] == [
+    output = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **job))
+    output += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
+    assert [(t.transition, t.reason) for t in output] == [
         ("opened", ""),
         ("resolved", "detector checkpoint_overdue was disabled"),
     ]
@@ -255,4 +255,4 @@ def test_a_value_means_the_same_however_it_is_written() -> None:
 def test_each_per_job_kind_has_its_scenario_and_its_thresholds_here() -> None:
     kinds = {d.kind for d in PER_JOB}
     assert kinds == FOUND_IN.keys() == OTHER.keys()
-    assert kinds - HIGH.keys() == {"job_failed", "restore_failed"}  # no threshold decides whether they are said
+    assert kinds - HIGH.keys() == {"job_failed", "restore_failed"}  # no threshold decides whether they are reported

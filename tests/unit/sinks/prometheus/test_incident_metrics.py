@@ -94,10 +94,10 @@ class Fleet:
         """Nothing comes for so long."""
         self._say(bucket.step(self._index, self._store, [], self._index.clock + ms))
 
-    def _say(self, said: bucket.BucketOutput) -> None:
-        for reading in said.readings:
+    def _say(self, output: bucket.BucketOutput) -> None:
+        for reading in output.readings:
             self._board.show_reading(reading.key(), reading)
-        for key in said.removed:
+        for key in output.removed:
             self._board.show_reading(key, None)
 
 

@@ -1,4 +1,4 @@
-"""The chart: a PNG of the numbers behind an incident, drawn apart, uploaded beside delivery."""
+"""The chart: a PNG of the numbers behind an incident, drawn apart, uploaded in the background."""
 
 import re
 import struct
@@ -182,7 +182,7 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
 
 
 class Desk:
-    """A message that stands, and charts for its thread that are drawn at once."""
+    """A message that exists, and charts for its thread that are drawn at once."""
 
     def __init__(self, slack: SlackServer) -> None:
         self.slack = slack
@@ -315,8 +315,8 @@ def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk, monkeypat
     delivery = Delivery(KafkaAccess(bootstrap_servers="localhost:9092"), TOPICS, sinks, clients=kafka)
     with capture_logs() as logged:
         delivery.start()
-        told = make_transition(series=ORDER.series)
-        kafka.write(TOPICS.incidents, told.incident, msgspec.json.encode(told))
+        transition = make_transition(series=ORDER.series)
+        kafka.write(TOPICS.incidents, transition.incident, msgspec.json.encode(transition))
         delivery.stop()
     assert [line for line in logged if line["log_level"] != "info"] == []
     assert sum(len(message.files) for message in desk.slack.messages) == 1
