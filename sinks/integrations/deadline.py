@@ -1,7 +1,7 @@
 """Limits the total time of a call.
 
-A socket's timeout limits each wait for bytes, not their sum, and does not cover name resolution. A proxy
-that sends a byte now and then would hold a lane for ever.
+A socket's timeout limits each wait for bytes, not their sum, and does not cover name resolution. A proxy that sends a
+byte now and then would block a receiver for ever.
 """
 
 import threading
