@@ -31,7 +31,7 @@ def flinkwatch() -> dashboard.Dashboard:
     made = board("flinkwatch-itself", "flinkwatch", "Job and delivery of flinkwatch itself.", "now-3h")
     made.with_variable(choice("instance", "Instance", "label_values(flinkwatch_build_info, instance)"))
     rows = {"": _overview(), "Reading": _reading(), "Batches and state": _batches(), "Delivery": _delivery()}
-    return fill(made, {**rows, "What delivery remembers": _notification_log(), "Configuration": _configuration()})
+    return fill(made, {**rows, "Notification log": _notification_log(), "Configuration": _configuration()})
 
 
 def _overview() -> Iterator[Panel]:
@@ -188,13 +188,13 @@ def _delivery() -> Iterator[Panel]:
 
 def _notification_log() -> Iterator[Panel]:
     yield graph(
-        "Notification log",
-        "Incidents that the notification log has an entry of.",
+        "Notification log entries",
+        "Number of incidents in the notification log.",
         Query(f"sum by (integration) ({_of('notification_log_entries')})", "{{integration}}"),
     )
     yield graph(
-        "Notification log unsettled for",
-        "Age of the oldest entry without a known outcome; nothing while every outcome is known.",
+        "Oldest unknown outcome",
+        "Age of the oldest entry without a known outcome. Empty if every outcome is known.",
         Query(
             f"time() - min by (integration) ({_of('notification_log_oldest_unsettled_timestamp_seconds')})",
             "{{integration}}",

@@ -55,7 +55,5 @@ class Sinks(BaseModel):
             if kind not in enabled or (colon and (kind != SLACK or not channel)):
                 allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
                 there_are = ", ".join(allowed) or "none"
-                raise ValueError(
-                    f"routing names {receiver!r}, which is no sink that is enabled; there are: {there_are}"
-                )
+                raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
         return self

@@ -249,9 +249,7 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             _TO,
             "Notifications that could not be sent for a day. They are kept and retried.",
         ),
-        MetricDescription(
-            "notification_log_entries", "gauge", _TO, "Incidents that the notification log has an entry of."
-        ),
+        MetricDescription("notification_log_entries", "gauge", _TO, "Number of incidents in the notification log."),
         MetricDescription(
             "notification_log_oldest_unsettled_timestamp_seconds",
             "gauge",

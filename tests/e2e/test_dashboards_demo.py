@@ -47,7 +47,7 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
         "Suppressed notifications A": "nothing is silenced, folded or held back",
         "Delay of the stream's clock C": ALL_WELL,
         "Oldest waiting notification A": ALL_WELL,
-        "Notification log unsettled for A": ALL_WELL,
+        "Oldest unknown outcome A": ALL_WELL,
         "Unreadable records A": ALL_WELL,
     },
 }
