@@ -126,7 +126,7 @@ def test_quiet_hours_spare_what_is_severe_and_other_receivers() -> None:
     ("wrong", "says"),
     [
         ({"time_zone": "Berlin"}, "write a name such as Europe/Berlin"),
-        ({"end": "22:00"}, "the same"),
+        ({"end": "22:00"}, "must differ"),
         # What YAML makes of 22:00 without quotes.
         ({"begin": 1320}, 'in quotes, such as "22:00"'),
         ({"begin": "22:00Z"}, "local time"),
