@@ -6,13 +6,17 @@ one with `closed_at` set. Kind and subject together identify a finding.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
+
+Owner = Literal["job", "process", "cluster"]
+"""The owner of a finding: when it is gone, `incidents/orphaned.py` closes the finding."""
 
 
 class DetectorConfig(BaseModel):
@@ -34,18 +38,26 @@ class Now(NamedTuple):
     time: int
 
 
+class NoState(msgspec.Struct, array_like=True):
+    """The state of a detector that has none."""
+
+
 class Detector:
     """See the module. `event_types` are the event types and metric names it subscribes to; `kind` is its module's name.
 
     If `per_job` is set, the detector treats each job separately, asks `config_of` for the job's thresholds, and the
     subject of its findings is the job's ID.
+
+    `belongs_to`: findings of a "job" close when the job runs under another ID, those of a "process" when its
+    TaskManager has left and a checkpoint completed without it. Those of the "cluster" outlive both.
     """
 
     kind: ClassVar[str]
+    belongs_to: ClassVar[Owner] = "cluster"
     per_job: ClassVar[bool] = False
-    event_types: ClassVar[frozenset[str]]
-    Config: ClassVar[type[DetectorConfig]]
-    State: ClassVar[type[Any]]
+    event_types: ClassVar[frozenset[str]] = frozenset()
+    Config: ClassVar[type[DetectorConfig]] = DetectorConfig
+    State: ClassVar[type[Any]] = NoState
 
     def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config

@@ -16,7 +16,8 @@ from detectors.incident import SEVERITIES, Finding
 Relation = Literal["job", "tm", "host", "cluster"]
 
 _MINUTE = 60_000
-_FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+"""The field of an entity in which the two findings of a relation must agree."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -107,6 +108,9 @@ _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind in the graph."""
 
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
+"""Kinds that explain no other and that no other explains."""
+
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph allows `cause` as the reason for `effect`: it must have begun before the effect ended."""
@@ -169,7 +173,7 @@ def _precedence(finding: Finding, explained: int) -> tuple[int, int, int, str, s
 def _share(one: Finding, other: Finding, relation: Relation) -> bool:
     if relation == "cluster":
         return True
-    field = _FIELD[relation]
+    field = FIELD[relation]
     a, b = one.entity.get(field, ""), other.entity.get(field, "")
     if relation == "host":
         a, b = short(a), short(b)

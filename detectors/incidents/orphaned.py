@@ -3,13 +3,15 @@
 A finding normally closes when its own subject has recovered. If the JobManager died and the job came back under another
 ID, or the TaskManager was replaced, no further record will mention that subject. The proof is then a completed
 checkpoint of the job as it runs now, after a restart of the JobManager that no longer logs the old ID, or after the
-TaskManager left. Leaks are not among these findings, because they continue in the next process.
+TaskManager left. Each kind declares its owner (`Detector.belongs_to`). A leak does not end with its process, because it
+continues in the next one.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
+from detectors import DETECTORS
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
@@ -17,29 +19,7 @@ from detectors.incident import Finding
 from detectors.incidents.transitions import Incident
 from detectors.values.bounded import put_bounded
 
-_OF_JOB = frozenset(
-    {
-        "backpressure",
-        "checkpoint_duration_creep",
-        "checkpoint_failing",
-        "checkpoint_overdue",
-        "job_failed",
-        "late_barrier_acks",
-        "restart_loop",
-        "restore_failed",
-        "slots_unavailable",
-        "zero_input_leak",
-    }
-)
-_OF_PROCESS = frozenset(
-    {
-        "direct_memory_exhaustion",
-        "heap_exhaustion",
-        "memory_limit_kill",
-        "metaspace_exhaustion",
-        "telemetry_lost",
-    }
-)
+_OWNERS = {detector.kind: detector.belongs_to for detector in DETECTORS}
 _SETTLED_MS = 60_000
 _SILENT_MS = 600_000
 _MAX_TMS = 200
@@ -79,10 +59,11 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
         self, job: str, checkpoint: str, clock: int, incidents: list[Incident], topology: Topology
     ) -> Iterator[Finding]:
         for finding in [f for i in incidents if i.resolved_at is None for f in i.findings if f.closed_at is None]:
-            if finding.kind in _OF_JOB and self._job_gone(finding, job, clock, topology):
+            owner = _OWNERS.get(finding.kind)
+            if owner == "job" and self._job_gone(finding, job, clock, topology):
                 name = topology.job_name(job) or job
                 why = f"job {name} now runs under another ID and completed checkpoint {checkpoint}"
-            elif finding.kind in _OF_PROCESS and self._process_gone(finding, job, clock):
+            elif owner == "process" and self._process_gone(finding, job, clock):
                 why = f"the TaskManager is gone and checkpoint {checkpoint} completed without it"
             else:
                 continue

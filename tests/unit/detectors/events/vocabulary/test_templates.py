@@ -167,9 +167,8 @@ def test_since_and_until_are_the_versions_of_the_jars_that_print_it(log_pattern:
         f"{log_pattern.event_type}, {log_pattern.anchor!r} (since {log_pattern.since}, "
         f"until {log_pattern.until or 'today'}): the jars "
         f"print it in {[v for v in VERSIONS if v in printed] or 'no version'}. "
-        "Set since and until in detectors/events/vocabulary/ accordingly; a log pattern that flink-dist does not "
-        "print at all "
-        "gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
+        "Set since and until in detectors/events/vocabulary/ accordingly; a log pattern that flink-dist does not print "
+        "at all gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
         + "\n".join(f"  {sorted(m.template.versions, key=_minor)} {m.template.text!r}" for m in matches(log_pattern))
     )
 
