@@ -61,7 +61,7 @@ GOODBYE = "The TaskExecutor is shutting down."
 
 
 def replaced(takes: int, *more: str) -> Story:
-    """A TaskManager is told to stop, slots are refused every 3 s, another registers after `takes`."""
+    """A TaskManager is stopped, slots are refused every 3 s, another registers after `takes`."""
     jm = story("slots_unavailable", *more).runs()
     jm.line("tm_closed", MINUTE, tm="old", reason=GOODBYE)
     jm.restart(PLANNED, at=MINUTE)

@@ -66,9 +66,8 @@ def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
     again = records().began_again(0, "0").began_again(0, "1").read_up(10 * SECOND, "0").read_up(20 * SECOND, "1")
     found = again.reported()
     assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "unread_records_lost")
-    assert found[0].summary.startswith(
-        "flink.logs was deleted and created again; unread records of the old topic are lost"
-    )
+    lost = "flink.logs was deleted and created again; unread records of the old topic are lost"
+    assert found[0].summary.startswith(lost)
     assert found[-1].transition == "resolved"
 
 
