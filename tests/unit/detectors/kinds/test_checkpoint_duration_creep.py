@@ -1,4 +1,4 @@
-"""Growing checkpoints are told from everything that only looks like it, and the forecast comes true."""
+"""Growing checkpoint durations are distinguished from anything that only looks like them; forecasts come true."""
 
 import math
 import random
@@ -52,7 +52,7 @@ def test_a_creep_is_said_after_a_quarter_of_growth_and_within_25_checkpoints(see
         if watched.took(duration):
             assert 8_000 * 1.25 <= creep(i) <= creep(60 + 25)
             return
-    raise AssertionError("never said")
+    raise AssertionError("never reported")
 
 
 @pytest.mark.parametrize("seed", range(6))

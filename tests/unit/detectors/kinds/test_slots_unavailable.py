@@ -1,4 +1,4 @@
-"""A job without slots is said; one that waits for its TaskManagers at start is not."""
+"""A job without slots is reported; one that waits for its TaskManagers at its start is not."""
 
 import pytest
 

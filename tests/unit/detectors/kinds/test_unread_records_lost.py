@@ -1,4 +1,4 @@
-"""Lost records are told once, summed up, and over when everything left has been read."""
+"""Lost records are reported once, summed up, and resolved when everything left has been read."""
 
 from detectors.events.vocabulary import flinkwatch_itself, match
 from detectors.incident import Transition
