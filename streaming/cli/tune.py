@@ -1,4 +1,4 @@
-"""`flinkwatch tune`: what another configuration would have said, and which thresholds would do."""
+"""`flinkwatch tune` shows which incidents another configuration would have reported."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -46,11 +46,12 @@ def tune(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the incidents that two configurations report for the same recordings.
+    """Compare two configurations on recordings.
 
-    FILES are recordings (`flinkwatch capture`), log files or metrics pages; the configuration records in them are
-    ignored. --with is compared to --config. Exit status: 0 if no more incidents are new or lost than allowed, 1 if more
-    are, 2 for wrong input.
+    Shows the incidents that --config and --with report differently for the same FILES, which are recordings
+    (`flinkwatch capture`), log files or metrics pages. Configuration records in them are ignored.
+
+    Exit status: 0 if at most --max-new incidents are new and --max-lost are lost, 1 if more are, 2 for wrong input.
     """
     if suggest == (new_file is not None):
         raise click.UsageError("give either --with NEW.yaml or --suggest")

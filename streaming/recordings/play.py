@@ -1,6 +1,6 @@
-"""`flinkwatch play`: a recording into Kafka, as fast as it happened and dated from now on.
+"""`flinkwatch play`: writes a recording to Kafka in real time, with timestamps shifted to start now.
 
-The demo plays faster, with the recording's own times and heartbeat; here a job runs that has a heartbeat of its own.
+The demo plays faster, with the recording's own times and heartbeats. Here a running job writes its own heartbeats.
 """
 
 import http.client
@@ -27,18 +27,18 @@ from streaming.shutdown import Stop
 log = structlog.get_logger()
 
 
-_SAY_EVERY_S = 30.0
+_REPORT_EVERY_S = 30.0
 _READY_WITHIN_S = 300.0
 _ENDS = (
-    "An incident that is still open is reported as without data after detectors.incidents.stale_after. To close it, "
-    'disable its detector for these clusters: overrides: [{cluster: "exercise-*", detectors: {KIND: {enabled: false}}}]'
+    "Open incidents become stale after detectors.incidents.stale_after. To close one earlier, disable its detector for "
+    'these clusters: overrides: [{cluster: "exercise-*", detectors: {KIND: {enabled: false}}}]'
 )
 
 
 def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = False) -> None:
-    """Write a recording, a scenario's name or a file, to Kafka, until its end or `stop`. Raises UserError.
+    """Write a recording (name of a scenario, or file) to Kafka, until its end or `stop`. Raises UserError.
 
-    Its clusters are marked as an exercise, unless `as_recorded`.
+    Its clusters are marked as an exercise unless `as_recorded` is true.
     """
     records = records_to_play(find_scenario(recording), *settings.kafka.for_files)
     if not as_recorded:
@@ -51,17 +51,17 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
         return
     except KafkaError as error:
         raise UserError(f"Kafka at {settings.kafka.access.bootstrap_servers}: {error}") from error
-    log.info("played", recording=recording, records=played, open_incidents=_ENDS)
+    log.info("recording was played", recording=recording, records=played, hint=_ENDS)
 
 
 def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
-    """How many records were written before the end, or before `stop`."""
+    """Write the records; return how many were written before the end or `stop`."""
     options = client_options(settings.kafka.access)
     partitions = _partitions(settings, records, options)
     begun, written = time.time(), 0
     span = (records[-1].timestamp - records[0].timestamp) / 1000
-    said = begun
-    log.info("playing, Ctrl-C ends it", records=len(records), for_s=round(span))
+    reported_at = begun
+    log.info("playing the recording, Ctrl-C stops it", records=len(records), for_s=round(span))
     with closing(KafkaProducer(**options, linger_ms=0)) as producer:
         for record in redated(records, int(begun * 1000)):
             if stop.wait(max(0.0, record.timestamp / 1000 - time.time())):
@@ -75,17 +75,18 @@ def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
                 timestamp_ms=record.timestamp,
             )
             written += 1
-            if time.time() - said >= _SAY_EVERY_S:
-                said = time.time()
-                log.info("playing", records=written, of=len(records), left_s=max(0, round(begun + span - said)))
+            if time.time() - reported_at >= _REPORT_EVERY_S:
+                reported_at = time.time()
+                left_s = max(0, round(begun + span - reported_at))
+                log.info("playing the recording", records=written, of=len(records), left_s=left_s)
         producer.flush(timeout=10)
     return written
 
 
 def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_S) -> None:
-    """Wait until the flinkwatch on this host is ready; one elsewhere cannot be asked, and that is said."""
+    """Wait until the flinkwatch on this host is ready. Logs a warning if none runs on this host."""
     page = settings.sinks.prometheus
-    deadline, said = time.monotonic() + within_s, False
+    deadline, reported = time.monotonic() + within_s, False
     while page.enabled and page.port:
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", page.port, timeout=3)) as connection:
@@ -97,24 +98,24 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
         if answer.status == http.client.OK:
             return
         if time.monotonic() > deadline:
-            raise UserError(f"flinkwatch at port {page.port} is not ready after {within_s:.0f} s: {reason}")
-        if not said:
+            raise UserError(f"flinkwatch on port {page.port} is not ready after {within_s:.0f} s: {reason}")
+        if not reported:
             log.info("waiting until flinkwatch is ready", port=page.port, reason=reason)
-            said = True
+            reported = True
         if stop.wait(1.0):
             raise Stopped
-    log.warning("no flinkwatch answers on this host: make sure that one runs, or nothing will be reported")
+    log.warning("no flinkwatch answers on this host; without a running one, no incidents are reported")
 
 
 def _partitions(settings: Settings, records: list[Record], options: dict[str, Any]) -> Counter[str]:
-    """Partitions of the topics of the recording, which are made when missing. Raises RecordingError."""
+    """Partition counts of the recording's topics, which are created if missing. Raises RecordingError."""
     wanted: Counter[str] = Counter()
     for record in records:
         wanted[record.topic] = max(wanted[record.topic], record.partition + 1)
     read = {*settings.kafka.logs, *settings.kafka.metrics}
     if unread := sorted(wanted.keys() - read):
         raise RecordingError(
-            f"the recording has records of {', '.join(unread)}; kafka.logs and kafka.metrics name others"
+            f"the recording has records of {', '.join(unread)}, which kafka.logs and kafka.metrics do not contain"
         )
     with closing(KafkaAdminClient(**options)) as admin:
         for topic, count in wanted.items():

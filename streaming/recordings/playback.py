@@ -1,8 +1,8 @@
-"""Plays recorded Kafka records into real topics, faster than they happened, with their times intact.
+"""Plays recorded Kafka records into real topics, faster than they happened, with their original times.
 
-Records keep their Kafka timestamps, so the job sees what it would have seen then. Between them go heartbeats with the
-recording's time: the live heartbeat would tell the job that it is today. A heartbeat is sent once Kafka has every
-record before it, so that a slow producer never looks like a partition that lags.
+Records keep their Kafka timestamps, so the job sees what it would have seen then. Heartbeats with the recording's time
+are written in between, since a live heartbeat would set the stream's clock to today. A heartbeat is sent only after
+Kafka has all records before it, so that a slow producer does not look like a lagging partition.
 """
 
 import threading
@@ -20,15 +20,15 @@ from streaming.job import canary
 from streaming.recordings.recording import is_recording
 from streaming.recordings.replay import load
 
-_PULSE_MS = 1_000
-# Kafka takes milliseconds; a broker on a busy machine may take a minute.
+_HEARTBEAT_MS = 1_000
+# Kafka needs milliseconds, but a broker on a busy machine may need a minute.
 _FLUSH_S = 120.0
 
 
 class Playback:
-    """One playing of one recording.
+    """Plays one recording once.
 
-    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
+    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending (epoch s).
     """
 
     def __init__(self, bootstrap: str, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
@@ -36,16 +36,16 @@ class Playback:
         self.played = 0
         self._bootstrap = bootstrap
         self._records = records
-        self._pulse_topic = heartbeat_topic
+        self._heartbeat_topic = heartbeat_topic
         self._speed = speed
 
     @property
     def span_ms(self) -> int:
-        """How long it took when it happened."""
+        """The original duration of the recording in ms."""
         return self._records[-1].timestamp - self._records[0].timestamp
 
     def run(self, stop: threading.Event) -> None:
-        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
+        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError if the broker is gone."""
         with closing(self._producer()) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
             heartbeat = first
@@ -53,25 +53,25 @@ class Playback:
                 while heartbeat <= record.timestamp and not stop.is_set():
                     self._wait(heartbeat - first, begun, stop)
                     producer.flush(timeout=_FLUSH_S)
-                    producer.send(self._pulse_topic, value=b"", timestamp_ms=heartbeat)
-                    heartbeat += _PULSE_MS
+                    producer.send(self._heartbeat_topic, value=b"", timestamp_ms=heartbeat)
+                    heartbeat += _HEARTBEAT_MS
                 self._wait(record.timestamp - first, begun, stop)
                 if stop.is_set():
                     break
                 self._send(producer, record)
             producer.flush(timeout=_FLUSH_S)
 
-    def go_on(self, stop: threading.Event) -> None:
-        """After the recording: heartbeats with a canary, each second, until `stop`.
+    def send_heartbeats(self, stop: threading.Event) -> None:
+        """After the recording, write a heartbeat with a canary every second, until `stop`.
 
-        The stream's clock then runs as fast as the wall clock. Raises kafka.errors.KafkaError when the broker has gone.
+        The stream's clock then advances as fast as the wall clock. Raises KafkaError if the broker is gone.
         """
         last, begun = self._records[-1].timestamp, time.monotonic()
         with closing(self._producer()) as producer:
-            while not stop.wait(_PULSE_MS / 1000):
+            while not stop.wait(_HEARTBEAT_MS / 1000):
                 since = int((time.monotonic() - begun) * 1000)
                 value = canary.value(int(time.time() * 1000))
-                producer.send(self._pulse_topic, value=value, timestamp_ms=last + since)
+                producer.send(self._heartbeat_topic, value=value, timestamp_ms=last + since)
                 producer.flush(timeout=_FLUSH_S)
 
     def _producer(self) -> KafkaProducer:
@@ -100,15 +100,15 @@ def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> lis
     """The records of one file. Raises RecordingError, also when there are none."""
     records = load([recording], logs_topic, metrics_topic)
     if not is_recording(recording):
-        # Of a log file each line has the name of the file for its topic.
+        # The topic of a line from a log file is the file's name.
         records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
     if not records:
-        raise RecordingError(f"{recording}: holds no record to play")
+        raise RecordingError(f"{recording}: contains no records")
     return records
 
 
 def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
-    """The input topics of a recording, with as many partitions as it has."""
+    """Create the input topics of a recording with as many partitions as it has."""
     partitions: dict[str, int] = {}
     for record in records:
         partitions[record.topic] = max(partitions.get(record.topic, 1), record.partition + 1)

@@ -1,4 +1,4 @@
-"""What `flinkwatch tune` found, for a person at a terminal."""
+"""The report of `flinkwatch tune` on a terminal."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,12 +16,12 @@ from streaming.tuning.incidents import ReplayedIncident
 from streaming.tuning.suggest import Suggestions
 from streaming.tuning.trial import Suggestion
 
-_STYLES = {"added": "red", "removed": "green", "silenced": "dim", "told": "red"}
+_STYLES = {"added": "red", "removed": "green", "silenced": "dim", "unsilenced": "red"}
 _UNTOLD = "cannot be told"
 
 
 def print_comparison(found: Comparison) -> None:
-    """For each job a line for each incident and change; then how many there are of each."""
+    """Print the changed incidents of each job, then the number of incidents by change."""
     console = Console(highlight=False)
     for (cluster, job), rows in _by_job(found).items():
         console.print(_title(cluster, job))
@@ -30,9 +30,9 @@ def print_comparison(found: Comparison) -> None:
             table.add_row(Text(change.replace("_", " "), _STYLES.get(change, "yellow")), *cells)
         console.print(table)
     counts = {"added": len(found.added), "removed": len(found.removed)} | {k: len(v) for k, v in found.moved().items()}
-    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     same = f"{found.same} incident{'s' * (found.same != 1)} the same in both"
-    console.print(f"{humanize(found.span)} of recordings: {said or 'no difference'}; {same}.")
+    console.print(f"{humanize(found.span)} of recordings: {summary or 'no difference'}; {same}.")
 
 
 def print_suggestions(made: Suggestions) -> None:
@@ -102,8 +102,8 @@ def clock(time: int) -> str:
 
 def _by_job(found: Comparison) -> dict[tuple[str, str], list[tuple[str, ...]]]:
     by_job: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for change, told, *cells in sorted(_rows(found), key=lambda r: (r[1].cluster, r[1].job, r[1].opened_at, r[0])):
-        by_job.setdefault((told.cluster, told.job), []).append((change, *cells))
+    for change, incident, *cells in sorted(_rows(found), key=lambda r: (r[1].cluster, r[1].job, r[1].opened_at, r[0])):
+        by_job.setdefault((incident.cluster, incident.job), []).append((change, *cells))
     return by_job
 
 
@@ -114,6 +114,6 @@ def _title(cluster: str, job: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for name in columns:
-        # An identifier that is broken can be neither read nor copied.
+        # An identifier must not be wrapped, so that it can be read and copied.
         table.add_column(name, overflow="fold", no_wrap=name == "threshold")
     return table

@@ -105,7 +105,7 @@ def test_hostile_records_are_rejected_counted_and_kept(installation: Make) -> No
     assert sum(counted.values()) == len(bad)
 
 
-def test_silence_moves_the_clock_by_the_pulse_alone(installation: Make) -> None:
+def test_without_input_the_heartbeat_alone_advances_the_clock(installation: Make) -> None:
     """A checkpoint is overdue, and then its incident stale, although no record of the cluster comes any more.
 
     Logs alone: where metrics fell silent as well, the checkpoint may have completed unheard.

@@ -106,7 +106,7 @@ def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(insta
     refused = [line for line in log if "refused" in line["event"]]
     assert [line["level"] for line in refused] == ["warning"]
     assert "detectors.checkpoint_duration_creep.growth: must be a number" in refused[0]["error"]
-    told = [line["changes"] for line in log if line["event"] == "another configuration is in force"]
+    told = [line["changes"] for line in log if line["event"] == "new configuration is in force"]
     assert told == [[f"detectors.{CREEP}.growth: 1000.0 → 0.5"]]
 
 

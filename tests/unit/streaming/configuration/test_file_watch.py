@@ -156,7 +156,7 @@ def test_good_bad_same_good_is_told_as_such_and_publishes_nothing(watched: Watch
     assert watched.topic.hashes() == [hash_of(4)]
 
 
-def test_a_file_that_stays_away_is_told_and_the_same_one_is_good_again(
+def test_a_missing_file_is_reported_and_the_same_one_is_valid_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_watch, "_MISSING_S", 0.2)

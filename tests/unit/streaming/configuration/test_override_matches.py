@@ -17,7 +17,7 @@ LIVE = LiveSettings.model_validate(
 PUBLISHED = publish(LIVE, at=1, by="test")
 
 
-def test_overrides_that_match_nothing_are_told_once_of_each_configuration() -> None:
+def test_overrides_that_match_nothing_are_logged_once_for_each_configuration() -> None:
     now = 0.0
     answers: list[list[int | None] | Exception] = [PublishedError("no broker"), [None, None], [3, 0], [3, 1]]
 

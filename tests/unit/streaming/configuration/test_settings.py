@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml", {})
 
 
-def test_every_error_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_together(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("kafka: {acces: {}}\ndetectors: {late_barrier_acks: {burst: 5}}\n")
     with pytest.raises(ConfigError) as error:
@@ -92,7 +92,7 @@ def test_a_secret_among_sparks_properties_is_refused_without_its_value(name: str
     file.write_text(f"streaming:\n  spark:\n    {name}: canary\n")
     with pytest.raises(ConfigError) as raised:
         load(file, {})
-    assert f"{name} would stand in this file and in the list of processes" in str(raised.value)
+    assert f"{name} would be visible in this file and in the process list" in str(raised.value)
     assert "canary" not in str(raised.value)
 
 

@@ -49,7 +49,7 @@ def test_every_error_has_the_line_of_its_key() -> None:
     assert looked_at > 30
 
 
-def test_a_key_that_a_merge_overrides_does_not_stand_twice(tmp_path: Path) -> None:
+def test_a_key_that_a_merge_overrides_is_no_duplicate(tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text(
         "overrides:\n"

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from sinks.kafka.access import KafkaAccess
 from sinks.secret import SecretError
-from streaming.job.heartbeat import HeartbeatWriter, HostClock, beat_of, header
+from streaming.job.heartbeat import HeartbeatWriter, HostClock, heartbeat_headers, heartbeat_of
 
 
 class Broker:
@@ -53,14 +53,14 @@ class Broker:
         pytest.param([None, None, KafkaTimeoutError("no broker")], id="the line fails"),
     ],
 )
-def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
+def test_no_failure_ends_the_heartbeat_or_loses_a_line(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None]
 ) -> None:
     broker = Broker(*errors)
     monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
-    heartbeat.tell("records were lost")
+    heartbeat.publish_line("records were lost")
     heartbeat.start()
     try:
         assert broker.told.wait(10)
@@ -69,7 +69,7 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     assert [value for value in broker.written if value] == [b"records were lost"]
 
 
-def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_again(
+def test_after_a_heartbeat_that_the_broker_refuses_for_its_time_the_clock_is_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was a day ahead when the job started, and was set right since."""
@@ -80,34 +80,34 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
     heartbeat._not_written(KafkaTimeoutError("no broker"))
     assert heartbeat._clock is wrong
     heartbeat._not_written(InvalidTimestampError("out of range"))
-    assert abs(heartbeat._clock.steady(heartbeat._clock.beat()) / 1000 - time.time()) < 60
+    assert abs(heartbeat._clock.steady(heartbeat._clock.now()) / 1000 - time.time()) < 60
 
 
-def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:
+def test_a_heartbeat_has_the_time_of_day_and_a_monotonic_time() -> None:
     """The Kafka timestamp is of the second: brokers refuse a time far ahead of their own, and then nothing beats."""
     wall, counted = [1_000.0], [50.0]
     clock = HostClock(lambda: wall[0], lambda: counted[0])
-    first = clock.beat()
+    first = clock.now()
     wall[0], counted[0] = 4_601.0, 51.0
-    second = clock.beat()
+    second = clock.now()
     assert (second.run, second.counted - first.counted, second.at - first.at) == (first.run, 1_000, 3_601_000)
     assert clock.steady(second) - clock.steady(first) == 1_000
-    assert beat_of(tuple(header(second))) == second
+    assert heartbeat_of(tuple(heartbeat_headers(second))) == second
 
 
 @pytest.mark.parametrize("told", [b"", b"00000000 1", b"00000000 -1 5", b"x" * 100_000, b"\xff", b"0000000g 1 2"])
-def test_a_beat_that_tells_nothing_is_a_beat_as_before(told: bytes) -> None:
-    assert beat_of((("beat", told),)) is None
-    assert beat_of(()) is None
+def test_a_heartbeat_without_a_valid_header_has_no_monotonic_time(told: bytes) -> None:
+    assert heartbeat_of((("heartbeat", told),)) is None
+    assert heartbeat_of(()) is None
 
 
-def test_a_clock_that_was_set_is_told_once() -> None:
+def test_a_clock_that_was_set_is_logged_once() -> None:
     wall, counted = [1_000.0], [50.0]
     clock = HostClock(lambda: wall[0], lambda: counted[0])
     with capture_logs() as lines:
         for step in (0.0, 3_600.0, 0.0, -3_600.0, 1.0):
             wall[0], counted[0] = wall[0] + 1 + step, counted[0] + 1
-            clock.beat()
+            clock.now()
     said = [str(line) for line in lines if "clock of this host was set" in line["event"]]
     assert ["3600" in line for line in said] == [True, True]
     assert "-3600" in said[1]
@@ -119,7 +119,7 @@ import sys
 from streaming.job.heartbeat import HostClock
 clock = HostClock()
 for _ in sys.stdin:
-    beat = clock.beat()
+    beat = clock.now()
     print("beat", beat.counted, beat.at, clock.steady(beat), flush=True)
 """
 

@@ -35,7 +35,9 @@ class Job:
         beat = Heartbeat(self.run, now - self.begins + BOOTED, wall) if self.beats else None
         if HEARTBEAT in clocks and beat is None:
             clocks[HEARTBEAT] = wall
-        packed = Packed(clocks=clocks, wall=wall, beat=beat if HEARTBEAT in clocks else None, heartbeat=HEARTBEAT)
+        packed = Packed(
+            clocks=clocks, wall=wall, heartbeat=beat if HEARTBEAT in clocks else None, heartbeat_partition=HEARTBEAT
+        )
         until, front = _clocks(self.index, [packed])
         events = [event for one in batch for event in one.events]
         said = bucket.step(self.index, self.store, events, until, front=front)
@@ -86,10 +88,10 @@ def test_it_is_measured_how_wrong_the_host_is() -> None:
     assert job("taskmanager-silent", SKEWS["an hour ahead for five seconds"]).index.beats.wrong == 0
 
 
-def test_without_beats_the_jump_is_believed() -> None:
+def test_without_monotonic_time_the_stream_follows_the_jump() -> None:
     """As before: a heartbeat of somebody else tells nothing but its Kafka timestamp."""
-    told = job("taskmanager-silent", SKEWS["an hour ahead for five seconds"], beats=False)
-    assert told.index.clock > arrivals_end("taskmanager-silent") + HOUR // 2
+    jumped = job("taskmanager-silent", SKEWS["an hour ahead for five seconds"], beats=False)
+    assert jumped.index.clock > arrivals_end("taskmanager-silent") + HOUR // 2
 
 
 def test_a_host_that_was_wrong_from_the_start_is_found_out_by_what_is_read() -> None:

@@ -140,7 +140,7 @@ def test_a_source_that_sends_nothing_any_more_is_forgotten_after_an_hour() -> No
     assert values[-1] == -1
 
 
-def test_what_does_not_seem_to_be_flinks_and_what_is_little_is_not_told() -> None:
+def test_other_text_and_few_records_are_not_reported() -> None:
     for seen, flink in ((1_000, 0), (10, 10)):
         recognised = Recognition()
         for at in (0, 600_000):

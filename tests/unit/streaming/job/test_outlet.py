@@ -86,7 +86,7 @@ def worst(text: str) -> Any:
     text=names,
     limit=st.sampled_from([60_000, 200_000, MAX_ROW_BYTES]),
 )
-def test_a_transition_that_is_too_large_is_told_with_less_evidence(text: str, limit: int) -> None:
+def test_a_transition_that_is_too_large_is_written_with_less_evidence(text: str, limit: int) -> None:
     outlet, transition = Outlet(limit), worst(text)
     whole = msgspec.json.encode(transition)
     sent = outlet.transition(transition)

@@ -79,7 +79,7 @@ class Scene:
         return query
 
 
-def test_what_passes_is_waited_out_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_passing_failure_is_waited_out_and_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     killed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
     scene = Scene(monkeypatch, tmp_path, killed, killed)
     scene.run()
@@ -87,7 +87,7 @@ def test_what_passes_is_waited_out_and_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert scene.restarts == 2
     assert [pause for pause in scene.stop.waited if pause >= 1] == [1, 2]
     assert scene.problems[0] == "no batch has finished yet"
-    assert "the query failed and is started again: A Python worker" in str(scene.problems[1])
+    assert "the query failed and is being restarted: A Python worker" in str(scene.problems[1])
     scene.begun.assert_called_once()
 
 
@@ -95,7 +95,7 @@ def test_what_does_not_pass_ends_the_process_after_so_many_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scene = Scene(monkeypatch, tmp_path, *["java.lang.IllegalStateException: unheard of"] * 9)
-    with pytest.raises(JobError, match=r"unheard of\. Started again 3 times within the last hour"):
+    with pytest.raises(JobError, match=r"unheard of\. 3 restarts within the last hour"):
         scene.run()
     assert scene.starts == 4
 

@@ -37,7 +37,7 @@ def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        ("no-such-host.invalid:9092", "no-such-host.invalid:9092: there is no host of this name"),
+        ("no-such-host.invalid:9092", "no-such-host.invalid:9092: unknown host name"),
         ("127.0.0.1:1", "127.0.0.1:1: Connection refused"),
         ("[::1]:1", "[::1]:1: "),
         ("127.0.0.1:99999", "127.0.0.1:99999: "),
@@ -50,7 +50,7 @@ def test_every_address_has_its_reason(server: str, reason: str) -> None:
     assert str(raised.value).endswith("; 127.0.0.1:2: Connection refused (kafka.access.bootstrap_servers)")
 
 
-def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
+def test_a_broker_that_starts_later_is_waited_for_and_logged_once() -> None:
     port, said = free_port(), list[str]()
 
     def come_up() -> None:
@@ -69,7 +69,7 @@ def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
 
 
 def test_the_limit_ends_it_with_the_reason_and_the_setting() -> None:
-    with pytest.raises(PreflightError, match=r"refused .*waited 1 s \(streaming.wait_for_brokers\)"):
+    with pytest.raises(PreflightError, match=r"refused .*after 1 s \(streaming.wait_for_brokers\)"):
         await_brokers(settings(f"127.0.0.1:{free_port()}", "500ms"), Stop(), str)
 
 
@@ -80,7 +80,7 @@ def test_a_stop_ends_it() -> None:
         await_brokers(settings(f"127.0.0.1:{free_port()}", "1m"), stop, str)
 
 
-def test_a_missing_secret_is_said_before_any_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_secret_is_reported_before_any_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
     access = {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     access |= {"sasl_username": "flinkwatch", "sasl_password_env": "KAFKA_PASSWORD"}

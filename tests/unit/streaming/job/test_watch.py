@@ -97,7 +97,7 @@ def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsT
     assert transitions[0].cause == "late_barrier_acks"
 
 
-def test_what_is_told_of_an_override_ends_with_it(tester: TwsTester) -> None:
+def test_the_readings_of_an_override_end_with_it(tester: TwsTester) -> None:
     rows = []
     for at, clusters in ((1, ["a", "b"]), (2, ["b"]), (3, [])):
         off = {"checkpoint_overdue": {"enabled": False}}
@@ -145,7 +145,7 @@ def test_a_canary_becomes_a_reading_and_nothing_else(tester: TwsTester) -> None:
     assert feed(tester, Packed(clocks={"heartbeat/0": 3_000}, wall=FAR)) == []
 
 
-def test_rows_of_state_are_counted_and_the_clock_is_told_by_one_bucket() -> None:
+def test_rows_of_state_are_counted_and_one_bucket_reports_the_clock() -> None:
     tester = TwsTester(BucketProcessor(TOPICS))
     told: dict[str, float] = {}
     for number in (0, 1):
@@ -220,7 +220,7 @@ def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
     ]
     readings = [decode_reading(v) for v in said(rows, "readings") if v is not None]
     assert [r.value for r in readings if r.labels.get("reason") == "too_many_clusters"] == [25.0]
-    assert "no room for more clusters" in [line["event"] for line in lines]
+    assert "too many clusters in one bucket" in [line["event"] for line in lines]
 
 
 def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:

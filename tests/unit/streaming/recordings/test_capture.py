@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_written_is_named(kafka: Kafka, tmp_path: Path) -
         capture(kafka, 0, tmp_path / "none" / "a.jsonl.gz")
 
 
-def test_no_broker_is_said_with_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_broker_is_reported_with_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CONNECT_MS", 500)
     access = KafkaAccess(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(CaptureError, match=r"127\.0\.0\.1:1"):

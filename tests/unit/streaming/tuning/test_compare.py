@@ -36,7 +36,7 @@ def live(**detectors: dict[str, Any]) -> LiveSettings:
 @pytest.mark.parametrize(
     "name", ["checkpoint-hung-then-done", "restart-loop", "taskmanager-killed", "zookeeper-killed"]
 )
-def test_it_tells_what_a_replay_tells(name: str) -> None:
+def test_it_finds_the_incidents_of_a_replay(name: str) -> None:
     replayed = Replayed(OLD)
     for batches in pieces((recording(name),), SETTINGS):
         replayed.take(batches)
@@ -72,7 +72,7 @@ def test_old_and_new_change_places() -> None:
     assert len(earlier.earlier) == 1
 
 
-def test_another_cause_and_severity_are_told_of_the_same_incident() -> None:
+def test_another_cause_and_severity_belong_to_the_same_incident() -> None:
     found = compare([ACKS], OLD, live(late_barrier_acks={"enabled": False}), SETTINGS)
     assert (found.added, found.removed) == ([], [])
     assert [m.old.cause for m in found.cause_changed] == ["late_barrier_acks"]

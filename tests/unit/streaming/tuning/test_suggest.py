@@ -75,7 +75,7 @@ def test_where_no_value_does_both_none_is_suggested() -> None:
     assert made.alarms == 1
 
 
-def test_what_nothing_limits_cannot_be_told_and_stays() -> None:
+def test_a_threshold_without_limits_is_unknown_and_stays() -> None:
     made = suggested([LONG], [STEADY])
     assert {(r.silent_from, r.margin_healthy, r.suggested == r.current) for r in made.suggestions} == {
         (None, None, True)
