@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grafana_foundation_sdk.builders import dashboard
 
 from dashboards.frame import board, choice, fill
-from dashboards.panels import ORANGE, RED, Column, Panel, Query, graph, listing, number, word
+from dashboards.panels import ORANGE, RED, Panel, Query, graph, number, word
 
 _WHERE = 'instance=~"$instance"'
 
@@ -28,11 +28,10 @@ def _rate(metric: str, by: str) -> str:
 
 
 def flinkwatch() -> dashboard.Dashboard:
-    """The dashboard flinkwatch."""
     made = board("flinkwatch-itself", "flinkwatch", "The job and delivery of flinkwatch itself.", "now-3h")
     made.with_variable(choice("instance", "Instance", "label_values(flinkwatch_build_info, instance)"))
     rows = {"": _overview(), "Reading": _reading(), "Batches and state": _batches(), "Delivery": _delivery()}
-    return fill(made, {**rows, "What delivery remembers": _ledger(), "Configuration": _configuration()})
+    return fill(made, {**rows, "What delivery remembers": _notification_log(), "Configuration": _configuration()})
 
 
 def _overview() -> Iterator[Panel]:
@@ -182,16 +181,19 @@ def _delivery() -> Iterator[Panel]:
     )
 
 
-def _ledger() -> Iterator[Panel]:
+def _notification_log() -> Iterator[Panel]:
     yield graph(
-        "Ledger",
-        "Incidents of which the delivery ledger knows.",
-        Query(f"sum by (integration) ({_of('ledger_entries')})", "{{integration}}"),
+        "Notification log",
+        "Incidents that the notification log has an entry of.",
+        Query(f"sum by (integration) ({_of('notification_log_entries')})", "{{integration}}"),
     )
     yield graph(
-        "Ledger unsettled for",
+        "Notification log unsettled for",
         "Age of the oldest entry without a known outcome; nothing while every outcome is known.",
-        Query(f"time() - min by (integration) ({_of('ledger_oldest_unsettled_timestamp_seconds')})", "{{integration}}"),
+        Query(
+            f"time() - min by (integration) ({_of('notification_log_oldest_unsettled_timestamp_seconds')})",
+            "{{integration}}",
+        ),
         unit="s",
     )
     yield graph(
@@ -217,9 +219,3 @@ def _configuration() -> Iterator[Panel]:
         unit="s",
     )
     yield word("In force", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash")
-    yield listing(
-        "Overrides",
-        "How many entities each override is about; one with 0 has a pattern that fits nothing.",
-        Column(f"max by (override, match) ({_of('override_matched')})", "matched"),
-        width=12,
-    )

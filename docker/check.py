@@ -14,11 +14,11 @@ from typing import Any
 
 from container import Container, engine, passed, require
 
-from streaming.demo.demo import find_scenario
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.broker import Broker
-from streaming.recordings.playback import Playback, create_topics
+from streaming.recordings.play import find_scenario
 from streaming.recordings.replay import load
+from tests.demo.playback import Playback, create_topics
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import TOKEN, SlackServer
 
 FIRST_BATCH_S = 25.0
 # Tools that only an attacker or a build needs.
@@ -51,7 +51,7 @@ def refusals(bootstrap: str) -> None:
             "a wrong broker address",
             settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
             0o755,
-            "unknown host name",
+            "there is no host of this name",
         ),
         ("an unreadable checkpoint volume", settings(bootstrap), 0o000, "cannot be read or written as user 185"),
         ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, "did you mean checkpoint?"),

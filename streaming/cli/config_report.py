@@ -27,15 +27,15 @@ def clock(ms: int) -> str:
 
 
 def difference(found: Sequence[SettingChange]) -> None:
-    """Keys with their values before and after."""
+    """Print the keys with their values before and after."""
     if not found:
         echo("No setting changes.")
         return
     _print(_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new"))
 
 
-def in_force(found: ConfigHistory, published: PublishedConfiguration, matched: list[int | None], now: int) -> None:
-    """What is in force: settings that are not default, overrides with what they match, silences."""
+def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) -> None:
+    """Print what is in force: settings that differ from the default, overrides, silences."""
     echo(_head(published))
     live = published.live()
     usual = LiveSettings()
@@ -45,20 +45,15 @@ def in_force(found: ConfigHistory, published: PublishedConfiguration, matched: l
     else:
         echo("Every detector is at its defaults.")
     if live.overrides:
-        rows = [
-            (str(i), about(o), _settings_text(o.detectors), "unknown" if matched[i] is None else str(matched[i]))
-            for i, o in enumerate(live.overrides)
-        ]
-        _print(_table(rows, "override", "for", "settings", "matches"))
-        for i in [i for i, count in enumerate(matched) if count == 0]:
-            echo(f"Warning: override {i} ({about(live.overrides[i])}) matches no known cluster or job.")
+        rows = [(str(i), about(o), _settings_text(o.detectors)) for i, o in enumerate(live.overrides)]
+        _print(_table(rows, "override", "for", "settings"))
     silences(listed(found, now), now, ended=False)
 
 
 def settings_for(
     found: list[EffectiveSetting], cluster: str, job: str, published: PublishedConfiguration, as_json: bool
 ) -> None:
-    """Settings of one job or cluster that are not default."""
+    """Print the settings of one job or cluster that differ from the default."""
     origins = ["detectors" if s.override is None else f"overrides[{s.override}]" for s in found]
     if as_json:
         body = [{**s._asdict(), "from": origin} for s, origin in zip(found, origins, strict=True)]
@@ -73,7 +68,6 @@ def settings_for(
 
 
 def history(found: list[PublishedConfiguration]) -> None:
-    """Every configuration with what it changed."""
     rows = []
     before = LiveSettings()
     for published in found:

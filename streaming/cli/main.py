@@ -98,20 +98,3 @@ def sinks_test(config_file: Path | None, only: str) -> None:
     from streaming.cli.sinks import run_sinks_test
 
     sys.exit(run_sinks_test(settings_of(config_file), only))
-
-
-@cli.command()
-@click.argument("scenario", required=False, default="late-barrier-acks")
-@click.option(
-    "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Playback speed: 1 is real time."
-)
-@click.option("--keep", is_flag=True, help="Keep everything running afterwards, until Ctrl-C.")
-def demo(scenario: str, speed: float, keep: bool) -> None:
-    """Show a recorded incident from Kafka to Slack.
-
-    Starts an embedded Kafka broker, the job and a fake Slack, plays SCENARIO and shows the messages. SCENARIO is the
-    name of a scenario, or a recording.
-    """
-    from streaming.demo.demo import run_demo
-
-    sys.exit(run_demo(scenario, speed, keep))

@@ -61,11 +61,12 @@ def add(
 
     Prints the silence's id, for `silence expire`, and the open incidents that it matches.
     """
-    from streaming.configuration.silences import about
+    from streaming.configuration.effective import about
 
     now = int(time.time() * 1000)
     made = _silence(lasting, until, now, fields)
-    _check_extent(about(made) == "everything", everything)
+    match = about(made, made.kinds)
+    _check_extent(match == "everything", everything)
     _check_kinds(made)
     settings = settings_of(config_file)
     _check_length(made, now, settings.sinks.max_silence)
@@ -77,7 +78,7 @@ def add(
 
         echo_json(msgspec.json.encode(made.model_dump(mode="json")))
         return
-    echo(f"{made.id} silences {about(made)} {_span(made, now)}")
+    echo(f"{made.id} silences {match} {_span(made, now)}")
     with asking(settings, timeout):
         echo(_matches_now(made, settings, timeout))
 

@@ -8,15 +8,14 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.settings.live import PublishedConfiguration, PublishedSilence
+from sinks.kafka.reading import follow
 from sinks.secret import SecretError
 from streaming.configuration.diff import changes
-from streaming.configuration.override_matches import Unmatched
 from streaming.configuration.topic import ConfigHistory, ConfigTopic, warn_unreadable
 from streaming.threads import Background
 
 log = structlog.get_logger()
 
-_POLL_MS = 500
 _RETRY_S = 2.0
 
 
@@ -26,20 +25,12 @@ class ConfigFollower(Background):
     `published` is the configuration in force at the start.
     """
 
-    def __init__(
-        self,
-        topic: ConfigTopic,
-        published: PublishedConfiguration,
-        changed: Callable[[str], None],
-        unmatched: Unmatched,
-    ) -> None:
+    def __init__(self, topic: ConfigTopic, published: PublishedConfiguration, changed: Callable[[str], None]) -> None:
         super().__init__("configuration in force")
         self._topic = topic
         self._published = published
         self._changed = changed
-        self._unmatched = unmatched
         self._silences: tuple[PublishedSilence, ...] = ()
-        unmatched.expect(published)
 
     def publish_lost(self) -> None:
         """Publish the configuration and the silences again if the topic has lost them. Raises PublishedError."""
@@ -65,8 +56,8 @@ class ConfigFollower(Background):
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             end = consumer.end_offsets([partition])[partition]
-            while not self._stop.is_set():
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+            for records in follow(consumer, self._stop):
+                for record in records:
                     history.add(record.key, record.value, record.offset)
                 if history.unreadable:
                     warn_unreadable(self._topic.name, history.unreadable)
@@ -75,7 +66,6 @@ class ConfigFollower(Background):
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)
                     self._silences = tuple(history.silences.values())
-                self._unmatched.look()
 
     def _now(self, published: PublishedConfiguration) -> None:
         before, self._published = self._published, published
@@ -89,4 +79,3 @@ class ConfigFollower(Background):
             changes=[str(change) for change in changes(before.live(), published.live())],
         )
         self._changed(published.hash)
-        self._unmatched.expect(published)

@@ -34,7 +34,6 @@ class Health:
         self._before_the_first = f"the query failed and is being restarted: {reason}"
 
     def finished(self, batch: int) -> None:
-        """Note that a batch has finished."""
         if batch != self._batch:
             self._batch, self._finished_at = batch, time.monotonic()
 

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, InvalidTimestampError, KafkaError
 
 from detectors.engine.host_clock import Heartbeat
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain
 from sinks.secret import SecretError
 from streaming.job import canary
@@ -30,6 +30,7 @@ _HEARTBEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
 # Smaller steps of the host's clock are not logged.
 _JUMP_MS = 2_000
 
+_REPORT_EVERY_S = 10.0
 # Lines wait here while no broker answers.
 _MAX_LINES = 10_000
 
@@ -86,6 +87,7 @@ class HeartbeatWriter(Background):
         self._every = every / 1000
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
+        self._report_at = 0.0
         self._clock = HostClock()
         self._lines: deque[str] = deque(maxlen=_MAX_LINES)
 
@@ -93,17 +95,11 @@ class HeartbeatWriter(Background):
         """Write a line of `detectors.events.vocabulary.flinkwatch_itself` with the next heartbeat."""
         self._lines.append(line)
 
-    def _producer(self) -> KafkaProducer:
-        # By default the client waits up to 30 s between attempts, and the stream's clock would stop for that time.
-        return KafkaProducer(
-            **client_options(self._access), reconnect_backoff_max_ms=2_000, allow_auto_create_topics=False
-        )
-
     def _run(self) -> None:
         producer: Any = None
         while not self._stop.wait(self._every):
             try:
-                producer = producer or self._producer()
+                producer = producer or clients.producer(self._access)
                 heartbeat = self._clock.now()
                 at = self._clock.steady(heartbeat)
                 headers = heartbeat_headers(heartbeat)
@@ -119,7 +115,10 @@ class HeartbeatWriter(Background):
             producer.close(timeout=1)
 
     def _not_written(self, error: Exception) -> None:
-        log.warning("heartbeat could not be written", error=explain(self._access, error))
+        if time.monotonic() >= self._report_at:
+            log.warning("heartbeat could not be written", error=explain(self._access, error))
+            # An explanation takes seconds, and each record of a failed batch calls this function.
+            self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
             # The host's clock was wrong when this object was created, and may be right now.
             self._clock = HostClock()

@@ -5,28 +5,32 @@ The demo plays faster, with the recording's own times and heartbeats. Here a run
 
 import http.client
 import time
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import structlog
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaError
+from msgspec import structs
 
 from detectors.events.event import Record
-from sinks.kafka.access import client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import create_missing
 from streaming.configuration.settings import Settings
-from streaming.demo.demo import find_scenario
 from streaming.errors import RecordingError, UserError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
 from streaming.recordings.exercise import exercise
-from streaming.recordings.playback import records_to_play
+from streaming.recordings.recording import is_recording
 from streaming.recordings.redate import redated
+from streaming.recordings.replay import load
 from streaming.shutdown import Stop
 
 log = structlog.get_logger()
 
 
+_SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 _REPORT_EVERY_S = 30.0
 _READY_WITHIN_S = 300.0
 _ENDS = (
@@ -54,26 +58,64 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
     log.info("recording was played", recording=recording, records=played, hint=_ENDS)
 
 
+def find_scenario(name: str) -> Path:
+    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
+    if Path(name).is_file():
+        return Path(name)
+    found = _SCENARIOS / name / "input.jsonl.gz"
+    if not found.is_file():
+        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
+    return found
+
+
+def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
+    """The records of one file. Raises RecordingError, also when there are none."""
+    records = load([recording], logs_topic, metrics_topic)
+    if not is_recording(recording):
+        # Of a log file each line has the name of the file for its topic.
+        records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
+    if not records:
+        raise RecordingError(f"{recording}: holds no record to play")
+    return records
+
+
+def send(producer: Any, record: Record, partition: int) -> Any:
+    """The producer's future. Raises kafka.errors.KafkaError when the broker has gone."""
+    return producer.send(
+        record.topic,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        partition=partition,
+        timestamp_ms=record.timestamp,
+    )
+
+
+def create_topics(access: KafkaAccess, records: Sequence[Record]) -> dict[str, int]:
+    """Creates the topics of a recording that do not exist; the partitions that each topic has."""
+    wanted: dict[str, int] = {}
+    for record in records:
+        wanted[record.topic] = max(wanted.get(record.topic, 1), record.partition + 1)
+    with closing(clients.admin(access)) as admin:
+        create_missing(
+            admin, {topic: {"num_partitions": count, "replication_factor": -1} for topic, count in wanted.items()}
+        )
+        return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(list(wanted))}
+
+
 def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
     """Write the records; return how many were written before the end or `stop`."""
-    options = client_options(settings.kafka.access)
-    partitions = _partitions(settings, records, options)
+    partitions = _partitions(settings, records)
     begun, written = time.time(), 0
     span = (records[-1].timestamp - records[0].timestamp) / 1000
     reported_at = begun
     log.info("playing the recording, Ctrl-C stops it", records=len(records), for_s=round(span))
-    with closing(KafkaProducer(**options, linger_ms=0)) as producer:
+    with closing(clients.producer(settings.kafka.access)) as producer:
         for record in redated(records, int(begun * 1000)):
             if stop.wait(max(0.0, record.timestamp / 1000 - time.time())):
                 break
-            producer.send(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=record.partition % partitions[record.topic],
-                timestamp_ms=record.timestamp,
-            )
+            send(producer, record, record.partition % partitions[record.topic])
             written += 1
             if time.time() - reported_at >= _REPORT_EVERY_S:
                 reported_at = time.time()
@@ -107,21 +149,11 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
     log.warning("no flinkwatch answers on this host; without a running one, no incidents are reported")
 
 
-def _partitions(settings: Settings, records: list[Record], options: dict[str, Any]) -> Counter[str]:
+def _partitions(settings: Settings, records: list[Record]) -> dict[str, int]:
     """Partition counts of the recording's topics, which are created if missing. Raises RecordingError."""
-    wanted: Counter[str] = Counter()
-    for record in records:
-        wanted[record.topic] = max(wanted[record.topic], record.partition + 1)
     read = {*settings.kafka.logs, *settings.kafka.metrics}
-    if unread := sorted(wanted.keys() - read):
+    if unread := sorted({record.topic for record in records} - read):
         raise RecordingError(
             f"the recording has records of {', '.join(unread)}, which kafka.logs and kafka.metrics do not contain"
         )
-    with closing(KafkaAdminClient(**options)) as admin:
-        for topic, count in wanted.items():
-            try:
-                admin.create_topics({topic: {"num_partitions": count, "replication_factor": -1, "configs": {}}})
-            except TopicAlreadyExistsError:
-                continue
-        admin.wait_for_topics(list(wanted))
-        return Counter({t["name"]: len(t["partitions"]) for t in admin.describe_topics(list(wanted))})
+    return create_topics(settings.kafka.access, records)

@@ -24,8 +24,6 @@ Progress = Callable[[int], None]
 
 
 class Moved(msgspec.Struct):
-    """One incident under both configurations."""
-
     old: ReplayedIncident
     new: ReplayedIncident
 
@@ -89,7 +87,6 @@ class Replayed:
             self._incidents.take(step(self._index, self._store, events, until))
 
     def incidents(self) -> list[ReplayedIncident]:
-        """The incidents of the replay."""
         return self._incidents.incidents()
 
 

@@ -71,7 +71,6 @@ class ReplayedIncidents:
         self._part_of: dict[str, str] = {}
 
     def take(self, transitions: Iterable[Transition]) -> None:
-        """Add the next transitions."""
         for t in transitions:
             incident = self._by_id.get(t.incident)
             if incident is None:

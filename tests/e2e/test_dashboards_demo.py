@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streaming.demo.stack import DemoStack
 from streaming.job import canary
-from streaming.recordings.playback import Playback, create_topics
+from streaming.recordings.play import create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
+from tests.demo.playback import Playback
+from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, available
 from tests.recorded import records
 
@@ -46,9 +47,8 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
         "Not sent on purpose A": "nothing is silenced, folded or held back",
         "The stream's clock is behind by C": ALL_WELL,
         "The oldest waits for A": ALL_WELL,
-        "Ledger unsettled for A": ALL_WELL,
+        "Notification log unsettled for A": ALL_WELL,
         "Records delivery could not read A": ALL_WELL,
-        "Overrides A": "the demo overrides nothing",
     },
 }
 CLUSTER = "clickstream"
@@ -57,13 +57,13 @@ CLUSTER = "clickstream"
 def test_every_query_has_data_while_the_demo_runs(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
-    with DemoStack(lambda _: None) as stack:
-        create_topics(stack.broker.bootstrap, played)
+    with Stack(lambda _: None) as stack:
+        create_topics(stack.broker.access, played)
         stack.job.start()
         stack.job.await_ready()
         with Prometheus(tmp_path, scraping(tmp_path, stack.job.page_port)) as server:
             first = time.time()
-            Playback(stack.broker.bootstrap, played, "flinkwatch.heartbeat", speed=20).run(threading.Event())
+            Playback(stack.broker.access, played, "flinkwatch.heartbeat", speed=20).run(threading.Event())
             tell(stack.broker.bootstrap, played[-1].timestamp)
 
             def missing() -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A receiver behind a proxy that hangs: each call ends in time, nothing is lost or doubled, other lanes go on."""
+"""A receiver behind a proxy that hangs: each call ends in time, nothing is lost or doubled, other receivers go on."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from sinks.integrations.deadline import HangingError, within
 from sinks.integrations.http_post import post_json
 from sinks.integrations.slack.errors import classify_transport
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, UPDATED, World
 from tests.unit.sinks.hanging_proxy import HOW, HangingProxy, How
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
@@ -75,7 +75,7 @@ def test_a_look_up_that_hangs_in_a_proxy_is_made_again(slack: SlackServer, how: 
         assert world.methods().count("chat.postMessage") == 1
 
 
-def test_while_slack_hangs_other_lanes_go_on(slack: SlackServer) -> None:
+def test_while_slack_hangs_other_receivers_go_on(slack: SlackServer) -> None:
     kafka = MemoryKafka()
     for number in range(20):
         one = make_transition(incident=f"incident {number}")

@@ -112,7 +112,7 @@ def test_every_error_line_names_the_program_and_the_wrong_value(tmp_path: Path) 
     assert "restart_loop.enabled: must be true or false, not 'maybe'" in done.stderr
 
 
-@pytest.mark.parametrize("command", [("play", "nosuch"), ("demo", "nosuch"), ("replay", "missing.log"), ("nosuch",)])
+@pytest.mark.parametrize("command", [("play", "nosuch"), ("replay", "missing.log"), ("nosuch",)])
 def test_bad_input_has_one_exit_status(command: tuple[str, ...]) -> None:
     assert flinkwatch(*command).returncode == 2
 

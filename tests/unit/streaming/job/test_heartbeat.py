@@ -57,7 +57,7 @@ def test_no_failure_ends_the_heartbeat_or_loses_a_line(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None]
 ) -> None:
     broker = Broker(*errors)
-    monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
+    monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", broker.producer)
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
     heartbeat.publish_line("records were lost")
@@ -81,6 +81,16 @@ def test_after_a_heartbeat_that_the_broker_refuses_for_its_time_the_clock_is_rea
     assert heartbeat._clock is wrong
     heartbeat._not_written(InvalidTimestampError("out of range"))
     assert abs(heartbeat._clock.steady(heartbeat._clock.now()) / 1000 - time.time()) < 60
+
+
+def test_a_failed_batch_of_heartbeats_is_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client reports each record of it from its own thread, which an explanation holds up for seconds."""
+    asked: list[Exception] = []
+    monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: asked.append(error))
+    heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
+    for _ in range(100):
+        heartbeat._not_written(KafkaTimeoutError("no broker"))
+    assert len(asked) == 1
 
 
 def test_a_heartbeat_has_the_time_of_day_and_a_monotonic_time() -> None:

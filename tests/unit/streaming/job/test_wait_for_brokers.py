@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from streaming.configuration.settings import Settings
-from streaming.embedded.job_process import free_port
 from streaming.errors import PreflightError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
 from streaming.shutdown import Stop
+from tests.embedded.job_process import free_port
 
 
 def settings(servers: str, within: str) -> Settings:
@@ -37,7 +37,7 @@ def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        ("no-such-host.invalid:9092", "no-such-host.invalid:9092: unknown host name"),
+        ("no-such-host.invalid:9092", "no-such-host.invalid:9092: there is no host of this name"),
         ("127.0.0.1:1", "127.0.0.1:1: Connection refused"),
         ("[::1]:1", "[::1]:1: "),
         ("127.0.0.1:99999", "127.0.0.1:99999: "),
