@@ -160,7 +160,7 @@ def first_batch(bootstrap: str) -> None:
 
 
 def judge(seconds: float) -> None:
-    """Print the time and fail if it is over the limit; on a busy machine only print it."""
+    """Print the time and fail if it exceeds the limit; on a busy machine only print it."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     circumstances = f"limit {FIRST_BATCH_S:.0f} s; load {load:.1f} on {cores} cores"
     result = f"{seconds:.1f} s from container start to the first batch ({circumstances})"

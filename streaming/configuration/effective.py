@@ -22,7 +22,7 @@ class EffectiveSetting(NamedTuple):
 
 
 def settings_for(live: LiveSettings, cluster: str, job: str) -> list[EffectiveSetting]:
-    """The settings for a job of a cluster; an empty job name stands for detectors that are not per job."""
+    """The settings for a job of a cluster; an empty job name means detectors that do not work per job."""
     chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
     usual = LiveSettings().detectors.model_dump(mode="json")
     found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)

@@ -66,9 +66,9 @@ class HostClock:
             )
         return heartbeat
 
-    def steady(self, beat: Heartbeat) -> int:
-        """The time of a beat as if nobody had set the clock: brokers refuse times that are far ahead of their own."""
-        return self._first + beat.counted
+    def steady(self, heartbeat: Heartbeat) -> int:
+        """The time of a heartbeat by the monotonic clock, since brokers refuse times that are far ahead of theirs."""
+        return self._first + heartbeat.counted
 
     def _ask(self) -> Heartbeat:
         return Heartbeat(self._run, int(self._counted() * 1000), int(self._wall() * 1000))

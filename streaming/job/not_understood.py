@@ -37,7 +37,7 @@ class NotUnderstood(Background):
         self._clock = clock
         self._named: dict[bytes, float] = {}
 
-    def hear(self, key: bytes | None, value: bytes | None) -> None:
+    def take(self, key: bytes | None, value: bytes | None) -> None:
         """Take a record of the topic. The warning for a source is logged at first and once an hour."""
         if key is None or not key.startswith(_NAME):
             return
@@ -74,7 +74,7 @@ class NotUnderstood(Background):
             consumer.seek_to_end(*partitions)
             for records in follow(consumer, self._stop):
                 for record in records:
-                    self.hear(record.key, record.value)
+                    self.take(record.key, record.value)
 
 
 def _warn(reading: Reading) -> None:

@@ -100,15 +100,15 @@ def _allowed(field: FieldInfo, schema: dict[str, Any]) -> str:
         return ", ".join(f"`{one}`" for one in schema.get("items", schema)["enum"])
     bounds = {type(one): one for one in field.metadata if isinstance(one, Ge | Gt | Le | Lt)}
     show = format_duration if schema.get("pattern") == DURATION else str
-    said = [
+    limits = [
         f"{sign} {show(getattr(bounds[kind], name))}"
         for kind, name, sign in ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
         if kind in bounds
     ]
     if (pattern := schema.get("pattern")) and pattern not in _WRITTEN:
-        said.append(f"`{pattern}`")
+        limits.append(f"`{pattern}`")
     if most := schema.get("maxLength"):
-        said.append(f"≤ {most} characters")
+        limits.append(f"≤ {most} characters")
     if schema.get("minItems") or schema.get("minProperties"):
-        said.append("at least one")
-    return ", ".join(said)
+        limits.append("at least one")
+    return ", ".join(limits)

@@ -146,7 +146,7 @@ def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make) -
     other.create_inputs()
     other.job.start()
     assert other.job.wait(90) == 1
-    assert "buckets is 3, the checkpoint has 2" in other.job.log_tail(1)
+    assert "buckets is now 3, was 2 at the first start" in other.job.log_tail(1)
 
 
 def test_a_failed_query_ends_the_process_with_its_cause_in_one_line(installation: Make) -> None:

@@ -126,7 +126,7 @@ def test_a_signal_while_it_runs_ends_in_good_order(installation: Make, number: s
         os.kill(job.pid, number)
     assert job.wait(_WITHIN_S) == 0, job.log_tail()
     said = lines(chain.here)
-    assert said[-1]["event"] == "stopping, the batch at hand may finish"
+    assert said[-1]["event"] == "stopping after the current batch"
     assert not [line for line in said if str(line.get("level", "")).lower() == "error" or "Traceback" in str(line)]
     assert essence(chain.here.transitions()) == essence(chain.expected())
 

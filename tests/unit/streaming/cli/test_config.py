@@ -168,7 +168,7 @@ def test_a_silence_of_the_file_is_ended_there(topic: MemoryTopic, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ([], "give either --for or --until"),
         (["--for", "2h", "--until", "2096-01-01T00:00:00Z"], "give either --for or --until"),
@@ -180,10 +180,10 @@ def test_a_silence_of_the_file_is_ended_there(topic: MemoryTopic, tmp_path: Path
         (["--until", "2096-01-01T00:00:00Z", "--begins", "2097-01-01T00:00:00Z"], "ends before it begins"),
     ],
 )
-def test_a_wrong_silence_names_the_option(topic: MemoryTopic, options: list[str], said: str) -> None:
+def test_a_wrong_silence_names_the_option(topic: MemoryTopic, options: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         run(silence, "add", "--cluster", "prod", *options, "--comment", "x")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert len(topic.records) == 1
 
 

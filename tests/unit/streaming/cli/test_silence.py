@@ -73,17 +73,17 @@ def test_a_silence_without_a_pattern_asks_for_all(kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "sentence"),
     [
         ("restart_lop", "matches no kind of incident; did you mean restart_loop?"),
         ("nosuch-*", "matches no kind of incident; allowed: backpressure, checkpoint_"),
         ("~x+", "matches no kind"),
     ],
 )
-def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, said: str) -> None:
+def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as error:
         run("silence", "add", "--kind", kind, "--for", "10m", *COMMENT)
-    assert said in str(error.value)
+    assert sentence in str(error.value)
     assert kafka.written() == []
     run("silence", "add", "--kind", "checkpoint_*", "--for", "10m", *COMMENT)
 
@@ -98,7 +98,7 @@ def test_a_silence_for_years_is_refused_unless_the_configuration_allows_it(kafka
 
 
 def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
-    def said(job: str) -> str:
+    def sentence(job: str) -> str:
         return run("silence", "add", "--job", job, "--for", "118m", *COMMENT).stdout.splitlines()[-1]
 
     one = make_transition(job_name="orders")
@@ -111,10 +111,10 @@ def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
             {"name": "busy", "labels": {"cluster": "c", "job": "calm"}, "value": 1.0, "at": 1, "type": "gauge"}
         )
     }
-    assert said("ord*").startswith(f"It matches 1 open incident: {one.incident} ")
-    assert said("billing") == "It matches no open incident, but some resolved ones."
-    assert said("calm") == "It matches no incident, but a known cluster or job."
-    assert said("nosuch").startswith("Warning: it matches no incident and no known cluster")
+    assert sentence("ord*").startswith(f"It matches 1 open incident: {one.incident} ")
+    assert sentence("billing") == "It matches no open incident, but some resolved ones."
+    assert sentence("calm") == "It matches no incident, but a known cluster or job."
+    assert sentence("nosuch").startswith("Warning: it matches no incident and no known cluster")
     listed = " ".join(run("silence", "list").stdout.split())
     assert re.search(r"Z, for 1 h 5\d min more", listed)
     assert "T" not in listed[listed.index("for 1 h") - 25 : listed.index("for 1 h")], "one format of times"

@@ -27,10 +27,10 @@ def error_of(folder: Path, text: str) -> str:
 
 
 def test_every_error_is_as_recorded(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    said = "".join(f"=== {name}\n{text}---\n{error_of(tmp_path, text)}" for name, text, _ in CASES)
+    recorded = "".join(f"=== {name}\n{text}---\n{error_of(tmp_path, text)}" for name, text, _ in CASES)
     if request.config.getoption("--regenerate"):
-        GOLDEN.write_text(said, encoding="utf-8")
-    assert said == GOLDEN.read_text(encoding="utf-8")
+        GOLDEN.write_text(recorded, encoding="utf-8")
+    assert recorded == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_no_error_shows_a_value_that_may_be_a_secret() -> None:

@@ -40,12 +40,12 @@ def test_the_first_heartbeat_is_a_canary_and_the_next_one_is_not(monkeypatch: py
     clock = [100.0]
     monkeypatch.setattr("streaming.job.heartbeat.time.monotonic", lambda: clock[0])
     heartbeat = HeartbeatWriter(Settings().kafka.access, "heartbeat", every=1_000, canary_every=60_000)
-    beats = []
+    values = []
     for _ in range(122):
-        beats.append(heartbeat._next_value())
+        values.append(heartbeat._next_value())
         clock[0] += 1
-    assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
-    assert set(beats[1:60]) == {b""}
+    assert [number for number, value in enumerate(values) if value.startswith(b"flinkwatch canary ")] == [0, 60, 120]
+    assert set(values[1:60]) == {b""}
 
 
 def test_a_taken_port_is_one_line_that_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:

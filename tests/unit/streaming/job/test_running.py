@@ -100,9 +100,11 @@ def test_what_does_not_pass_ends_the_process_after_so_many_starts(
     assert scene.starts == 4
 
 
-@pytest.mark.parametrize("said", ["[CONCURRENT_STREAM_LOG_UPDATE] x", "[MISSING_STATE_DIRECTORY] x"])
-def test_what_is_not_safe_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str) -> None:
-    scene = Scene(monkeypatch, tmp_path, said)
+@pytest.mark.parametrize("spark_error", ["[CONCURRENT_STREAM_LOG_UPDATE] x", "[MISSING_STATE_DIRECTORY] x"])
+def test_what_is_not_safe_ends_the_process_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark_error: str
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, spark_error)
     with pytest.raises(JobError, match=str(tmp_path)) as raised:
         scene.run()
     assert "\n" not in str(raised.value)
@@ -111,7 +113,7 @@ def test_what_is_not_safe_ends_the_process_at_once(monkeypatch: pytest.MonkeyPat
 
 def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scene = Scene(monkeypatch, tmp_path, Py4JNetworkError("Answer from Java side is empty"))
-    scene.jvm.gone.return_value = "Spark's JVM was killed (signal 9), as the kernel does when memory is short"
+    scene.jvm.gone.return_value = "Spark's JVM was killed (signal 9), probably by the kernel because memory was short"
     started = []
 
     def start(meanwhile: Callable[[], Any], *_: object) -> tuple[Any, Any]:
@@ -141,7 +143,7 @@ def test_a_topic_that_is_gone_ends_it_and_brokers_that_are_away_do_not(
 
 
 def test_what_fails_because_of_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A signal to the whole group ends Python workers as well."""
+    """A signal to the whole group also ends Python workers."""
     scene = Scene(monkeypatch, tmp_path, "Python worker exited unexpectedly")
     scene.stop.set()
     scene.left = [Py4JNetworkError("gone")]

@@ -74,14 +74,14 @@ def _read(file: Path) -> list[Record]:
 
 @pytest.mark.e2e
 def test_what_is_captured_is_what_was_sent_byte_for_byte(kafka: Kafka, sent: list[Record], tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    found = capture(kafka, NOW - 2 * HOUR, tmp_path / "day.jsonl.gz", lambda *done: told.append(done))
+    progress: list[tuple[int, int]] = []
+    found = capture(kafka, NOW - 2 * HOUR, tmp_path / "day.jsonl.gz", lambda *done: progress.append(done))
     read = _read(tmp_path / "day.jsonl.gz")
     place = lambda r: (r.topic, r.partition, r.offset)  # noqa: E731
     assert sorted(read, key=place) == sorted(sent, key=place)
     assert [r.timestamp for r in read] == sorted(r.timestamp for r in sent)
     assert found == (len(sent), min(r.timestamp for r in sent), max(r.timestamp for r in sent), ())
-    assert told[-1] == (3_000, len(sent))
+    assert progress[-1] == (3_000, len(sent))
 
 
 @pytest.mark.e2e

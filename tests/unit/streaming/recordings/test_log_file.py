@@ -56,7 +56,7 @@ def test_a_wrapping_names_pod_and_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "empty"),
         (b"\n\n", "empty"),
@@ -67,12 +67,12 @@ def test_a_wrapping_names_pod_and_node(tmp_path: Path) -> None:
         (b"[pod/a/b] hello\n[pod/a/b] world\n", "2 lines, 0 in a Flink log layout; looks like `kubectl logs --prefix`"),
     ],
 )
-def test_what_is_not_understood_is_no_all_clear(content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_not_understood_is_no_all_clear(content: bytes, message: str, tmp_path: Path) -> None:
     file = tmp_path / "some.log"
     file.write_bytes(content)
     done = replay(file)
     assert done.exit_code == 2
-    assert f"{file}: {said}" in done.stdout
+    assert f"{file}: {message}" in done.stdout
     assert "incidents in it may be missed" in done.stderr
     assert "no incidents" not in done.output.lower()
     assert replay("--json", file).exit_code == 2
@@ -135,10 +135,10 @@ def test_the_zone_is_learned_once_for_all_files(hours: float, tmp_path: Path) ->
     utc = transitions(*write(tmp_path / "utc", files))
     local = write(tmp_path / "local", {name: shifted(lines, hours) for name, lines in files.items()})
     assert [(t["at"], t["summary"]) for t in transitions(*local)] == [(t["at"], t["summary"]) for t in utc]
-    said = replay(*local).stdout
+    message = replay(*local).stdout
     zone = f"{'-' if hours < 0 else '+'}{int(abs(hours)):02}:{int(abs(hours) % 1 * 60):02}"
-    assert f"The logs' local time is {zone}" in said
-    assert f":59 {zone}  Checkpoint 12 of job" in said
+    assert f"The logs' local time is {zone}" in message
+    assert f":59 {zone}  Checkpoint 12 of job" in message
 
 
 def test_a_zone_that_is_given_wins(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ EXAMPLES = [
 
 
 def test_the_page_is_current() -> None:
-    """Write it anew with `flinkwatch config docs > docs/configuration.md`."""
+    """Write it again with `flinkwatch config docs > docs/configuration.md`."""
     assert (DOCS / "configuration.md").read_text() == configuration_page()
 
 

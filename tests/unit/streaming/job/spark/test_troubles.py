@@ -49,10 +49,10 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("said", SEEN)
-def test_each_failure_is_one_sentence_and_says_whether_it_is_tried_again(said: str) -> None:
-    limit, begins = SEEN[said]
-    trouble = trouble_of(_STREAM + said, "/state")
+@pytest.mark.parametrize("message", SEEN)
+def test_each_failure_is_one_sentence_and_says_whether_it_is_tried_again(message: str) -> None:
+    limit, begins = SEEN[message]
+    trouble = trouble_of(_STREAM + message, "/state")
     assert trouble.limit == limit
     assert begins in trouble.line
     assert "\n" not in trouble.line
