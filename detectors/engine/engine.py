@@ -158,9 +158,10 @@ class Engine:
         """The detectors for a cluster, which tells them the names of its jobs."""
         if not self.by_job.kinds:
             return self._shared
-        return Detectors([self._for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
+        return Detectors([self.for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
 
-    def _for_jobs(self, detector: Detector, topology: Topology) -> Detector:
+    def for_jobs(self, detector: Detector, topology: Topology) -> Detector:
+        """The same detector, which asks for the settings of each job by the name it has now."""
         kind, settings = detector.kind, self.by_job.settings
         return type(detector)(detector.config, lambda job: getattr(settings(topology.job_name(job)), kind))
 

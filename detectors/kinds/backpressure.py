@@ -80,6 +80,7 @@ class Backpressure(Detector):
     """See the module."""
 
     kind = "backpressure"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -72,6 +72,7 @@ class CheckpointDurationCreep(Detector):
     """See the module."""
 
     kind = "checkpoint_duration_creep"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

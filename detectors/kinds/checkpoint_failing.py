@@ -94,6 +94,7 @@ class CheckpointFailing(Detector):
     """See the module."""
 
     kind = "checkpoint_failing"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

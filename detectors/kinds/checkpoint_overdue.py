@@ -90,6 +90,7 @@ class CheckpointOverdue(Detector):
     """See the module."""
 
     kind = "checkpoint_overdue"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -44,6 +44,7 @@ class ClockSkew(Detector):
     """See the module."""
 
     kind = "clock_skew"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             *("checkpoint_triggered", "checkpoint_completed", "checkpoint_abort_noticed", "job_state"),

@@ -36,6 +36,7 @@ class DirectMemoryExhaustion(OutOfMemory):
     """See the module."""
 
     kind = "direct_memory_exhaustion"
+    belongs_to = "process"
     event_types = frozenset([FAILURE, "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):

@@ -63,6 +63,7 @@ class HaConnectionLost(Detector):
     """See the module."""
 
     kind = "ha_connection_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MEANINGS,

@@ -93,6 +93,7 @@ class HeapExhaustion(Detector):
     """See the module."""
 
     kind = "heap_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,

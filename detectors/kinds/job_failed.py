@@ -53,6 +53,7 @@ class JobFailed(Detector):
     """See the module."""
 
     kind = "job_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]

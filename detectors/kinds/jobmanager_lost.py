@@ -62,6 +62,7 @@ class JobmanagerLost(Detector):
     """See the module."""
 
     kind = "jobmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MARKS,

@@ -82,6 +82,7 @@ class LateBarrierAcks(Detector):
     """See the module."""
 
     kind = "late_barrier_acks"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -39,6 +39,7 @@ class MemoryLimitKill(OutOfMemory):
     """See the module."""
 
     kind = "memory_limit_kill"
+    belongs_to = "process"
     ends_process = True
     event_types = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 

@@ -89,6 +89,7 @@ class MetaspaceExhaustion(OutOfMemory):
     """See the module."""
 
     kind = "metaspace_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,

@@ -47,6 +47,7 @@ class NodeLost(Detector):
     """See the module."""
 
     kind = "node_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "node_lost",

@@ -81,6 +81,7 @@ class RestartLoop(Detector):
     """See the module."""
 
     kind = "restart_loop"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -66,6 +66,7 @@ class RestoreFailed(Detector):
     """See the module."""
 
     kind = "restore_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"]

@@ -73,6 +73,7 @@ class SlotsUnavailable(Detector):
     """See the module."""
 
     kind = "slots_unavailable"
+    belongs_to = "job"
     event_types = frozenset(
         [
             FAILURE,

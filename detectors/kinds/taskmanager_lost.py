@@ -66,6 +66,7 @@ class TaskManagerLost(Detector):
     """See the module."""
 
     kind = "taskmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "tm_timed_out",

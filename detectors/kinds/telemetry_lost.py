@@ -82,6 +82,7 @@ class TelemetryLost(Detector):
     """See the module."""
 
     kind = "telemetry_lost"
+    belongs_to = "process"
     event_types = frozenset(
         [
             *("heap_used", "metaspace_used", "records_in", "busy_time"),

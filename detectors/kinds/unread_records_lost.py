@@ -41,6 +41,7 @@ class UnreadRecordsLost(Detector):
     """See the module."""
 
     kind = "unread_records_lost"
+    belongs_to = "cluster"
     event_types = frozenset(["input_lost", "input_began_again", "input_read_up"])
 
     class Config(DetectorConfig):

@@ -94,6 +94,7 @@ class ZeroInputLeak(Detector):
     """See the module."""
 
     kind = "zero_input_leak"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [

@@ -88,7 +88,7 @@ class HeartbeatWriter(Background):
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
         self._report_at = 0.0
-        self._clock = HostClock()
+        self.clock = HostClock()
         self._lines: deque[str] = deque(maxlen=_MAX_LINES)
 
     def publish_line(self, line: str) -> None:
@@ -100,11 +100,11 @@ class HeartbeatWriter(Background):
         while not self._stop.wait(self._every):
             try:
                 producer = producer or clients.producer(self._access)
-                heartbeat = self._clock.now()
-                at = self._clock.steady(heartbeat)
+                heartbeat = self.clock.now()
+                at = self.clock.steady(heartbeat)
                 headers = heartbeat_headers(heartbeat)
-                sent = producer.send(self._topic, value=self._next_value(), headers=headers, timestamp_ms=at)
-                sent.add_errback(self._not_written)
+                sent = producer.send(self._topic, value=self.next_value(), headers=headers, timestamp_ms=at)
+                sent.add_errback(self.not_written)
                 while self._lines:
                     producer.send(self._topic, value=self._lines[0].encode(), timestamp_ms=at)
                     self._lines.popleft()
@@ -114,16 +114,16 @@ class HeartbeatWriter(Background):
         if producer is not None:
             producer.close(timeout=1)
 
-    def _not_written(self, error: Exception) -> None:
+    def not_written(self, error: Exception) -> None:
         if time.monotonic() >= self._report_at:
             log.warning("heartbeat could not be written", error=explain(self._access, error))
             # An explanation takes seconds, and each record of a failed batch calls this function.
             self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
             # The host's clock was wrong when this object was created, and may be right now.
-            self._clock = HostClock()
+            self.clock = HostClock()
 
-    def _next_value(self) -> bytes:
+    def next_value(self) -> bytes:
         """The value of the next heartbeat: a canary if one is due, else empty."""
         now = time.monotonic()
         if not self._canary_every or now < self._next_canary:

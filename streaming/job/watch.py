@@ -12,7 +12,7 @@ import structlog
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from detectors.engine import bucket, host_clock
+from detectors.engine import bucket
 from detectors.engine.engine import DroppedState
 from detectors.events.event import Event
 from detectors.incident import Reading
@@ -23,9 +23,9 @@ from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
 from streaming.job.spark.spark_errors import extent, naming
+from streaming.job.stream_clock import read_up_to
 
 _COUNTERS_EVERY_MS = 15_000
-_BATCH_MS = 10_000
 _MAX_REFUSED = 10
 _NO_ROOM = "too_many_clusters"
 
@@ -68,7 +68,7 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.encode_index(index)
         _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
-        until, front = _clocks(index, packed)
+        until, front = read_up_to(index, packed)
         result = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
         # The source divides the limit among partitions and rounds it.
         index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
@@ -145,35 +145,6 @@ def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter
     for kind, number in cut.items():
         index.cut[kind] = index.cut.get(kind, 0) + number
     return own
-
-
-def _clocks(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, int]:
-    """The stream's clock: on the least and on the most advanced partition of this batch, neither ahead of now.
-
-    During catch-up, every partition with a backlog is in the batch, so none is overtaken. Without input, the heartbeat
-    alone advances the clock. The limit prevents that a producer whose clock is ahead advances it.
-    """
-    clocks: dict[str, int] = {}
-    for part in packed:
-        for name, timestamp in part.clocks.items():
-            clocks[name] = max(clocks.get(name, 0), timestamp)
-    if not clocks:
-        return index.clock, index.front
-    # If the clock of the host was set, this time is wrong by the same amount.
-    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
-    heartbeat, partition = max(
-        ((p.heartbeat, p.heartbeat_partition) for p in packed if p.heartbeat),
-        key=lambda found: found[0].counted,
-        default=(None, ""),
-    )
-    if heartbeat is not None:
-        others = max((timestamp for other, timestamp in clocks.items() if other != partition), default=0)
-        now = clocks[partition] = host_clock.heard(index.beats, heartbeat, others, index.clock)
-        if index.clock - now > host_clock.FAR_MS:
-            index.go_back(now)
-        # Records may be as new as the end of the batch.
-        now += _BATCH_MS
-    return min([*clocks.values(), now]), min(max(clocks.values()), now)
 
 
 def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading]:

@@ -59,24 +59,23 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
 
 
 def find_scenario(name: str) -> Path:
-    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
+    """Find the recording of a scenario by name, or by path. Raises RecordingError, which lists the scenarios."""
     if Path(name).is_file():
         return Path(name)
-    found = _SCENARIOS / name / "input.jsonl.gz"
-    if not found.is_file():
-        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
-    return found
+    found = {recording.parent.name: recording for recording in sorted(_SCENARIOS.glob("*/input.jsonl*"))}
+    if name not in found:
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(found)}; or name a recording's file")
+    return found[name]
 
 
 def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
     """The records of one file. Raises RecordingError, also when there are none."""
     records = load([recording], logs_topic, metrics_topic)
     if not is_recording(recording):
-        # Of a log file each line has the name of the file for its topic.
+        # The topic of a line from a log file is the file's name.
         records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
     if not records:
-        raise RecordingError(f"{recording}: holds no record to play")
+        raise RecordingError(f"{recording}: contains no records")
     return records
 
 

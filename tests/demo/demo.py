@@ -101,7 +101,7 @@ class _Demo:
             self._introduce(stack, recording, time.time() - begun, keep)
             playback = Playback(stack.broker.access, self._records, f"{PREFIX}.heartbeat", speed)
             status.update(f"playing {len(self._records)} records at {speed:g} times real time")
-            with _Player(playback) as player:
+            with Player(playback) as player:
                 self._play(player)
                 status.update("waiting until all messages are delivered")
                 settled = self._settle(stack, player)
@@ -127,13 +127,13 @@ class _Demo:
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
 
-    def _play(self, player: "_Player") -> None:
+    def _play(self, player: "Player") -> None:
         """Show calls until the last record is in Kafka."""
         while not player.played.is_set() and not self._stop.wait(0.05):
             player.check()
             self._show()
 
-    def _settle(self, stack: Stack, player: "_Player") -> bool:
+    def _settle(self, stack: Stack, player: "Player") -> bool:
         """Wait until everything that was played is processed and delivered. Returns False after a timeout."""
         settled = Settled(stack.broker.access, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
@@ -195,7 +195,7 @@ class _Demo:
         return 0 if settled else 1
 
 
-class _Player:
+class Player:
     """A thread that plays the recording and then advances the stream's clock, until the `with` block ends."""
 
     def __init__(self, playback: Playback) -> None:
@@ -203,15 +203,15 @@ class _Player:
         self._playback = playback
         self._stop = threading.Event()
         self._error: KafkaError | None = None
-        self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="playback", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self.thread.join()
 
     def check(self) -> None:
         """Raises UserError if the recording could not be played."""

@@ -91,7 +91,7 @@ def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, sentenc
 def test_a_silence_for_years_is_refused_unless_the_configuration_allows_it(kafka: Kafka) -> None:
     with pytest.raises(ConfigError, match=r"--for: a silence may last at most 30d \(sinks.max_silence\)"):
         run("silence", "add", "--job", "a", "--for", "31d", *COMMENT)
-    with pytest.raises(ConfigError, match="30d at most"):
+    with pytest.raises(ConfigError, match="at most 30d"):
         run("silence", "add", "--job", "a", "--until", "2096-01-01T00:00:00Z", *COMMENT)
     file = config_file("long.yaml", "k:9092", "sinks: {max_silence: 90d}\n")
     assert run("silence", "add", "--config", file, "--job", "a", "--for", "31d", *COMMENT).exit_code == 0
@@ -116,7 +116,7 @@ def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
     assert sentence("calm") == "It matches no incident, but a known cluster or job."
     assert sentence("nosuch").startswith("Warning: it matches no incident and no known cluster")
     listed = " ".join(run("silence", "list").stdout.split())
-    assert re.search(r"Z, for 1 h 5\d min more", listed)
+    assert re.search(r"Z, 1 h 5\d min left", listed)
     assert "T" not in listed[listed.index("for 1 h") - 25 : listed.index("for 1 h")], "one format of times"
 
 

@@ -44,7 +44,7 @@ def test_every_error_has_the_line_of_its_key() -> None:
         for number, key, problem in re.findall(r"^bad\.yaml:(\d+): ([\w.\[\]]+): (.*)$", error, re.MULTILINE):
             line, last = text.splitlines()[int(number) - 1], key.split(".")[-1]
             there = line.startswith("- ") if last.endswith("]") else f"{last}:" in line
-            assert there or problem.startswith("is missing"), (line, key)
+            assert there or problem.startswith("is required and missing"), (line, key)
             looked_at += 1
     assert looked_at > 30
 

@@ -77,10 +77,10 @@ def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_
 
 def test_another_topic_id_ends_the_query_even_if_offsets_continue() -> None:
     one = gaps([], [])
-    one._compare({"logs": "old", "config": "x"})
-    one._compare({"config": "x"})
+    one.compare({"logs": "old", "config": "x"})
+    one.compare({"config": "x"})
     one.progressed(progress(1, 80, 89, 89))
-    one._compare({"logs": "new", "config": "x"})
+    one.compare({"logs": "new", "config": "x"})
     with pytest.raises(TopicMadeAgainError, match="logs was deleted"):
         one.progressed(progress(2, 89, 90, 90))
 
@@ -101,17 +101,17 @@ def test_a_correction_at_the_start_is_reported_once_and_ends_when_it_is_read() -
 def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
     lines: list[str] = []
     one = gaps(lines, [])
-    one._compare({"logs": "old"})
-    one._compare({"logs": "new"})
+    one.compare({"logs": "old"})
+    one.compare({"logs": "new"})
     one.corrected([flinkwatch_itself.began_again("logs", "0", 89)])
-    one._compare({"logs": "new"})
+    one.compare({"logs": "new"})
     one.progressed(progress(3, 89, 0, 40))
     assert lines == [flinkwatch_itself.began_again("logs", "0", 89)]
 
 
 def test_the_next_process_also_reports_the_end_of_a_gap() -> None:
     one = gaps([], [])
-    one._firsts.saw(100, at(5000))
+    one.firsts.saw(100, at(5000))
     with capture_logs() as logged:
         one.progressed(progress(1, 1000, 6000, 9000))
     assert logged == [

@@ -42,7 +42,7 @@ def test_the_first_heartbeat_is_a_canary_and_the_next_one_is_not(monkeypatch: py
     heartbeat = HeartbeatWriter(Settings().kafka.access, "heartbeat", every=1_000, canary_every=60_000)
     values = []
     for _ in range(122):
-        values.append(heartbeat._next_value())
+        values.append(heartbeat.next_value())
         clock[0] += 1
     assert [number for number, value in enumerate(values) if value.startswith(b"flinkwatch canary ")] == [0, 60, 120]
     assert set(values[1:60]) == {b""}
