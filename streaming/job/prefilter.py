@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
-from detectors.events.reader import gate
+from detectors.events.reader import prefilter
 
 # A log record is a line, or a JSON document that contains a line. Other records are decoded and rejected with a reason.
 LOG_SHAPE = (
@@ -18,7 +18,7 @@ LOG_SHAPE = (
     r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
 )
 # NUL is one of the literals, so that such a record is decoded and rejected.
-_PREFILTERS = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
+_PREFILTERS = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in prefilter(m))]) for m in (False, True)}
 # Flink's OpenTelemetry reporter writes dots where its others write underscores.
 _PREFILTERS[True] = _PREFILTERS[True].replace("_", "[._]")
 # A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.

@@ -19,7 +19,9 @@ def read_up_to(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, in
     if not clocks:
         return index.clock, index.front
     # If the clock of the host was set, this time is wrong by the same amount.
-    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
+    now = max(p.wall for p in packed) - (
+        index.heartbeat_clock.wrong if abs(index.heartbeat_clock.wrong) > host_clock.FAR_MS else 0
+    )
     heartbeat, partition = max(
         ((p.heartbeat, p.heartbeat_partition) for p in packed if p.heartbeat),
         key=lambda found: found[0].counted,
@@ -27,7 +29,7 @@ def read_up_to(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, in
     )
     if heartbeat is not None:
         others = max((timestamp for other, timestamp in clocks.items() if other != partition), default=0)
-        now = clocks[partition] = host_clock.heard(index.beats, heartbeat, others, index.clock)
+        now = clocks[partition] = host_clock.current_time(index.heartbeat_clock, heartbeat, others, index.clock)
         if index.clock - now > host_clock.FAR_MS:
             index.go_back(now)
         # Records may be as new as the end of the batch.

@@ -252,9 +252,9 @@ class Followed(Story):
 
     def until(self, time: Time) -> Self:
         """The clock runs on to this time."""
-        due = self.detector.due(self.detector_state)
+        due = self.detector.next_deadline(self.detector_state)
         if due is not None and due <= START + ms(time):
-            self._heard += self.detector.expire(self.detector_state, START + ms(time), self.topology)
+            self._heard += self.detector.on_deadline(self.detector_state, START + ms(time), self.topology)
         return self
 
     def heard(self) -> list[Finding]:

@@ -1,13 +1,13 @@
 """The readers of a job and what they commit: names are kept once, and only while a reader has them."""
 
 from detectors.events.event import Sample
-from detectors.flink.offset_commits import Commits
+from detectors.flink.offset_commits import OffsetCommits
 from tests.unit.detectors.story import JOB
 from tests.unit.detectors.streams import START
 
 
 def test_a_name_that_no_reader_has_any_more_gives_its_number_to_another() -> None:
-    commits = Commits()
+    commits = OffsetCommits()
     for n in range(1_000):
         labels = {"job_id": JOB, "tm_id": f"tm-{n}", "operator_name": "Source", "subtask_index": str(n % 2)}
         commits.sampled(Sample("current_offset", {**labels, "topic": f"orders-{n}"}, -1), START + n)

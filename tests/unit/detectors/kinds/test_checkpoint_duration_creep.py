@@ -1,4 +1,4 @@
-"""Growing checkpoints are told from everything that only looks like it, and the forecast comes true."""
+"""Growing checkpoint durations are distinguished from anything that only looks like them; forecasts come true."""
 
 import math
 import random
@@ -52,7 +52,7 @@ def test_a_creep_is_said_after_a_quarter_of_growth_and_within_25_checkpoints(see
         if watched.took(duration):
             assert 8_000 * 1.25 <= creep(i) <= creep(60 + 25)
             return
-    raise AssertionError("never said")
+    raise AssertionError("never reported")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -158,7 +158,7 @@ def test_it_ends_when_the_durations_no_longer_grow() -> None:
     watched.run(noisy(creep, 120, 0.1))
     said = watched.run(noisy(lambda i: 38_000, 300, 0.1))
     assert said[-1].closed_at is not None
-    assert "no longer grow" in said[-1].closed_because
+    assert "no longer grows" in said[-1].closed_because
 
 
 @pytest.mark.parametrize("state", ["CANCELED", "FINISHED", "FAILED"])
@@ -169,7 +169,7 @@ def test_it_ends_with_the_job_and_with_a_start_from_a_savepoint(state: str) -> N
     watched = watch()
     watched.run(noisy(creep, 120, 0.1))
     restored = watched.line("job_restored", job=JOB, text=f"Starting job {JOB} from savepoint s3://b/savepoint-1 ()")
-    assert [f.closed_because for f in restored.heard()] == ["the job started anew from a savepoint"]
+    assert [f.closed_because for f in restored.heard()] == ["the job was started from a savepoint"]
 
 
 def test_critical_only_when_the_timeout_is_less_than_an_hour_away() -> None:
@@ -190,8 +190,8 @@ def test_the_timeout_is_learned_from_the_configuration_and_better_from_an_expiry
 
 def test_it_says_whether_the_state_grows_or_only_the_time() -> None:
     with_state = watch().run(noisy(creep, 100, 0.1), size=lambda i: 1e8 + max(0, i - 60) * 1e7)
-    assert "the state grows with them, from 1" in with_state[-1].summary
-    assert "only the time grows" in watch().run(noisy(creep, 100, 0.1))[-1].summary
+    assert "state size grew too, from 1" in with_state[-1].summary
+    assert "state size stays at" in watch().run(noisy(creep, 100, 0.1))[-1].summary
 
 
 def test_without_lines_the_gauge_is_followed_one_sample_a_record() -> None:

@@ -1,4 +1,4 @@
-"""A checkpoint in flight is overdue only where its end would be heard."""
+"""A checkpoint in progress is overdue only if its end would have been seen."""
 
 from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story, story
 from tests.unit.detectors.streams import START

@@ -51,7 +51,7 @@ def test_a_failed_start_without_a_line_of_state_waits_for_the_stack_that_follows
 def test_a_job_that_failed_without_a_word_is_said_all_the_same() -> None:
     jm = story("job_failed")
     jm.line("job_ended", 0, job=JOB, state="FAILED")
-    assert "the log does not say why" in jm.said(10 * SECOND)[0].summary
+    assert "the log gives no root cause" in jm.said(10 * SECOND)[0].summary
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "CANCELED", "SUSPENDED"])

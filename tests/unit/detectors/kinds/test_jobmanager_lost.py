@@ -155,7 +155,7 @@ def test_both_lines_of_a_fatal_error_are_one_loss_with_its_reason() -> None:
     said = told.reported(AT + 20 * SECOND)
     assert [t.transition for t in said] == ["opened"]
     assert "KubernetesClientException: too old resource version: 1 (2)" in said[0].summary
-    assert "last completed checkpoint 43, 60 s before" in said[0].summary
+    assert "last completed checkpoint 43 (60 s before)" in said[0].summary
 
 
 def test_a_fatal_error_while_it_is_stopped_is_part_of_the_stop() -> None:
@@ -176,7 +176,7 @@ def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> Non
     told = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
     said = told.registers(AT + 30 * SECOND, "jm-2").reported()
     assert [t.transition for t in said] == ["opened", "updated"]
-    assert said[1].summary.endswith("a JobManager is there again, but job orders did not come back with it")
+    assert said[1].summary.endswith("a JobManager leads again, but it did not recover job orders")
 
 
 def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
@@ -184,7 +184,7 @@ def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
     told.silent(AT, "tm-1").silent(AT, "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
     said = told.reported()
     assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[1].reason == "a JobManager leads again"
+    assert said[1].reason == "a JobManager was granted leadership"
 
 
 def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None:

@@ -52,7 +52,7 @@ def test_three_late_acknowledgements_of_one_checkpoint_name_their_taskmanager() 
     finding = told.finding()
     assert (finding.entity["tm_id"], finding.entity["host"], finding.entity["checkpoint"]) == (TM, "tm-2", "14")
     assert finding.confidence == "sure"
-    assert finding.summary.startswith("3 subtasks answered checkpoint 14 up to 1 s after it had expired, all on tm-2")
+    assert finding.summary.startswith("3 subtasks acknowledged checkpoint 14 up to 1 s after it expired, all on tm-2")
 
 
 def test_a_place_is_named_only_when_most_late_subtasks_are_there() -> None:
@@ -80,7 +80,7 @@ def test_few_of_each_of_two_checkpoints_prove_it_too_and_more_are_critical() -> 
     assert [t.severity for t in told.said(AT + MINUTE)] == ["warning"]
     told.expired(16, AT + 60 * SECOND).late(1, 16, after=61 * SECOND)
     assert [t.severity for t in told.said(AT + 2 * MINUTE)][-1] == "critical"
-    assert "; 2 checkpoints so far" in told.finding().summary
+    assert "; 2 checkpoints affected so far" in told.finding().summary
 
 
 @pytest.mark.parametrize("notice_after", [-2 * SECOND, 2 * SECOND])
@@ -126,7 +126,7 @@ def test_numbers_that_begin_anew_after_a_restore_are_other_checkpoints() -> None
 
 def test_key_skew_is_not_answered_with_a_restart() -> None:
     finding = job().reads(**{tm_label(TM): 550, tm_label(OTHER_TM): 50}).late(4).finding()
-    assert "reads 92% of the job's input (even would be 50%)" in finding.summary
+    assert "reads 92% of the job's input (fair share 50%)" in finding.summary
     assert "skewed" in finding.advice
     assert TM in finding.advice
     assert "restart" not in finding.advice
@@ -143,7 +143,7 @@ def test_a_slow_host_is_left_only_after_the_state_is_safe() -> None:
 
 def test_a_slow_upload_is_neither() -> None:
     finding = job().reads(**{tm_label(TM): 550, tm_label(OTHER_TM): 50}).late(4, apart=5 * SECOND).finding()
-    assert "state is uploaded slowly" in finding.summary
+    assert "state upload is slow" in finding.summary
     assert "checkpoint storage" in finding.advice
     assert "move the job" not in finding.advice
     assert "skewed" not in finding.advice

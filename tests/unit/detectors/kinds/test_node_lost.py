@@ -37,7 +37,7 @@ def test_all_lines_about_a_node_are_one_finding_that_names_its_containers() -> N
     assert [t.transition for t in said] == ["opened"]
     assert said[0].severity == "critical"
     assert CONTAINER in said[0].summary
-    assert "nothing heard of it for 10 min" in said[0].summary
+    assert "no heartbeat for 10 min" in said[0].summary
     assert said[0].findings[0].entity["node"] == NODE
 
 

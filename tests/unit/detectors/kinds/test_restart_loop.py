@@ -30,7 +30,7 @@ def test_the_third_restart_with_the_same_fault_is_a_loop() -> None:
     assert loop(10 * SECOND, 30 * SECOND).opened() == []
     opened = loop(10 * SECOND, 30 * SECOND, 45 * SECOND).said()[0]
     assert (opened.cause, opened.severity, opened.job_id) == ("restart_loop", "critical", JOB)
-    assert "3 times in 35 s, first 20 s and now 15 s apart" in opened.summary
+    assert "3 times in 35 s (first 20 s apart, now 15 s)" in opened.summary
     assert opened.summary.endswith(
         "IllegalStateException: cannot parse order 17 at com.example.Parse.map(Parse.java:28)"
     )
@@ -147,7 +147,7 @@ def test_a_loop_is_over_when_checkpoints_complete_and_it_has_long_not_restarted(
     transitions = jm.said(5 * MINUTE)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
     assert transitions[-1].ended_at is not None
-    assert "it has not restarted for" in transitions[-1].findings[0].closed_because
+    assert "the job has not restarted for" in transitions[-1].findings[0].closed_because
 
 
 def test_a_checkpoint_between_two_restarts_does_not_end_it() -> None:
@@ -170,7 +170,7 @@ def test_a_loop_that_ends_in_failure_is_one_incident_until_the_job_is_back() -> 
     jm.stack(("org.apache.flink.runtime.JobException", "Recovery is suppressed by X", ""), USER, at=60 * SECOND)
     jm.state("FAILED", "FAILING", at=60 * SECOND + 50)
     first = jm.said(5 * MINUTE)
-    assert [t.transition for t in first if t.reason != "job_failed goes on"] == ["opened", "updated"]
+    assert [t.transition for t in first if t.reason != "still open: job_failed"] == ["opened", "updated"]
     assert {f.kind for f in first[-1].findings} == {"restart_loop", "job_failed"}
     jm.runs(6 * MINUTE, job=OTHER)
     jm.completed(1, 7 * MINUTE, job=OTHER)

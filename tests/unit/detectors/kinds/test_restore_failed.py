@@ -71,7 +71,7 @@ def test_a_job_that_restarts_empty_although_checkpoints_had_completed_has_lost_i
     jm.restart(USER, at=5 * MINUTE)
     jm.line("nothing_restored", 5 * MINUTE + 600)
     (opened,) = jm.said(6 * MINUTE)
-    assert opened.summary == "job orders started empty: no checkpoint was found, though 3 had completed"
+    assert opened.summary == "job orders started with empty state: no checkpoint was found, although 3 had completed"
 
 
 def test_a_job_that_restarts_empty_before_its_first_checkpoint_has_lost_nothing() -> None:

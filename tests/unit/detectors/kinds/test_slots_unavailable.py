@@ -1,4 +1,4 @@
-"""A job without slots is said; one that waits for its TaskManagers at start is not."""
+"""A job without slots is reported; one that waits for its TaskManagers at its start is not."""
 
 import pytest
 
@@ -61,7 +61,7 @@ GOODBYE = "The TaskExecutor is shutting down."
 
 
 def replaced(takes: int, *more: str) -> Story:
-    """A TaskManager is told to stop, slots are refused every 3 s, another registers after `takes`."""
+    """A TaskManager is stopped, slots are refused every 3 s, another registers after `takes`."""
     jm = story("slots_unavailable", *more).runs()
     jm.line("tm_closed", MINUTE, tm="old", reason=GOODBYE)
     jm.restart(PLANNED, at=MINUTE)

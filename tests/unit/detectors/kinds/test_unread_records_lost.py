@@ -1,4 +1,4 @@
-"""Lost records are told once, summed up, and over when everything left has been read."""
+"""Lost records are reported once, summed up, and resolved when everything left has been read."""
 
 from detectors.events.vocabulary import flinkwatch_itself, match
 from detectors.incident import Transition
@@ -40,7 +40,7 @@ def records() -> Input:
 def test_removed_records_are_critical_at_once_and_counted() -> None:
     found = records().lost(0, 4000, 5000).reported()
     assert [(t.transition, t.severity, t.cause) for t in found] == [("opened", "critical", "unread_records_lost")]
-    assert "removed 4000 records of flink.logs/0 before" in found[0].summary
+    assert "deleted 4000 unread records of flink.logs/0;" in found[0].summary
 
 
 def test_it_is_over_only_when_every_partition_has_been_read_to_its_end() -> None:
@@ -48,14 +48,14 @@ def test_it_is_over_only_when_every_partition_has_been_read_to_its_end() -> None
     assert [t.transition for t in both.reported()].count("resolved") == 0
     found = both.read_up(20 * SECOND, "1").reported()
     assert found[-1].transition == "resolved"
-    assert "removed 30 records of 2 partitions of flink.logs" in found[-1].summary
+    assert "deleted 30 unread records of 2 partitions of flink.logs" in found[-1].summary
 
 
 def test_a_line_that_comes_again_opens_nothing_and_counts_nothing() -> None:
     again = records().lost(0, 10, 50).lost(1 * SECOND, 10, 50).read_up(10 * SECOND).lost(400 * SECOND, 10, 50)
     found = again.reported()
     assert [t.transition for t in found] == ["opened", "resolved"]
-    assert "removed 10 records" in found[-1].summary
+    assert "deleted 10 unread records" in found[-1].summary
 
 
 def test_reading_up_to_the_end_without_a_gap_is_nothing() -> None:
@@ -66,7 +66,8 @@ def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
     again = records().began_again(0, "0").began_again(0, "1").read_up(10 * SECOND, "0").read_up(20 * SECOND, "1")
     found = again.reported()
     assert (found[0].transition, found[0].severity, found[0].cause) == ("opened", "warning", "unread_records_lost")
-    assert found[0].summary.startswith("flink.logs was deleted and made again: flinkwatch reads it from its beginning")
+    lost = "flink.logs was deleted and created again; unread records of the old topic are lost"
+    assert found[0].summary.startswith(lost)
     assert found[-1].transition == "resolved"
 
 
@@ -75,5 +76,5 @@ def test_a_topic_may_be_made_again_more_than_once_and_lose_records_afterwards() 
     told = records().lost(0, 10, 5_000).read_up(1 * SECOND)
     told.began_again(100 * SECOND).read_up(101 * SECOND)
     found = told.lost(200 * SECOND, 3, 40).read_up(201 * SECOND).reported()
-    assert "removed 3 records of flink.logs/0" in found[-1].summary
+    assert "deleted 3 unread records of flink.logs/0" in found[-1].summary
     assert found[-1].transition == "resolved"

@@ -75,7 +75,7 @@ def test_each_of_many_readers_has_its_history() -> None:
         told.checkpoints_so_far(n * 15_000, 3 * n)
         for subtask in range(600):
             told.reader(n * 15_000 + 3_000, 0, subtask=str(subtask))
-    assert any(t.summary.startswith("600 readers of orders") for t in told.reported())
+    assert any(t.summary.startswith("600 Kafka readers of orders") for t in told.reported())
 
 
 def test_a_reader_without_a_split_leaks_nothing() -> None:
