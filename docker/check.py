@@ -1,9 +1,9 @@
-"""Runs the image as it is run in earnest, against a real broker, and checks what must be so: docker/test.sh calls it.
+"""Runs the image as in production, against a real broker, and checks its behaviour. docker/test.sh calls it.
 
     python docker/check.py ENGINE IMAGE
 
-Read-only, without capabilities, as user 185; a recorded incident must come out. Then what goes wrong with containers:
-each ends with one line and status 1, or waits.
+The container is read-only, without capabilities, as user 185, and a recorded incident must be delivered. Then it checks
+usual failures of containers: each must end with one line and an exit status, or wait.
 """
 
 import os
@@ -21,7 +21,7 @@ from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, SlackServer
 
 FIRST_BATCH_S = 25.0
-# What helps an attacker, and what a build needs.
+# Tools that only an attacker or a build needs.
 ABSENT = "gcc cc make ld pip pip3 javac git curl wget debootstrap"
 
 
@@ -30,7 +30,7 @@ def settings(bootstrap: str, **streaming: object) -> dict[str, Any]:
 
 
 def refusals(bootstrap: str) -> None:
-    """What a person must mend: status 1, the reason as the last line."""
+    """Check errors that a user must fix: the exit status, and the reason as the last line."""
     slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
     secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
     secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
@@ -51,7 +51,7 @@ def refusals(bootstrap: str) -> None:
             "a wrong broker address",
             settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
             0o755,
-            "no host of this name",
+            "there is no host of this name",
         ),
         ("an unreadable checkpoint volume", settings(bootstrap), 0o000, "cannot be read or written as user 185"),
         ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, "did you mean checkpoint?"),
@@ -74,7 +74,7 @@ def refusals(bootstrap: str) -> None:
 
 
 def hardening(container: Container) -> None:
-    """What the container may not do, seen from within."""
+    """Check from inside of the container what it must not be able to do."""
     status = container.inside("cat /proc/1/status")
     require("\nUid:\t185\t185" in status and "\nNoNewPrivs:\t1" in status, "user 185, no new privileges", status)
     require(
@@ -93,7 +93,7 @@ def hardening(container: Container) -> None:
 
 
 def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
-    """Alive but not ready while there is no broker; then it goes on by itself, and tells the incident."""
+    """Check that it is healthy but not ready without a broker, and later continues and reports the incident."""
     sinks = {"slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url}}
     streaming = {"heartbeat": False, "starting_offsets": "earliest"}
     bootstrap = broker.bootstrap
@@ -109,7 +109,7 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
             "alive, not ready, without a broker",
             "",
         )
-        require("waiting for Kafka" in container.log(), "one line says what is waited for", container.log())
+        require("waiting for Kafka" in container.log(), "the log says that it waits for Kafka", container.log())
         engine(
             "exec", container.name, "/opt/flinkwatch/.venv/bin/python", "-I", "-S", "/opt/flinkwatch/docker/health.py"
         )
@@ -117,35 +117,33 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         time.sleep(float(os.environ.get("FLINKWATCH_LATE_BROKER_S", "20")))
         broker.start()
         container.until(lambda: container.get("/-/ready")[0] == 200, 300, "ready once the broker is there")
-        passed("a broker that comes up later: ready, in the same process")
+        passed("ready in the same process when the broker starts later")
         hardening(container)
         playback = Playback(bootstrap, records, "flinkwatch.heartbeat", 20)
         playback.run(threading.Event())
-        told = container.until(
+        delay = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
             180,
-            "the incident is told",
+            "the incident is reported",
         )
-        passed(f"the recorded incident in Slack's stand-in, {told:.1f} s after its last record")
+        passed(f"the recorded incident is in the fake Slack, {delay:.1f} s after its last record")
         container.until(lambda: shows_incident(container.get("/metrics")[1]), 30, "the incident is on the metrics page")
-        passed("and on the metrics page")
+        passed("the incident is on the metrics page")
         page = container.get("/metrics")[1]
         require(TOKEN not in container.log() and TOKEN not in page, "the token is in neither log nor page", "")
-        require(container.stop() == 0, "SIGTERM: an orderly end, exit 0", container.log()[-2000:])
+        require(container.stop() == 0, "SIGTERM: orderly stop, exit 0", container.log()[-2000:])
     finally:
         container.remove()
 
 
 def shows_incident(page: str) -> bool:
-    """Whether it is open there; every kind has a counter from the start."""
+    """Whether the incident is open there. Every kind has a counter from the start, so the name is not enough."""
     active = (line for line in page.splitlines() if line.startswith("flinkwatch_incident_active{"))
     return any('kind="late_barrier_acks"' in line for line in active)
 
 
 def first_batch(bootstrap: str) -> None:
-    """As in earnest, with heartbeat and canary. A machine that has no time for it is not the image's fault: then the
-    figure is only said.
-    """
+    """Measure the time to the first batch, with heartbeat and canary, and check it unless the machine is busy."""
     configuration = settings(bootstrap)
     configuration["kafka"]["topics"] = {"prefix": "second"}
     container = Container("start", configuration)
@@ -162,14 +160,14 @@ def first_batch(bootstrap: str) -> None:
 
 
 def judge(seconds: float) -> None:
-    """Says it, and refuses more than is allowed."""
+    """Print the time and fail if it exceeds the limit; on a busy machine only print it."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    circumstances = f"at most {FIRST_BATCH_S:.0f}; load {load:.1f} on {cores} cores"
-    said = f"container start to the first batch {seconds:.1f} s ({circumstances})"
+    circumstances = f"limit {FIRST_BATCH_S:.0f} s; load {load:.1f} on {cores} cores"
+    result = f"{seconds:.1f} s from container start to the first batch ({circumstances})"
     if load > 2 * cores:
-        sys.stdout.write(f"  not judged, the machine is busy: {said}\n")
+        sys.stdout.write(f"  not checked, the machine is busy: {result}\n")
     else:
-        require(seconds <= FIRST_BATCH_S, said, "")
+        require(seconds <= FIRST_BATCH_S, result, "")
 
 
 def main() -> None:

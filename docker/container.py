@@ -1,4 +1,4 @@
-"""A container of the image, as docker/check.py runs it: hardened as docker/compose.yaml and k8s/ have it."""
+"""A container of the image for docker/check.py, hardened as in docker/compose.yaml and k8s/."""
 
 import os
 import subprocess
@@ -27,12 +27,12 @@ def passed(what: str) -> None:
 
 def require(held: bool, what: str, otherwise: str) -> None:
     if not held:
-        sys.exit(f"docker/check.py: not so: {what}\n{otherwise}")
+        sys.exit(f"docker/check.py: FAILED: {what}\n{otherwise}")
     passed(what)
 
 
 class Container:
-    """One container of the image; its files are in a folder of its own."""
+    """One container of the image, with its files in a folder of its own."""
 
     def __init__(self, name: str, configuration: dict[str, Any], *options: str) -> None:
         self.name = f"flinkwatch-check-{os.getpid()}-{name}"
@@ -57,7 +57,7 @@ class Container:
         engine("run", "--detach", "--name", self.name, *self._options, IMAGE)
 
     def ends(self, within: float) -> tuple[int, str]:
-        """Its exit status and its last line."""
+        """Wait for the end; return the exit status and the last line of the log."""
         status = engine("wait", self.name, timeout=within)
         return int(status), self.log().strip().splitlines()[-1]
 
@@ -81,7 +81,7 @@ class Container:
             return 0, str(error)
 
     def until(self, met: Callable[[], bool], within: float, what: str) -> float:
-        """Seconds until it was so."""
+        """Wait for a condition; return the seconds that it took."""
         begun = time.monotonic()
         while not met():
             if (
@@ -89,7 +89,7 @@ class Container:
                 or engine("inspect", "--format", "{{.State.Running}}", self.name) != "true"
             ):
                 seen = f"{self.get('/-/ready')}\n{self.log()[-3000:]}"
-                sys.exit(f"docker/check.py: not so within {within:.0f} s: {what}\n{seen}")
+                sys.exit(f"docker/check.py: FAILED: {what}, not within {within:.0f} s\n{seen}")
             time.sleep(0.2)
         return time.monotonic() - begun
 
@@ -98,7 +98,7 @@ class Container:
 
 
 def engine(*arguments: str, timeout: float = 60) -> str:
-    """What the engine says, errors and all. Ends the check when it fails."""
+    """Run a command of the container engine and return its output. Ends the check if the command fails."""
     command = [ENGINE, *arguments]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False

@@ -1,9 +1,9 @@
 #!/bin/bash
-# What the container runs: flinkwatch, or what Spark on Kubernetes asks its image for.
+# The container's entry point: runs flinkwatch, or a driver or executor of Spark on Kubernetes.
 set -euo pipefail
 
 export SPARK_HOME=${SPARK_HOME:-/opt/flinkwatch/.venv/spark}
-# The Java that the image brought; without one, that of the base is on PATH.
+# The Java runtime of the image. If it has none, the one of the base image is on PATH.
 own=/opt/flinkwatch/.flinkwatch/java
 if [ -z "${JAVA_HOME:-}" ] && [ -x "$own/bin/java" ]; then
     export JAVA_HOME=$own
@@ -11,7 +11,7 @@ fi
 
 case "${1:-run}" in
 driver)
-    # spark-submit in cluster mode, and the operators that use it.
+    # Used by spark-submit in cluster mode, and by the operators.
     shift
     exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \
         --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \

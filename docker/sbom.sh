@@ -1,6 +1,6 @@
 #!/bin/bash
-# The software bill of materials of an image, in CycloneDX: docker/sbom.sh ENGINE IMAGE FILE
-# Python packages, jars, Java and the distribution's packages; then pip-audit, where its service answers.
+# Writes the software bill of materials of an image in CycloneDX: docker/sbom.sh ENGINE IMAGE FILE
+# It has Python packages, jars, Java and the distribution's packages. Then pip-audit runs if its service answers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 engine=$1 image=$2 file=$3
@@ -17,13 +17,13 @@ fi
 "$engine" cp "$container:/opt/flinkwatch/.flinkwatch/." "$folder/own"
 "$engine" cp "$container:/var/lib/dpkg/status" "$folder/status"
 packages=$(echo "$folder"/lib/python3*/site-packages)
-# An interpreter that sees the image's packages and none of this machine.
+# An interpreter that sees the image's packages and not those of this machine.
 printf '#!/bin/sh\nPYTHONPATH=%s exec %s -S "$@"\n' "$packages" "$(command -v python3)" >"$folder/python"
 chmod 755 "$folder/python"
 "$tools/cyclonedx-py" environment --pyproject pyproject.toml --output-file "$folder/python.json" "$folder/python"
 "$tools/python" docker/sbom.py "$folder/python.json" "$folder" "$file"
 
-# The lock holds what the image has, less what docker/left-out.txt takes out. Strict: what could not be asked for is no success.
+# The lock file lists what the image has, before docker/left-out.txt is removed. With --strict, a skipped package fails.
 if "$tools/pip-audit" --strict --requirement requirements-runtime.lock --disable-pip --require-hashes \
     --progress-spinner off >"$folder/audit" 2>&1; then
     echo "  ok: pip-audit: $(tail -n 1 "$folder/audit")"
@@ -31,5 +31,5 @@ elif grep -q -E '^Found [0-9]+ known vulnerabilit' "$folder/audit"; then
     cat "$folder/audit"
     exit 1
 else
-    echo "  pip-audit was not answered here: $(tail -n 1 "$folder/audit" | cut -c1-150)"
+    echo "  pip-audit could not reach its service: $(tail -n 1 "$folder/audit" | cut -c1-150)"
 fi

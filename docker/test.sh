@@ -1,7 +1,6 @@
 #!/bin/bash
-# Lints what is here, builds the image on plain Debian, says what takes what in it, and runs it: docker/check.py.
-# bin/test --all runs it. Images and layers stay in .flinkwatch/oci
-# (or FLINKWATCH_OCI) for the next time.
+# Lints this folder, builds the image on plain Debian, prints the size of its layers, and tests it with docker/check.py.
+# bin/test --all runs it. Images and layers stay in .flinkwatch/oci (or FLINKWATCH_OCI) for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=${FLINKWATCH_OCI:-$PWD/.flinkwatch/oci}
@@ -21,7 +20,7 @@ fi
 "$tools/docker-compose" --file docker/compose.yaml --profile demo config --quiet
 echo "  ok: hadolint, shellcheck, compose.yaml"
 
-# An engine of its own: no container of the user is touched. The host's network: the embedded broker is there.
+# A storage of its own, so that the user's containers are not touched. The host's network, to reach the embedded broker.
 cat >"$work/storage.conf" <<END
 [storage]
 driver = "overlay"
@@ -43,7 +42,7 @@ skip() {
     echo "docker/test.sh: the image was not built: $1"
     exit 0
 }
-command -v podman >"$work/log" || skip "there is no podman (Debian: apt-get install podman buildah runc debootstrap)"
+command -v podman >"$work/log" || skip "podman is not installed (Debian: apt-get install podman buildah runc debootstrap)"
 podman info >"$work/log" 2>&1 || skip "podman does not work here: $(tail -n 1 "$work/log")"
 
 base=localhost/debian:bookworm-slim
@@ -51,14 +50,14 @@ if ! podman image exists "$base"; then
     if timeout 60 podman pull --quiet docker.io/library/debian:bookworm-slim >"$work/log" 2>&1; then
         podman tag docker.io/library/debian:bookworm-slim "$base"
     elif command -v debootstrap >/dev/null && [ "$(id -u)" = 0 ]; then
-        echo "  no registry is reached: the base is made of Debian's packages"
+        echo "  no registry can be reached, building the base image from Debian's packages"
         docker/base.sh >"$work/log" 2>&1 || skip "no base image: $(tail -n 1 "$work/log")"
     else
-        skip "no registry is reached, and without root and debootstrap no base can be made"
+        skip "no registry can be reached, and the base image cannot be built without root and debootstrap"
     fi
 fi
 
-# What pip and Java trust on this machine, for the time of the build alone.
+# The certificates that pip trusts on this machine, mounted only during the build.
 options=()
 for bundle in "${PIP_CERT:-}" "${SSL_CERT_FILE:-}"; do
     if [ -f "$bundle" ]; then

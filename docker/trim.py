@@ -1,6 +1,6 @@
-"""Takes out of the image what docker/left-out.txt names, and RocksDB for other systems; one Spark instead of two.
+"""Removes from the image the files in docker/left-out.txt, RocksDB for other systems, and a second copy of Spark.
 
-Runs in the build, in /opt/flinkwatch, on the standard library alone.
+Runs during the build in /opt/flinkwatch, with the standard library only.
 """
 
 import os
@@ -15,7 +15,7 @@ ROCKSDB = {f"librocksdbjni-linux{name}.so" for name in ("64", "-aarch64")}
 
 
 def main() -> None:
-    """Trim, or end with what is wrong."""
+    """Trim the image, or exit with the reason of a failure."""
     packages = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     for pattern in patterns():
         remove(packages, pattern)
@@ -31,13 +31,13 @@ def main() -> None:
 
 
 def patterns() -> list[str]:
-    """The lines of left-out.txt."""
+    """The patterns in left-out.txt."""
     lines = (line.strip() for line in LEFT_OUT.read_text().splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def remove(packages: Path, pattern: str) -> None:
-    """Remove what the pattern finds; one that finds nothing is out of date."""
+    """Remove the files that match a pattern. A pattern without a match is reported, since it is out of date."""
     found = list(packages.glob(pattern))
     if not found and not os.environ.get("SPARK_HOME"):
         sys.stderr.write(f"docker/left-out.txt: {pattern} finds nothing\n")
@@ -49,7 +49,7 @@ def remove(packages: Path, pattern: str) -> None:
 
 
 def use_spark_of_base(spark: Path, home: Path) -> None:
-    """The base brings the jars: those of the wheel go, when both are of one version."""
+    """Replace the jars of the wheel by those of the base image, if both have the same version."""
     own = next(spark.glob("jars/spark-core_*.jar")).name
     if not (home / "jars" / own).is_file():
         found = [path.name for path in home.glob("jars/spark-core_*.jar")]
@@ -59,7 +59,7 @@ def use_spark_of_base(spark: Path, home: Path) -> None:
 
 
 def keep_own_rocksdb(jar: Path) -> None:
-    """The jar carries the library of 15 systems, 5 MB each."""
+    """Keep only RocksDB's library for Linux: the jar contains it for 15 systems, 5 MB each."""
     small = jar.with_suffix(".new")
     with zipfile.ZipFile(jar) as old, zipfile.ZipFile(small, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the pod of overlays/single for real, against the embedded broker: k8s/test.sh [IMAGE]
-# Needs podman and the image of docker/test.sh; without them it says so and ends well. bin/test --all runs it.
+# Runs the pod of overlays/single with podman against the embedded broker: k8s/test.sh [IMAGE]
+# Without podman or the image of docker/test.sh it prints a note and succeeds. bin/test --all runs it.
 set -eu
 cd "$(dirname "$0")/.."
 image=${1:-localhost/flinkwatch}
@@ -10,9 +10,9 @@ if [ -f "$engine/containers.conf" ]; then
     export CONTAINERS_CONF="$engine/containers.conf" CONTAINERS_STORAGE_CONF="$engine/storage.conf"
 fi
 if ! command -v podman >/dev/null; then
-    echo "k8s/test.sh: the pod was not run: there is no podman"
+    echo "k8s/test.sh: the pod was not run: podman is not installed"
 elif ! podman image exists "$image"; then
-    echo "k8s/test.sh: the pod was not run: there is no image $image, which docker/test.sh makes"
+    echo "k8s/test.sh: the pod was not run: image $image is missing, build it with docker/test.sh"
 else
     FLINKWATCH_POD_IMAGE=$image exec "${PYTHON:-.venv/bin/python}" -m pytest tests/e2e/test_pod.py --durations=0
 fi

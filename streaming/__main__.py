@@ -3,7 +3,7 @@
 import signal
 import sys
 
-# Until a command begins there is nothing to put in order: Ctrl-C would print which import it has interrupted.
+# Until a command starts there is nothing to clean up: Ctrl-C during the imports must not print a traceback.
 _handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from sinks.secret import SecretError  # noqa: E402
@@ -15,7 +15,7 @@ signal.signal(signal.SIGINT, _handler)
 
 
 def main() -> None:
-    """Run the command line; an error that a user can mend is one line or a few, without a traceback."""
+    """Run the command line. An error that the user can fix is printed in one or a few lines, without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         cli(standalone_mode=True)

@@ -1,6 +1,4 @@
-"""How flinkwatch itself logs: readable text on a terminal, JSON elsewhere; one line per event, a constant
-sentence plus fields.
-"""
+"""flinkwatch's own log: text on a terminal, JSON elsewhere. One line per event: a constant sentence and fields."""
 
 import io
 import json
@@ -19,22 +17,22 @@ _json = False
 
 
 def logs_json() -> bool:
-    """Whether every line on stderr is to be a JSON object."""
+    """Whether every line on stderr must be a JSON object."""
     return _json
 
 
 def write_line(line: str) -> None:
-    """One line on stderr. A full disk or a closed pipe loses the line and stops nothing."""
+    """Write one line to stderr. If the disk is full or the pipe closed, the line is lost and no error is raised."""
     try:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
     except OSError:
-        # There is no place left to report it; what the buffer kept is written with the next line that can be.
+        # There is no other place to report it. The buffered text is written with the next line.
         return
 
 
 class _Lines:
-    """What structlog prints to: a logger must never raise in the thread that logs."""
+    """The logger that structlog prints to. It never raises in the thread that logs."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -46,7 +44,7 @@ class _Lines:
 
 
 class JsonStderr(io.TextIOBase):
-    """Standard error of a process that logs JSON: a line that anything else prints becomes an event, too."""
+    """Standard error of a process that logs JSON: lines printed by other code become JSON events."""
 
     def __init__(self, inner: TextIO) -> None:
         self._inner = inner
@@ -76,7 +74,7 @@ def is_event(line: str) -> bool:
 
 
 def keep_one_form() -> None:
-    """From now on nothing in this process prints anything but JSON to stderr, if that is the form of the log."""
+    """If the log is JSON, turn every line that this process prints to stderr into JSON from now on."""
     if _json and not isinstance(sys.stderr, JsonStderr):
         sys.stderr = JsonStderr(sys.stderr)
 
@@ -88,7 +86,7 @@ def _as_event(line: str) -> str:
 
 class _StructlogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        # What py4j logs with a traceback it also raises; it uses the root logger.
+        # py4j logs to the root logger what it also raises.
         if f"{os.sep}py4j{os.sep}" not in record.pathname:
             write_line(self.format(record))
 
@@ -106,7 +104,7 @@ def configure_logs(log_format: str = "auto") -> None:
     ]
     renderer: list[Any] = [structlog.processors.format_exc_info]
     if text:
-        # Its own tracebacks show local variables, among them passwords.
+        # structlog's default tracebacks show local variables, which may be passwords.
         console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         renderer += [printable_fields, console]
     else:
@@ -125,5 +123,5 @@ def configure_logs(log_format: str = "auto") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    # Its clients retry by themselves, and what they give up on they raise.
+    # The Kafka clients retry and finally raise, so their warnings add nothing.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -1,36 +1,36 @@
-"""The end of a long-running command: SIGTERM and SIGINT."""
+"""Orderly shutdown of a long-running command on SIGTERM or SIGINT."""
 
 import os
 import signal
 import threading
 import time
 
-# `timeout` and some terminals send one signal to the process and to its group: the process has it twice.
+# `timeout` and some terminals signal both the process and its group, so the process receives one signal twice.
 _SAME_S = 1.0
 
 
 class Stopped(Exception):  # noqa: N818 - asked to end, which is no error
-    """The process is to end while it waits."""
+    """The process was asked to stop while it waited."""
 
 
 class Stop:
-    """Set by a signal; everything that waits, waits on it. A second signal ends the process at once."""
+    """An event that a signal sets and every wait observes. A second signal ends the process at once."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._signalled_at = 0.0
 
     def install(self) -> None:
-        """Take over SIGTERM and SIGINT; only in the main thread."""
+        """Install handlers for SIGTERM and SIGINT. Call it from the main thread only."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
 
     def wait(self, seconds: float) -> bool:
-        """True as soon as the process is to end."""
+        """Wait for some seconds; return True as soon as the process should stop."""
         return self._event.wait(seconds)
 
     def check(self) -> None:
-        """Raises Stopped when the process is to end."""
+        """Raise Stopped if the process should stop."""
         if self._event.is_set():
             raise Stopped
 
@@ -43,5 +43,5 @@ class Stop:
             self._signalled_at = now
             self._event.set()
         elif now - self._signalled_at >= _SAME_S:
-            # The JVM ends with the pipe that its standard input is.
+            # The JVM ends when its standard input, a pipe from this process, closes.
             os._exit(128 + number)

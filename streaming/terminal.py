@@ -1,7 +1,7 @@
-"""What is written to a terminal: text out of logs and topics must not command it.
+"""Output to a terminal, with escape sequences from logs and topics made harmless.
 
-A line of a log may hold escape sequences that clear the screen, set the title or hide what follows. Commands print
-through this module alone, which the linter holds them to.
+A log line may contain escape sequences that clear the screen, set the title or hide text. All commands print through
+this module, which a lint rule enforces.
 """
 
 import re
@@ -15,14 +15,14 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-# Control characters but for line feed and tab, what reverses the direction of writing, and halves of characters.
+# Control characters except line feed and tab, characters that change the writing direction, and lone surrogates.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# JSON escapes the others by itself.
+# JSON itself escapes the others.
 _IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """`text` with a replacement character for each that a terminal would obey instead of showing it."""
+    """`text` with a replacement character for each control character."""
     return _COMMANDS.sub("\ufffd", text)
 
 
@@ -32,13 +32,13 @@ def echo(text: str, *, newline: bool = True, error: bool = False) -> None:
 
 
 def echo_json(document: bytes) -> None:
-    """Print a JSON document as a line. It means the same afterwards: what a terminal would obey is escaped."""
+    """Print a JSON document as one line. Control characters are escaped, which does not change its meaning."""
     text = _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document.decode())
     sys.stdout.buffer.write(text.encode() + b"\n")
 
 
 class Console(RichConsole):
-    """rich's, whose styles are its own and none that a text brings along."""
+    """rich's console; escape sequences in texts are replaced."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -53,5 +53,5 @@ def status(title: str) -> Iterator[Callable[[str], None]]:
 
 
 def printable_fields(_logger: Any, _method: str, event: Any) -> Any:
-    """A processor of structlog: no field of a log line commands the terminal."""
+    """A structlog processor that replaces control characters in fields."""
     return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}

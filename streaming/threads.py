@@ -1,10 +1,10 @@
-"""What goes on beside the query in a thread of its own."""
+"""Base class of the threads that run next to the query."""
 
 import threading
 
 
 class Background:
-    """`_run` of a subclass, from `start` on; it ends soon after `_stop` is set."""
+    """Runs `_run` of a subclass in a thread. `_run` must return soon after `_stop` is set."""
 
     def __init__(self, name: str, ends_within_s: float = 2.0) -> None:
         self._ends_within_s = ends_within_s
@@ -15,7 +15,7 @@ class Background:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; nothing to do when it never began."""
+        """Stop the thread and wait for its end. Does nothing if it was never started."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=self._ends_within_s)

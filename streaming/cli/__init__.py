@@ -1,1 +1,1 @@
-"""Commands of the command line, a module for each group."""
+"""Commands of the command line, one module for each command or group. What they do is in the other folders."""

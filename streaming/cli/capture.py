@@ -1,4 +1,4 @@
-"""`flinkwatch capture`: records of the topics into a file that `replay` and `tune` read."""
+"""`flinkwatch capture` writes records of the topics to a file that `replay` and `tune` read."""
 
 import time
 from datetime import UTC, datetime
@@ -12,15 +12,19 @@ from streaming.terminal import echo, status
 
 
 @click.command()
-@click.option("--last", type=Duration(), required=True, help="How far back, such as 30m, 24h or 7d.")
+@click.option("--last", type=Duration(), required=True, help="How far back to start, such as 30m, 24h or 7d.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="The recording; without it flinkwatch-TIME.jsonl.gz, named for its end.",
+    help="File to write. Default: flinkwatch-TIME.jsonl.gz, where TIME is now.",
 )
 @config_option
 def capture(last: int, out: Path | None, config_file: Path | None) -> None:
-    """Record the log, metric and configuration topics since --last, for `flinkwatch replay` and `flinkwatch tune`."""
+    """Record the input topics to a file.
+
+    The file contains the log, metric and configuration records of the time --last. `flinkwatch replay` and
+    `flinkwatch tune` read it.
+    """
     from streaming.recordings.capture import capture as capture_records
 
     kafka = settings_of(config_file).kafka
@@ -31,9 +35,9 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
             kafka, round(now * 1000) - last, out, lambda done, of: say(f"{done:,} of {of:,} records")
         )
     for topic in found.missing:
-        echo(f"Warning: Kafka has no topic {topic}, so nothing of it is in the recording.", error=True)
+        echo(f"Warning: Kafka has no topic {topic}. The recording has no records of it.", error=True)
     if not found.records:
-        echo(f"{out}: no record has come for {humanize(last)}; is --last long enough?")
+        echo(f"{out}: no records in the last {humanize(last)}. Try a longer --last.")
         return
     first, end = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M:%S}" for t in (found.first, found.last))
     echo(f"{out}: {found.records:,} records, {first} to {end} UTC, {out.stat().st_size / 1e6:.1f} MB")

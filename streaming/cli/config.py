@@ -1,4 +1,4 @@
-"""`flinkwatch config`: check, publish and look at the configuration."""
+"""`flinkwatch config` checks, publishes and shows the configuration."""
 
 import time
 from collections.abc import Iterable
@@ -36,13 +36,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def config() -> None:
-    """Check, publish and look at the configuration."""
+    """Check, publish and show the configuration."""
 
 
 @config.command()
 @click.argument("file", type=_FILE)
 def check(file: Path) -> None:
-    """Validate FILE and the known issues; every error names file, line, key and what is allowed."""
+    """Validate FILE and the known issues. Each error names the file, the line, the key and the allowed values."""
     from streaming.configuration.known_issues import shipped
 
     load(file, {})
@@ -52,7 +52,7 @@ def check(file: Path) -> None:
 
 @config.command()
 def defaults() -> None:
-    """Print the configuration file with every setting, its default and its reason."""
+    """Print a configuration file with all defaults."""
     from streaming.reference.configuration_file import configuration_file
 
     echo(configuration_file(), newline=False)
@@ -61,17 +61,17 @@ def defaults() -> None:
 @config.command()
 @click.argument("file", type=_FILE)
 @config_option
-@click.option("--dry-run", is_flag=True, help="Show the difference and publish nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without publishing them.")
 @click.option(
     "--check-against",
     "recordings",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="RECORDING",
-    help="Refuse when FILE changes too much of what is found in this recording; may be given several times.",
+    help="Recording (or log file) to replay: refuse FILE if it adds or loses more incidents than allowed. Repeatable.",
 )
-@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may add.")
-@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Incidents it may lose.")
+@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="New incidents allowed.")
+@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Lost incidents allowed.")
 @timeout_option
 @click.pass_context
 def apply(
@@ -84,10 +84,10 @@ def apply(
     max_lost: int,
     timeout: int,
 ) -> None:
-    """Publish all detectors, overrides and silences from FILE, replacing the current ones.
+    """Publish all detectors, overrides and silences of FILE. They replace the current ones.
 
-    A running job applies them with its next batch. If the job itself watches a file, the newest change wins. The
-    brokers are those of FILE if it has a section `kafka`; --config names another file for them.
+    A running job applies them in its next batch. If the job also watches a file, the newest change wins. The brokers
+    are taken from --config if it is given, else from the section `kafka` of FILE, else from the default configuration.
     """
     document = read_document(file, SECTIONS)
     new = validate(document, {}).live
@@ -108,22 +108,30 @@ def apply(
         _check_against(recordings, old, new, settings, max_new, max_lost)
     published = publish(new, _now(), user(), "apply")
     if in_force is not None and in_force.hash == published.hash:
-        echo(f"{published.hash} is in force already.")
+        echo(f"Configuration {published.hash} is in force already.")
     elif dry_run:
-        echo(f"{published.hash} would be published.")
+        echo(f"Configuration {published.hash} would be published.")
     else:
         with asking(settings, timeout):
             topic.publish(published)
-        echo(f"{published.hash} is published.")
+        echo(f"Published configuration {published.hash}.")
 
 
 @config.command()
 @config_option
-@click.option("--for", "subject", metavar="CLUSTER/JOB", help="What counts for a job; for a cluster end with a slash.")
+@click.option(
+    "--for",
+    "subject",
+    metavar="CLUSTER/JOB",
+    help="Show the effective settings of one job, or of one cluster as CLUSTER/ with the slash.",
+)
 @json_option
 @timeout_option
 def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: int) -> None:
-    """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
+    """Print the configuration in force.
+
+    It shows settings that differ from the default, overrides and silences.
+    """
     from streaming.configuration.effective import settings_for
 
     settings = settings_of(config_file)
@@ -132,7 +140,8 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
     in_force = history.in_force
     if in_force is None:
         raise PublishedError(
-            f"{settings.kafka.topics.config}: nothing was published yet; `flinkwatch run` does at start"
+            f"{settings.kafka.topics.config}: no configuration has been published yet. Start `flinkwatch run`, which "
+            "publishes one"
         )
     if subject is not None:
         cluster, _, job = subject.rpartition("/") if "/" in subject else (subject, "", "")
@@ -156,7 +165,7 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
 @json_option
 @timeout_option
 def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
-    """Print every configuration that was published, oldest first, with what it changed."""
+    """Print all published configurations, oldest first, with their changes."""
     settings = settings_of(config_file)
     with asking(settings, timeout):
         found = _topic(settings, timeout).history().configurations
@@ -172,29 +181,32 @@ def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
 @config_option
 @timeout_option
 def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None:  # noqa: A002 - click names it so
-    """Roll back to the configuration HASH; by default, to the previous one."""
+    """Publish an earlier configuration again.
+
+    HASH is the configuration to publish, by default the previous one.
+    """
     settings = settings_of(config_file)
     say_where(settings, config_path(config_file))
     topic = _topic(settings, timeout)
     with asking(settings, timeout):
         found = topic.history().configurations
     if not found:
-        raise PublishedError(f"{topic.name}: nothing was published yet")
+        raise PublishedError(f"{topic.name}: no configuration has been published yet")
     in_force = found[-1]
     chosen = [p for p in found if (p.hash == hash if hash else p.hash != in_force.hash)]
     if not chosen:
         hashes = list(dict.fromkeys(p.hash for p in found))
         if hash is None:
             raise ConfigError(f"Nothing to roll back to: {hashes[0]} is the only configuration in the history.")
-        raise ConfigError(f"{hash}: there is no such configuration in the history, which has {', '.join(hashes)}")
+        raise ConfigError(f"No configuration {hash} in the history. It has: {', '.join(hashes)}")
     old, new = in_force.live(), chosen[-1].live()
     config_report.difference(changes(old, new))
     published = publish(new, _now(), user(), "rollback")
     if published.hash == in_force.hash:
-        echo(f"{published.hash} is in force already.")
+        echo(f"Configuration {published.hash} is in force already.")
         return
     topic.publish(published)
-    echo(f"{published.hash} is published again.")
+    echo(f"Published configuration {published.hash} again.")
 
 
 def _check_against(
@@ -209,8 +221,8 @@ def _check_against(
     echo(f"On the recordings: {len(found.added)} new, {len(found.removed)} lost.")
     if len(found.added) > max_new or len(found.removed) > max_lost:
         raise RefusedError(
-            f"refused: {len(found.added)} new and {len(found.removed)} lost incidents; "
-            f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost). Nothing is published"
+            f"refused, nothing was published: {len(found.added)} new and {len(found.removed)} lost incidents, "
+            f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost)"
         )
 
 
@@ -224,7 +236,7 @@ def _warn_of_unmatched(overrides: Iterable[Override], kafka: Kafka, timeout: int
 
 
 def _brokers_of(file: Path, document: YamlDocument, config_file: Path | None, ctx: click.Context) -> Path | None:
-    """The file that says which Kafka is published to: --config, else FILE itself, else what is usual."""
+    """The file that names the brokers to publish to: --config, else FILE itself, else the default configuration."""
     given = ctx.get_parameter_source("config_file") is ParameterSource.COMMANDLINE
     return config_file if given or "kafka" not in document.data else file
 

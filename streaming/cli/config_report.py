@@ -1,4 +1,4 @@
-"""The configuration for a person at a terminal."""
+"""Tables that show the configuration on a terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def clock(ms: int) -> str:
 
 
 def difference(found: Sequence[SettingChange]) -> None:
-    """Keys with their values before and after."""
+    """Print the keys with their values before and after."""
     if not found:
         echo("No setting changes.")
         return
@@ -35,7 +35,7 @@ def difference(found: Sequence[SettingChange]) -> None:
 
 
 def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) -> None:
-    """What is in force: settings that are not default, overrides, silences."""
+    """Print what is in force: settings that differ from the default, overrides, silences."""
     echo(_head(published))
     live = published.live()
     usual = LiveSettings()
@@ -45,7 +45,7 @@ def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) 
     else:
         echo("Every detector is at its defaults.")
     if live.overrides:
-        rows = [(str(i), about(o), _said(o.detectors)) for i, o in enumerate(live.overrides)]
+        rows = [(str(i), about(o), _settings_text(o.detectors)) for i, o in enumerate(live.overrides)]
         _print(_table(rows, "override", "for", "settings"))
     silences(listed(found, now), now, ended=False)
 
@@ -53,7 +53,7 @@ def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) 
 def settings_for(
     found: list[EffectiveSetting], cluster: str, job: str, published: PublishedConfiguration, as_json: bool
 ) -> None:
-    """Settings of one job or cluster that are not default."""
+    """Print the settings of one job or cluster that differ from the default."""
     origins = ["detectors" if s.override is None else f"overrides[{s.override}]" for s in found]
     if as_json:
         body = [{**s._asdict(), "from": origin} for s, origin in zip(found, origins, strict=True)]
@@ -72,14 +72,14 @@ def history(found: list[PublishedConfiguration]) -> None:
     before = LiveSettings()
     for published in found:
         after = published.live()
-        said = "\n".join(str(change) for change in changes(before, after)) or "nothing"
-        rows.append((clock(published.at), published.hash, published.origin, published.by, said))
+        text = "\n".join(str(change) for change in changes(before, after)) or "nothing"
+        rows.append((clock(published.at), published.hash, published.origin, published.by, text))
         before = after
     _print(_table(rows, "published", "hash", "origin", "by", "changes"))
 
 
 def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
-    """Silences with their state; those that have ended only when asked for."""
+    """Silences with their state; expired ones only if `ended`."""
     shown = [s for s in found if ended or s.state != "ended"]
     if not shown:
         echo("No silences.")
@@ -106,14 +106,14 @@ def _until(silence: SilenceRow, now: int) -> str:
     end = round(until.timestamp() * 1000)
     if silence.state == "pending" and begins is not None:
         return f"{clock(round(begins.timestamp() * 1000))} – {clock(end)}"
-    return f"{clock(end)}, for {humanize(end - now)} more" if silence.state == "active" else clock(end)
+    return f"{clock(end)}, {humanize(end - now)} left" if silence.state == "active" else clock(end)
 
 
 def _head(published: PublishedConfiguration) -> str:
     return f"{published.hash}, published {clock(published.at)} by {published.by} (origin: {published.origin})"
 
 
-def _said(blocks: dict[str, dict[str, Any]]) -> str:
+def _settings_text(blocks: dict[str, dict[str, Any]]) -> str:
     return "\n".join(f"{kind}.{key}: {value}" for kind, block in blocks.items() for key, value in block.items())
 
 
@@ -127,5 +127,5 @@ def _table(rows: Sequence[tuple[str, ...]], *titles: str) -> Table:
 
 
 def _print(table: Table) -> None:
-    # Whoever reads a pipe has no columns that end.
+    # A pipe has no width to wrap lines at.
     Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)

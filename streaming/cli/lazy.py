@@ -1,6 +1,6 @@
-"""A group of commands whose modules are loaded when they are asked for: most of a start is imports of the others.
+"""A group of commands that imports a command's module only when the command runs, because imports are slow.
 
-Ctrl-C ends any of them without a word, with the exit status that a shell gives it.
+Ctrl-C ends any command without a message, with exit status 130 as in a shell.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ _INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """`later` maps a command's name to `module:attribute`."""
+    """A click group. `later` maps the name of a command to `module:attribute`."""
 
     def __init__(self, *arguments: Any, later: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._later = dict(later or {})
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command: what it has begun is put in order."""
+        """Run the command; Ctrl-C unwinds it, so that it cleans up."""
         before = signal(SIGINT, default_int_handler)
         try:
             return super().invoke(ctx)

@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs: replay starts in a blink and never loads Spark."""
+"""The command line. Each command imports only what it needs: replay starts fast and never loads Spark."""
 
 import os
 import sys
@@ -28,21 +28,21 @@ _LATER = {
     "--log-format",
     type=click.Choice(["auto", "text", "json"]),
     default="auto",
-    help="auto: text on a terminal, else JSON.",
+    help="Format of the log on standard error. auto: text on a terminal, JSON elsewhere.",
 )
 def cli(log_format: str) -> None:
-    """Watch Apache Flink clusters: incidents with their cause, from logs and metrics in Kafka."""
+    """Detect incidents in Apache Flink clusters, with their causes, from logs and metrics in Kafka."""
 
     configure_logs(log_format)
 
 
 @cli.command()
 @config_option
-@click.option("--no-deliver", is_flag=True, help="Only the Spark job; run `flinkwatch deliver` elsewhere.")
-@click.option("--master", help="Spark master, such as spark://host:7077; wins over streaming.master.")
+@click.option("--no-deliver", is_flag=True, help="Run the job only; run `flinkwatch deliver` elsewhere.")
+@click.option("--master", help="Spark master, such as spark://host:7077. Overrides streaming.master.")
 def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
-    """Run the job and, unless --no-deliver, delivery in the same process."""
-    # Before the imports, which take seconds: a signal ends all of it in order.
+    """Run the job and deliver notifications."""
+    # Before the imports, which take seconds, so that a signal during them also stops in order.
     from streaming.shutdown import Stop
 
     stop = Stop()
@@ -50,7 +50,7 @@ def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
     from streaming.job.run import run as run_job
 
     if master is not None:
-        # In the environment it wins over the file at every reload, too.
+        # The environment also overrides the file at every reload.
         os.environ["FLINKWATCH__STREAMING__MASTER"] = master
     settings = settings_of(config_file)
     run_job(settings, deliver=not no_deliver, by=user(), stop=stop, file=config_path(config_file))
@@ -59,7 +59,10 @@ def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
 @cli.command()
 @config_option
 def deliver(config_file: Path | None) -> None:
-    """Deliver incidents to Slack and Prometheus, without Spark."""
+    """Deliver notifications without running the job.
+
+    It also serves Prometheus metrics. Run it with a job that runs elsewhere with --no-deliver.
+    """
     from streaming.shutdown import Stop
 
     stop = Stop()
@@ -71,7 +74,7 @@ def deliver(config_file: Path | None) -> None:
 
 @cli.command()
 def metrics() -> None:
-    """Print docs/metrics.md: every metric with its labels and its meaning."""
+    """Print the reference of metrics (docs/metrics.md)."""
     from streaming.reference.metrics_page import metrics_page
 
     echo(metrics_page(), newline=False)
@@ -79,16 +82,18 @@ def metrics() -> None:
 
 @cli.group()
 def sinks() -> None:
-    """Receivers of notifications."""
+    """Check the receivers of notifications, such as Slack."""
 
 
 @sinks.command("test")
 @config_option
-@click.option("--only", default="", help="Only this receiver, such as slack, slack:#oncall or webhook.")
+@click.option("--only", default="", help="Test only this receiver, such as slack, slack:#oncall or webhook.")
 def sinks_test(config_file: Path | None, only: str) -> None:
-    """Send a test incident, opened and resolved, through every enabled sink and report what is wrong. Needs no Kafka.
+    """Send a test incident to every receiver.
 
-    The exit status is 1 if one of them does not work.
+    The test incident is opened and resolved at every enabled receiver, and problems are reported. Needs no Kafka.
+
+    Exit status: 0 if all receivers work, 1 if one of them does not.
     """
     from streaming.cli.sinks import run_sinks_test
 

@@ -1,4 +1,4 @@
-"""What commands share."""
+"""Options and functions that commands share."""
 
 import getpass
 import socket
@@ -68,7 +68,7 @@ def settings_of(path: Path | None) -> "Settings":
 
 
 def say_where(settings: "Settings", file: Path | None) -> None:
-    """Say on standard error where a command writes to: another file of the same name may lie in this folder."""
+    """Print to standard error which brokers and topics a command writes to, and which file named them."""
     name = "the built-in defaults" if file is None else str(file)
     access, topics = settings.kafka.access, settings.kafka.topics
     echo(f"Using {name}: Kafka at {access.bootstrap_servers}, topics {topics.prefix}.*", error=True)
@@ -76,9 +76,9 @@ def say_where(settings: "Settings", file: Path | None) -> None:
 
 @contextmanager
 def asking(settings: "Settings", timeout: int) -> Iterator[None]:
-    """Say on standard error what a command waits for, once it takes more than two seconds."""
+    """Print to standard error what a command waits for, once that takes more than two seconds."""
     servers = settings.kafka.access.bootstrap_servers
-    words = f"asking Kafka at {servers}, for at most {timeout / 1000:g} s (--timeout) …"
+    words = f"waiting for Kafka at {servers}, at most {timeout / 1000:g} s (--timeout) …"
     timer = threading.Timer(_QUIET_S, lambda: echo(words, error=True))
     timer.daemon = True
     timer.start()
@@ -89,7 +89,7 @@ def asking(settings: "Settings", timeout: int) -> Iterator[None]:
 
 
 def user() -> str:
-    """Who publishes, such as ann@bastion."""
+    """The user who publishes, such as ann@bastion."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

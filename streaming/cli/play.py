@@ -1,4 +1,4 @@
-"""`flinkwatch play`: a recorded incident into Kafka, as if it happened now."""
+"""`flinkwatch play` writes a recorded incident to Kafka as if it happened now."""
 
 from pathlib import Path
 
@@ -10,12 +10,13 @@ from streaming.cli.options import config_option, config_path, say_where, setting
 @click.command()
 @click.argument("recording", required=False, default="late-barrier-acks")
 @config_option
-@click.option("--as-recorded", is_flag=True, help="Keep the names of clusters; messages are not marked as an exercise.")
+@click.option("--as-recorded", is_flag=True, help="Keep the cluster names and do not mark messages as an exercise.")
 def play(recording: str, config_file: Path | None, as_recorded: bool) -> None:
-    """Replay RECORDING into Kafka in real time, with timestamps shifted to start now.
+    """Play a recorded incident into Kafka.
 
-    RECORDING is a scenario's name or a file. It is an exercise: clusters are named exercise-… and messages say so, but
-    they go to the receivers of real incidents. Waits until the flinkwatch on this host is ready.
+    RECORDING is the name of a scenario, or a file. It is played in real time, with timestamps shifted to start now.
+    Clusters are renamed to exercise-… and messages are marked as an exercise, but they go to the receivers of real
+    incidents. The command waits until the flinkwatch on this host is ready.
     """
     from streaming.recordings.play import play as play_recording
     from streaming.shutdown import Stop

@@ -1,4 +1,4 @@
-"""`flinkwatch rebuild`: a new checkpoint from Kafka."""
+"""`flinkwatch rebuild` replaces a lost or damaged checkpoint by one that is filled from Kafka."""
 
 import time
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from streaming.terminal import echo
 
 
 class _Since(click.ParamType[int]):
-    """Epoch ms of "2h" (before now) or of a time such as 2026-11-21T22:00:00Z; without a zone it is UTC."""
+    """A time in epoch ms, given as "2h" (before now) or 2026-11-21T22:00:00Z (UTC without a zone)."""
 
     name = "time"
 
@@ -34,23 +34,24 @@ class _Since(click.ParamType[int]):
     "--from",
     "since",
     type=_Since(),
-    help="Read records from this time: 2h, or 2026-11-21T22:00:00Z (UTC without a zone). Default: the oldest records.",
+    help="Time from which records are read: 2h (before now) or 2026-11-21T22:00:00Z. Default: the oldest records.",
 )
 @config_option
 def rebuild(since: int | None, config_file: Path | None) -> None:
-    """Replace the checkpoint by a new one that the next `flinkwatch run` fills from Kafka, without notifying again.
+    """Create a new checkpoint from the records in Kafka.
 
-    The job must be stopped. The old checkpoint is moved aside, not deleted.
+    Stop the job first. The next `flinkwatch run` fills the new checkpoint without sending past notifications again. The
+    old checkpoint is moved aside, not deleted.
     """
     from streaming.job.checkpoint.rebuild import rebuild as make
 
     settings = settings_of(config_file)
-    echo(f"brokers {settings.kafka.access.bootstrap_servers}, checkpoint {settings.streaming.checkpoint}")
+    echo(f"Using Kafka at {settings.kafka.access.bootstrap_servers}, checkpoint {settings.streaming.checkpoint}")
     done = make(settings, since, round(time.time() * 1000))
     if done.kept is not None:
-        echo(f"The old checkpoint is in {done.kept}. Delete it when the new one has caught up.")
+        echo(f"The old checkpoint was moved to {done.kept}. Delete it when the new one has caught up.")
     until = datetime.fromtimestamp(done.until / 1000, UTC)
     echo(f"Changes of incidents before {until:%Y-%m-%d %H:%M:%S} UTC are not notified again.")
     if done.stale:
-        echo(f"Open incidents that began before the records that are read, now stale: {', '.join(done.stale)}")
-    echo("Start `flinkwatch run` with the same configuration now.")
+        echo(f"Open incidents that are older than the records in Kafka are now stale: {', '.join(done.stale)}")
+    echo("Now start `flinkwatch run` with the same configuration.")

@@ -1,4 +1,4 @@
-"""`flinkwatch config schema` and `flinkwatch config docs`: what is generated from the configuration's models."""
+"""`flinkwatch config schema` and `flinkwatch config docs` print files that are generated from the models."""
 
 import click
 
@@ -7,7 +7,7 @@ from streaming.terminal import echo
 
 @click.command()
 def schema() -> None:
-    """Print conf/flinkwatch.schema.json: the configuration file's JSON schema, for editors."""
+    """Print the JSON schema of the configuration file, for editors (conf/flinkwatch.schema.json)."""
     from streaming.reference.json_schema import configuration_schema
 
     echo(configuration_schema(), newline=False)
@@ -15,7 +15,7 @@ def schema() -> None:
 
 @click.command()
 def docs() -> None:
-    """Print docs/configuration.md: every setting with type, default, bounds, reason, and when a change counts."""
+    """Print the reference of settings (docs/configuration.md)."""
     from streaming.reference.configuration_page import configuration_page
 
     echo(configuration_page(), newline=False)

@@ -1,4 +1,4 @@
-"""`flinkwatch replay`: which incidents flinkwatch would have reported for recordings and log files."""
+"""`flinkwatch replay` shows which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -29,27 +29,27 @@ class _Zone(click.ParamType[Any]):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="FILES...")
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="One transition a line, as in the topic flinkwatch.incidents.")
-@click.option("--timeline", is_flag=True, help="Also print every change of every incident, with its reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON transitions, as in the topic flinkwatch.incidents.")
+@click.option("--timeline", is_flag=True, help="Also print every change of every incident and its reason.")
 @click.option(
     "--time-zone",
     type=_Zone(),
     metavar="ZONE",
-    help="Zone of times that print none, such as Europe/Berlin or +08:00. By default it is learned from the logs.",
+    help="Time zone of log times without one: Europe/Berlin or +08:00. Default: inferred from the logs.",
 )
 def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, timeline: bool, time_zone: Any) -> None:
-    """Show which incidents flinkwatch would have reported for FILES. Needs no Spark and no Kafka.
+    """Show the incidents in log files and recordings. Needs no Spark and no Kafka.
 
-    FILES are log files of Flink (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
+    FILES are Flink log files (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
     them), recordings of Kafka records (`flinkwatch capture`), metrics pages in Prometheus format, or directories of
     these.
 
-    Exit status: 0 the files were understood, 2 nothing was understood of one of them.
+    Exit status: 0 if all files were understood, 2 if one of them has nothing that flinkwatch understands.
     """
     from detectors.events.reader import Reader
     from detectors.settings.live import publish
     from streaming.cli import replay_report
-    from streaming.job.spark.gc_pause import collector_resting
+    from streaming.gc_pause import gc_paused
     from streaming.recordings import read_report
     from streaming.recordings.inputs import InputFiles
     from streaming.recordings.replay import run
@@ -62,7 +62,7 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
         inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
         arrived = _read(inputs, reader, topics.config, say)
         published = publish(settings.live, at=0, by="replay")
-        with collector_resting():
+        with gc_paused():
             for transition in run(arrived, published, topics.config, versions=inputs.versions()):
                 if as_json:
                     _print_json(transition)
@@ -101,11 +101,11 @@ def _print_found(scribe: Any, inputs: Any, clock: Any, timeline: bool, zone: str
     if not failed or incidents:
         echo(f"Read {read}: {replay_report.conclusion(incidents)}.")
     for one in failed:
-        echo(f"flinkwatch: nothing was understood of {one.path}: this is no all-clear.", error=True)
+        echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
 def _read(inputs: Any, reader: Any, config_topic: str, say: Callable[[str], None]) -> Iterator[Any]:
-    """Reads what arrives, counts it by file, and says how far it is."""
+    """Read each arrival, count it by file, and report the progress."""
     from streaming.cli.replay_report import UTC_CLOCK
 
     for number, (clock, file, record) in enumerate(inputs.arrivals()):

@@ -1,4 +1,4 @@
-"""What a replay found, for a person: a block for each incident as it stands at the end of the logs."""
+"""The report of a replay: a block of text for each incident, in its state at the end of the logs."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -14,7 +14,7 @@ from sinks.contract.wording import kind_words, with_words
 from streaming.terminal import Console
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
-# What is broken for good comes first, whatever led to it.
+# A job that has failed for good comes first, whatever caused it.
 _MAIN = ("job_failed",)
 _SHOWN = 8
 
@@ -33,7 +33,7 @@ class TimelineEntry(msgspec.Struct, frozen=True):
 
 
 class IncidentLog:
-    """Takes in transitions: of each incident the last is kept, and a line of every one for the timeline."""
+    """Keeps the last transition of each incident, and one line for every transition for the timeline."""
 
     def __init__(self) -> None:
         self._last: dict[str, Transition] = {}
@@ -42,18 +42,18 @@ class IncidentLog:
     def take(self, t: Transition) -> None:
         before = self._last.get(t.incident)
         self._last[t.incident] = t
-        said = t.summary if before is None else with_words(t.reason) or t.summary
-        if before is not None and t.transition == "updated" and t.summary not in (before.summary, said):
-            said = f"{said}; now: {t.summary}"
-        self.timeline.append(TimelineEntry(t.at, t.incident, t.seq, t.transition, t.severity, said))
+        text = t.summary if before is None else with_words(t.reason) or t.summary
+        if before is not None and t.transition == "updated" and t.summary not in (before.summary, text):
+            text = f"{text}; now: {t.summary}"
+        self.timeline.append(TimelineEntry(t.at, t.incident, t.seq, t.transition, t.severity, text))
 
     def incidents(self) -> list[Transition]:
-        """Each incident as it ended, in order of opening; those that became part of others are in these."""
+        """The last state of each incident in order of opening, without incidents that were merged into others."""
         return [t for t in self._last.values() if not t.part_of]
 
 
 class ReportClock:
-    """Writes times in one zone, which stands beside each; `zone` is in ms east of UTC."""
+    """Formats times in one zone and appends its name. `zone` is in ms east of UTC."""
 
     def __init__(self, zone: int = 0) -> None:
         self._zone = UTC if not zone else timezone(timedelta(milliseconds=zone))
@@ -73,7 +73,7 @@ UTC_CLOCK = ReportClock()
 def rows(
     t: Transition, clock: ReportClock = UTC_CLOCK, files: Collection[str] = (), runbook: str = ""
 ) -> Iterator[Row]:
-    """What there is to say of an incident: what is broken, cause, effect, what comes next, what to do, the proof."""
+    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
         yield "what", main.summary
@@ -130,11 +130,11 @@ def conclusion(incidents: list[Transition]) -> str:
     if not incidents:
         return "no incidents found"
     is_open = sum(t.transition not in ("resolved", "stale") for t in incidents)
-    # Behind a blank no kind begins with a capital letter that is not its own.
+    # The blank keeps the first kind from being capitalized as the start of a sentence.
     kinds = ", ".join(dict.fromkeys(with_words(f" {t.cause}").strip() for t in incidents))
     count = f"{len(incidents)} incident{'s' * (len(incidents) > 1)} ({kinds})"
     if len(incidents) == 1:
-        return f"{count}, {'still open at the end' if is_open else 'not open at the end'}"
+        return f"{count}, {'still open at the end' if is_open else 'no longer open at the end'}"
     return f"{count}, {is_open} still open at the end"
 
 
@@ -143,7 +143,7 @@ def _state(t: Transition, clock: ReportClock) -> str:
     if t.transition == "resolved":
         return f"resolved at {clock.time(t.ended_at or t.at)}" + (f": {reason}" if reason else "")
     if t.transition == "stale":
-        return f"unknown: no data from this cluster since {clock.time(t.at)}; the incident was not seen to recover"
+        return f"unknown whether it recovered: no data from this cluster since {clock.time(t.at)}"
     silenced = f", silenced until {clock.time(t.silence.until)}" if t.silence is not None else ""
     return f"still open at the end of the logs{silenced}"
 
@@ -172,7 +172,7 @@ def _also(finding: Finding, clock: ReportClock) -> str:
 
 
 def _where(evidence: Evidence, files: Collection[str]) -> str:
-    """File and line, or where it stands in Kafka."""
+    """File and line, or topic, partition and offset."""
     if evidence.topic in files:
         return f"{evidence.topic}:{evidence.offset}"
     return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"

@@ -1,4 +1,4 @@
-"""`flinkwatch silence`: incidents that are tracked while notifications are muted, for a time."""
+"""`flinkwatch silence` mutes notifications of matching incidents for a time; the incidents are still tracked."""
 
 import time
 from datetime import datetime
@@ -33,17 +33,17 @@ def silence() -> None:
 @silence.command()
 @config_option
 @click.option(
-    "--all", "everything", is_flag=True, help="Mute every incident of every cluster; needed without a pattern."
+    "--all", "everything", is_flag=True, help="Mute every incident of every cluster. Required if no pattern is given."
 )
-@click.option("--cluster", default=_ANY, help=f"Cluster: {_PATTERN}.")
-@click.option("--namespace", default=_ANY, help="Namespace, if clusters are named namespace/app.")
-@click.option("--job", default=_ANY, help="Name of the job.")
-@click.option("--kind", "kinds", multiple=True, default=(_ANY,), help="Kind of the cause; may be given several times.")
-@click.option("--for", "lasting", metavar="DURATION", help="Duration, counted from now or from --begins: 30m, 2h, 1d.")
-@click.option("--until", metavar="TIME", help="End, such as 2026-11-22T06:00:00+01:00.")
-@click.option("--begins", metavar="TIME", help="Beginning; defaults to now.")
-@click.option("--comment", required=True, help="Reason.")
-@click.option("--author", default=user, help="Author; defaults to you.")
+@click.option("--cluster", default=_ANY, help=f"Cluster name: {_PATTERN}.")
+@click.option("--namespace", default=_ANY, help="Namespace, for clusters that are named namespace/app.")
+@click.option("--job", default=_ANY, help="Job name.")
+@click.option("--kind", "kinds", multiple=True, default=(_ANY,), help="Kind, such as restart_loop. Repeatable.")
+@click.option("--for", "lasting", metavar="DURATION", help="Duration from now, or from --begins: 30m, 2h, 1d.")
+@click.option("--until", metavar="TIME", help="End time, such as 2026-11-22T06:00:00+01:00.")
+@click.option("--begins", metavar="TIME", help="Start time. Default: now.")
+@click.option("--comment", required=True, help="Reason for the silence.")
+@click.option("--author", default=user, help="Author of the silence. Default: user@host.")
 @click.option("--json", "as_json", is_flag=True, help="Print the silence as JSON.")
 @timeout_option
 def add(
@@ -55,9 +55,11 @@ def add(
     timeout: int,
     **fields: Any,
 ) -> None:
-    """Mute incidents that match all given patterns, or with --all every incident.
+    """Mute notifications of matching incidents.
 
-    Prints the id with which `silence expire` ends it, and which open incidents it matches now.
+    An incident matches if all given patterns match; --all matches every incident.
+
+    Prints the silence's id, for `silence expire`, and the open incidents that it matches.
     """
     from streaming.configuration.effective import about
 
@@ -86,7 +88,7 @@ def add(
 @json_option
 @timeout_option
 def list_(config_file: Path | None, as_json: bool, timeout: int) -> None:
-    """Print the silences of the configuration and of the command line: active, pending and ended."""
+    """Print active, pending and ended silences."""
     from streaming.cli import config_report
     from streaming.cli.silenced_incidents import incidents
     from streaming.configuration.silences import listed
@@ -110,7 +112,7 @@ def list_(config_file: Path | None, as_json: bool, timeout: int) -> None:
 @config_option
 @timeout_option
 def expire(id: str, config_file: Path | None, timeout: int) -> None:  # noqa: A002 - click names it so
-    """End the silence ID, created with `silence add`. Silences from the configuration file must be removed there."""
+    """Expire silence ID now. Silences from the configuration file must be removed in the file."""
     from streaming.configuration.silences import expired
 
     settings = settings_of(config_file)
@@ -125,12 +127,12 @@ def expire(id: str, config_file: Path | None, timeout: int) -> None:  # noqa: A0
 def _check_extent(is_everything: bool, everything: bool) -> None:
     if is_everything and not everything:
         raise ConfigError(
-            "this would mute every incident of every cluster: give --cluster, --namespace, --job or --kind, "
-            "or --all if that is what you want"
+            "this would mute every incident of every cluster. Give --cluster, --namespace, --job or --kind, "
+            "or --all if you want that"
         )
     if everything and not is_everything:
         raise ConfigError(
-            "--all mutes everything: leave out --cluster, --namespace, --job and --kind, or leave out --all"
+            "--all mutes everything and takes no pattern. Remove --cluster, --namespace, --job and --kind, or --all"
         )
 
 
@@ -143,7 +145,7 @@ def _check_kinds(made: Any) -> None:
         if not any(fits(pattern, kind) for kind in known):
             near = get_close_matches(pattern, known, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(f"--kind {pattern}: matches no kind of incident; {hint}there are: {', '.join(known)}")
+            raise ConfigError(f"--kind {pattern}: matches no kind of incident; {hint}allowed: {', '.join(known)}")
 
 
 def _check_length(made: Any, now: int, longest: int) -> None:
@@ -154,8 +156,8 @@ def _check_length(made: Any, now: int, longest: int) -> None:
         raise ConfigError(f"--until: {made.until.isoformat()} has passed")
     if ends - max(begins, now) > longest:
         raise ConfigError(
-            f"{'--for' if begins <= now else '--until'}: a silence may last {format_duration(longest)} at most "
-            "(sinks.max_silence); extend it later, or put it into the section `silences` of the configuration file"
+            f"{'--for' if begins <= now else '--until'}: a silence may last at most {format_duration(longest)} "
+            "(sinks.max_silence). Extend it later, or add it to the section `silences` of the configuration file"
         )
 
 
@@ -171,14 +173,14 @@ def _span(made: Any, now: int) -> str:
 
 
 def _matches_now(made: Any, settings: Any, timeout: int) -> str:
-    """What it matches. It is in force already, so an answer that does not come is no error."""
+    """Which incidents the silence matches. The silence is in force already, so a missing answer is no error."""
     from streaming.cli.silenced_incidents import incidents, matches_now, places
 
     try:
         found = incidents(settings.kafka, timeout)
         seen = () if any(made.fits(t.cluster, t.job_name, t.cause) for t in found) else places(settings.kafka, timeout)
     except PublishedError as error:
-        return f"Which incidents it matches is not known: {error}"
+        return f"The incidents that it matches could not be read: {error}"
     return matches_now(made, found, seen)
 
 
@@ -215,7 +217,7 @@ def _time(option: str, text: str | None) -> datetime | None:
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
-        raise ConfigError(f"{option}: {text} is no time with a zone; write for instance 2026-11-22T06:00:00+01:00")
+        raise ConfigError(f"{option}: {text} is not a time with a zone, such as 2026-11-22T06:00:00+01:00")
     return time
 
 

@@ -1,4 +1,4 @@
-"""Which incidents a silence is about: those that are open, and whether anything like it was ever seen."""
+"""Which open incidents a silence matches, and whether it matches any known cluster or job at all."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -18,13 +18,13 @@ _SHOWN = 5
 
 
 def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
-    """Each incident that the topic still has, as it is now. Raises PublishedError."""
+    """The current state of each incident in the topic. Raises PublishedError."""
     found: list[Transition] = []
     for value in newest(kafka.access, kafka.topics.incidents, within_ms).values():
         try:
             found.append(decode_transition(value))
         except UndecodableError:
-            # One that cannot be read is of another version; it must not keep anyone from muting.
+            # It was written by another version, which must not prevent a silence.
             continue
     return found
 
@@ -51,7 +51,7 @@ def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes
 
 
 def muted(silence: Silence, found: Iterable[Transition]) -> list[Transition]:
-    """The open incidents that a silence is about."""
+    """The open incidents that a silence matches."""
     return [t for t in found if is_open(t) and silence.fits(t.cluster, t.job_name, t.cause)]
 
 
@@ -61,14 +61,14 @@ def is_open(t: Transition) -> bool:
 
 
 def matches_now(silence: Silence, found: list[Transition], seen: Iterable[tuple[str, str]]) -> str:
-    """What a silence is about now, in a sentence."""
+    """One sentence that says what a silence matches now."""
     own = muted(silence, found)
     if own:
         named = [f"{t.incident} {kind_words(t.cause)}, {t.job_name or t.job_id or t.cluster}" for t in own[:_SHOWN]]
         more = f"; and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
         return f"It matches {len(own)} open incident{'s' * (len(own) > 1)}: {'; '.join(named)}{more}."
     if any(silence.fits(t.cluster, t.job_name, t.cause) for t in found):
-        return "It matches no open incident, but some that are resolved."
+        return "It matches no open incident, but some resolved ones."
     if any(silence.fits_cluster(cluster) and silence.fits_job(job) for cluster, job in seen):
-        return "It matches no open incident, but a cluster or job that is watched."
-    return "Warning: it matches nothing seen, no incident and no cluster or job that is watched. Check the patterns."
+        return "It matches no incident, but a known cluster or job."
+    return "Warning: it matches no incident and no known cluster or job. Check the patterns."

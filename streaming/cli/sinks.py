@@ -10,13 +10,13 @@ _MARKS = {True: "ok     ", None: "missing", False: "FAILED "}
 
 
 def run_sinks_test(settings: Settings, only: str = "") -> int:
-    """The exit status: 0 when everything needed works. Raises ConfigError when there is nothing to test."""
+    """Return the exit status, 0 if every receiver works. Raises ConfigError if there is nothing to test."""
     receivers = make_receivers(settings.sinks)
     chosen = tuple(receiver for receiver in receivers if only in ("", receiver.name))
     if not receivers:
-        raise ConfigError("sinks: none is enabled; set for instance sinks.slack.enabled: true")
+        raise ConfigError("sinks: no receiver is enabled. Set for example sinks.slack.enabled: true")
     if not chosen:
-        raise ConfigError(f"sinks: no receiver {only!r}; there are: {', '.join(one.name for one in receivers)}")
+        raise ConfigError(f"sinks: no receiver {only!r}. Enabled receivers: {', '.join(one.name for one in receivers)}")
     failed = False
     for result in try_receivers(chosen):
         echo(f"{_MARKS[result.ok]}  {result.receiver}: {result.text}")

@@ -11,7 +11,7 @@ _HOUR_MS = 3_600_000
 
 
 class TimeZone(NamedTuple):
-    """Its name, `zone`: the offset (ms) of a local time read as UTC, and the offset that it has now."""
+    """A zone: its name, `zone` (the UTC offset in ms of a local time), and `offset` (the one that applies now)."""
 
     name: str
     zone: Callable[[int], int]
@@ -19,7 +19,7 @@ class TimeZone(NamedTuple):
 
 
 def zone_named(text: str) -> TimeZone:
-    """The zone of a text. Raises ValueError that says what to write.
+    """The zone that a text names. Raises ValueError, which says what to write.
 
     >>> zone_named("+08:00").offset // 3_600_000
     8
@@ -48,5 +48,5 @@ def _zone(text: str) -> tzinfo:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(
-            f"there is no time zone {text!r}: write a name such as Europe/Berlin, or an offset such as +08:00"
+            f"unknown time zone {text!r}: write a name such as Europe/Berlin, or an offset such as +08:00"
         ) from None

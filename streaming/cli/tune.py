@@ -32,11 +32,12 @@ def tune(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the incidents that two configurations report for the same recordings.
+    """Compare two configurations on recordings.
 
-    FILES are recordings (`flinkwatch capture`), log files or metrics pages; the configuration records in them are
-    ignored. --with is compared to --config. Exit status: 0 if no more incidents are new or lost than allowed, 1 if more
-    are, 2 for wrong input.
+    Shows the incidents that --config and --with report differently for the same FILES, which are recordings
+    (`flinkwatch capture`), log files or metrics pages. Configuration records in them are ignored.
+
+    Exit status: 0 if at most --max-new incidents are new and --max-lost are lost, 1 if more are, 2 for wrong input.
     """
     try:
         if _compare(files, new_file, settings_of(config_file), as_json).exceeds(max_new, max_lost):

@@ -1,1 +1,4 @@
-"""The configuration file, what of it is in force, and how it changes while the job runs."""
+"""The configuration file, the topic that holds the configuration in force, and live changes of it.
+
+The settings of detectors and sinks are defined next to these; the pages made from all settings are in `reference`.
+"""

@@ -1,4 +1,4 @@
-"""What differs between two configurations, key by key, for logs and people."""
+"""The differences between two configurations, key by key, for the log and the command line."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ _ABSENT = "—"
 
 
 class SettingChange(NamedTuple):
-    """A key and its value before and after, as written in a file."""
+    """A key and its value before and after, written as in the file."""
 
     key: str
     before: str
@@ -21,7 +21,7 @@ class SettingChange(NamedTuple):
 
 
 def changes(before: LiveSettings, after: LiveSettings) -> list[SettingChange]:
-    """Keys of `detectors` by name, overrides by number, silences by id."""
+    """The differences: settings of `detectors` by key, overrides by number, silences by id."""
     old, new = _by_key(before), _by_key(after)
     return [
         SettingChange(key, old.get(key, _ABSENT), new.get(key, _ABSENT))

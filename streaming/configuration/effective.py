@@ -1,4 +1,4 @@
-"""What counts for one job or cluster, and where each value comes from."""
+"""The effective settings of one job or cluster, and where each value comes from."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +10,10 @@ from streaming.configuration.diff import written
 
 
 class EffectiveSetting(NamedTuple):
-    """A setting that is not at its default, or that an override names; `override` is its number, None: `detectors`."""
+    """A setting that differs from its default or is set by an override.
+
+    `override` is the number of the override, None if the value comes from `detectors`.
+    """
 
     key: str
     value: str
@@ -19,7 +22,7 @@ class EffectiveSetting(NamedTuple):
 
 
 def settings_for(live: LiveSettings, cluster: str, job: str) -> list[EffectiveSetting]:
-    """Settings for a job of a cluster; the empty name is for what is of no job."""
+    """The settings for a job of a cluster; an empty job name means detectors that do not work per job."""
     chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
     usual = LiveSettings().detectors.model_dump(mode="json")
     found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)

@@ -1,7 +1,7 @@
-"""The configuration file of `flinkwatch run`, published at start and whenever a person changes it.
+"""The configuration file of `flinkwatch run`: published at start and whenever its content changes.
 
-The newest change wins, wherever it comes from: what `config apply` or `config rollback` published stays in force until
-the file says something else than it last did.
+The newest change wins: a configuration published by `config apply` or `config rollback` stays in force until the
+content of the file changes again.
 """
 
 import os
@@ -24,12 +24,12 @@ log = structlog.get_logger()
 
 _SETTLED_S = 0.3
 _MISSING_S = 5.0
-# What the kernel does not tell of: network file systems, a directory that was replaced.
+# The kernel reports no changes on network file systems, nor after a directory was replaced.
 _LOOK_EVERY_MS = 2_000
 
 
 def publish_file(topic: ConfigTopic, live: LiveSettings, by: str) -> PublishedConfiguration:
-    """Publish what a file says, if it says something else than the file last did; what is in force afterwards.
+    """Publish the settings of a file unless it is the last published file; return the configuration in force.
 
     Raises PublishedError.
     """
@@ -43,7 +43,7 @@ def publish_file(topic: ConfigTopic, live: LiveSettings, by: str) -> PublishedCo
 
 
 class ConfigFile:
-    """Publishes a file again and again; `running` are the settings with which the job started."""
+    """Publishes a file after each change; `running` are the settings with which the job started."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ConfigFile:
         self._environment = environment
 
     def reload(self, content: bytes) -> PublishedConfiguration:
-        """Publish what the file holds now; what is in force afterwards. Raises ConfigError, PublishedError.
+        """Publish the new content and return the configuration in force. Raises ConfigError, PublishedError.
 
         Settings that need a restart are ignored until then, with a warning in the log.
         """
@@ -81,16 +81,16 @@ def needs_restart(running: Settings, new: Settings) -> list[str]:
 
 
 class FileWatch(Background):
-    """Reloads the file whenever it holds something new, in a thread of its own; `told` hears how it went.
+    """Reloads the file at the start and after each change, in a thread of its own.
 
-    What it holds at the start is looked at as well.
-    Its directory is watched, since editors and ConfigMaps put another file in its place.
+    `reloaded` is called with the success of each reload. The directory is watched, since editors and ConfigMaps
+    replace the file by another one.
     """
 
-    def __init__(self, file: ConfigFile, told: Callable[[bool], None]) -> None:
+    def __init__(self, file: ConfigFile, reloaded: Callable[[bool], None]) -> None:
         super().__init__("configuration file", ends_within_s=5.0)
         self._file = file
-        self._told = told
+        self._reloaded = reloaded
         self._seen: bytes | None = None
         self._missing_since = 0.0
         self._unpublished = ""
@@ -102,8 +102,8 @@ class FileWatch(Background):
                 for _ in self._changes():
                     self._look()
             except (OSError, RuntimeError) as error:
-                # The directory is missing, for a moment or for good.
-                log.debug("directory of the configuration file not watched", error=str(error))
+                # The directory may be missing only for a moment.
+                log.debug("cannot watch the directory of the configuration file", error=str(error))
                 self._stop.wait(_SETTLED_S)
                 self._look()
 
@@ -121,7 +121,7 @@ class FileWatch(Background):
 
     def _look(self) -> None:
         content = self._settled()
-        # At the end of the process a file that is still written to may be half of one.
+        # When the process stops, the file may still be half written.
         if content is None or content == self._seen or self._stop.is_set():
             return
         try:
@@ -132,12 +132,12 @@ class FileWatch(Background):
         except ConfigError as error:
             self._refused(str(error))
         else:
-            log.info("configuration file read", file=str(self._file.path), in_force=published.hash)
-            self._told(True)
+            log.info("configuration file was read", file=str(self._file.path), in_force=published.hash)
+            self._reloaded(True)
         self._seen, self._unpublished = content, ""
 
     def _settled(self) -> bytes | None:
-        """What the file holds once nobody writes to it; None while it is missing."""
+        """The content of the file once it no longer changes; None while the file is missing."""
         before = self._read()
         while before != self._seen and not self._stop.wait(_SETTLED_S) and (now := self._read()) != before:
             before = now
@@ -151,19 +151,19 @@ class FileWatch(Background):
             self._missing_since = self._missing_since or now
             if now - self._missing_since > _MISSING_S and self._seen is not None:
                 self._refused(f"{self._file.path}: {error.strerror}")
-                # What comes back is read, also when it is what was there before.
+                # When the file exists again, it is read even if its content is the same.
                 self._seen = None
             return None
         self._missing_since = 0.0
         return content
 
     def _refused(self, error: str) -> None:
-        log.warning("configuration file refused, the last good one stays in force", error=error)
-        self._told(False)
+        log.warning("configuration file is not valid, the last valid configuration stays in force", error=error)
+        self._reloaded(False)
 
     def _not_published(self, error: str) -> None:
-        """The file is read again at the next look; said once."""
+        """Warn once; the file is read again at the next check."""
         if error != self._unpublished:
-            log.warning("configuration file not published, trying again", error=error)
-            self._told(False)
+            log.warning("configuration file could not be published, trying again", error=error)
+            self._reloaded(False)
         self._unpublished = error

@@ -1,4 +1,4 @@
-"""What is in force, as the topic of the configuration tells it: also when somebody else published it."""
+"""Follows the configuration topic, so that the job notices a configuration that a command published."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -20,21 +20,24 @@ _RETRY_S = 2.0
 
 
 class ConfigFollower(Background):
-    """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
+    """Follows the topic in a thread of its own; `changed` is called with the hash of each new configuration.
 
-    def __init__(self, topic: ConfigTopic, published: PublishedConfiguration, told: Callable[[str], None]) -> None:
+    `published` is the configuration in force at the start.
+    """
+
+    def __init__(self, topic: ConfigTopic, published: PublishedConfiguration, changed: Callable[[str], None]) -> None:
         super().__init__("configuration in force")
         self._topic = topic
         self._published = published
-        self._told = told
+        self._changed = changed
         self._silences: tuple[PublishedSilence, ...] = ()
 
     def publish_lost(self) -> None:
-        """Write what is in force, and the silences, to a topic that has lost them. Raises PublishedError."""
+        """Publish the configuration and the silences again if the topic has lost them. Raises PublishedError."""
         if self._topic.history().in_force is None:
             self._topic.restore(self._published, self._silences)
             log.warning(
-                "the topic of the configuration was empty, what is in force is published again",
+                "configuration topic was empty, the configuration in force was published again",
                 hash=self._published.hash,
                 silences=len(self._silences),
             )
@@ -44,7 +47,7 @@ class ConfigFollower(Background):
             try:
                 self._follow()
             except (KafkaError, SecretError) as error:
-                log.warning("configuration in force not known for the moment", error=str(error))
+                log.warning("cannot read the configuration topic, trying again", error=str(error))
                 self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
@@ -59,7 +62,7 @@ class ConfigFollower(Background):
                 if history.unreadable:
                     warn_unreadable(self._topic.name, history.unreadable)
                     history.unreadable = []
-                # Until then it is what was in force once.
+                # Records before the end are configurations that were in force earlier.
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)
                     self._silences = tuple(history.silences.values())
@@ -69,10 +72,10 @@ class ConfigFollower(Background):
         if (before.hash, before.at) == (published.hash, published.at):
             return
         log.info(
-            "another configuration is in force",
+            "new configuration is in force",
             hash=published.hash,
             published_by=published.by,
             origin=published.origin,
             changes=[str(change) for change in changes(before.live(), published.live())],
         )
-        self._told(published.hash)
+        self._changed(published.hash)

@@ -1,4 +1,4 @@
-"""conf/known_issues.yaml: read once in a process, checked entry by entry."""
+"""Reads conf/known_issues.yaml once per process and validates each entry."""
 
 import hashlib
 from collections.abc import Callable
@@ -18,15 +18,15 @@ FILE = Path(__file__).resolve().parents[2] / "conf" / "known_issues.yaml"
 
 @cache
 def shipped() -> IssueCatalogue:
-    """The entries of the file beside the program. Raises ConfigError."""
+    """The entries of the file that comes with the program. Raises ConfigError."""
     loader = cast(Any, __spec__).loader
-    # Executors of a cluster have the program as a zip file, out of which its loader reads.
+    # Executors of a cluster have the program as a zip file. Its loader reads the file from there.
     inside = "/".join(FILE.parts[-2:]) if hasattr(loader, "archive") else str(FILE)
     return load(FILE, lambda: bytes(loader.get_data(inside)))
 
 
 def load(path: Path, read: Callable[[], bytes] | None = None) -> IssueCatalogue:
-    """The entries of a file. Raises ConfigError, which names file, entry, key and what is allowed."""
+    """The entries of a file. Raises ConfigError, which names file, entry, key and the allowed values."""
     try:
         text = (read or path.read_bytes)().decode()
         document: Any = yaml.safe_load(text)
@@ -44,7 +44,7 @@ def load(path: Path, read: Callable[[], bytes] | None = None) -> IssueCatalogue:
 
 
 def _explain(path: Path, document: Any, error: ErrorDetails) -> str:
-    """`file: entry: key: what is wrong; what is allowed`; an entry is named by its id, or by its number from 1."""
+    """`file: entry: key: problem; allowed values`. An entry is named by its id, else by its number from 1."""
     place = list(error["loc"])
     entry = ""
     if place[:1] == ["known_issues"] and len(place) > 1 and isinstance(place[1], int):

@@ -1,8 +1,7 @@
-"""The configuration file: every section, how it is read, and what an error in it says.
+"""The configuration file: its sections, how it is read and validated.
 
-Order: defaults, then the file, then the environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`), then validation.
-Unknown keys are errors. Secrets never stand in the file; sections name the environment variable or file that holds
-them.
+The environment (`FLINKWATCH__KAFKA__BOOTSTRAP_SERVERS=…`) overrides the file, and the file overrides the defaults.
+Unknown keys are errors. The file contains no secrets; settings name the environment variable or file that holds one.
 """
 
 import os
@@ -32,91 +31,97 @@ _LIVE = LiveSettings.model_fields
 
 
 class _Section(BaseModel):
-    # Inputs stay out of errors: somebody may write a password where none belongs.
+    # Errors do not show the input: it may be a password that was written in the wrong place.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Kafka(_Section):
-    """Where the records are, and where flinkwatch keeps its own topics; needs a restart when changed."""
+    """The brokers, the input topics and flinkwatch's own topics. Changes need a restart."""
 
     access: KafkaAccess = Field(
-        default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"), description="How to reach the brokers."
+        default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"),
+        description="Connection to brokers.",
     )
-    logs: tuple[str, ...] = Field(("flink.logs",), min_length=1, description="Topics that hold log records.")
-    metrics: tuple[str, ...] = Field(("flink.metrics",), description="Topics that hold metric records.")
-    topics: TopicNames = Field(default_factory=TopicNames, description="flinkwatch's own topics.")
+    logs: tuple[str, ...] = Field(("flink.logs",), min_length=1, description="Input topics with log records of Flink.")
+    metrics: tuple[str, ...] = Field(("flink.metrics",), description="Input topics with metric records of Flink.")
+    topics: TopicNames = Field(default_factory=TopicNames, description="Topics that flinkwatch itself writes.")
 
     @property
     def for_files(self) -> tuple[str, str]:
-        """The topics under which log files and metric pages are read that are no recordings."""
+        """The topics assigned to the lines of log files and to metrics pages, which name none themselves."""
         return self.logs[0], self.metrics[0] if self.metrics else "metrics"
 
 
 class Streaming(_Section):
-    """The Spark job; needs a restart when changed."""
+    """The Spark job. Changes need a restart."""
 
     master: str = Field(
         "local[*]", description="Spark master: local[*] on one host, or a standalone, YARN or Kubernetes master."
     )
     checkpoint: str = Field(
         "/var/lib/flinkwatch/checkpoint",
-        description="Directory or URI of the state and the offsets; must be shared by all executors, and kept.",
+        description="Checkpoint directory or URI for Spark's state and offsets. It must be persistent and reachable "
+        "by all executors.",
     )
     trigger: Duration = Field(
         1_000,
         ge=100,
-        description="Time between batches: an incident is said at most about two triggers after its record.",
+        description="Time between batches. An incident is reported at most about two triggers after its record.",
     )
     buckets: int = Field(
         8,
         ge=1,
         le=1024,
-        description="State buckets; fixed at the first start. Each costs about 1 ms a batch, so few for a few "
-        "hundred clusters.",
+        description="Number of state buckets, fixed at the first start. Each bucket costs about 1 ms per batch; the "
+        "default is enough for a few hundred clusters.",
     )
     shuffle_partitions: int = Field(
         2,
         ge=1,
         le=64,
-        description="Partitions of the stateful stage: as many as executor cores; fixed at the first start.",
+        description="Partitions of the stateful stage, fixed at the first start. Use as many as there are executor "
+        "cores.",
     )
     max_offsets_per_trigger: int = Field(
         500_000,
         ge=1,
-        description="Most records in one batch, so that catching up after an outage needs bounded memory.",
+        description="Maximum number of records in one batch. It bounds the memory needed to catch up after an outage.",
     )
     starting_offsets: Literal["latest", "earliest"] = Field(
-        "latest", description="Where to begin in the log and metric topics when there is no checkpoint yet."
+        "latest", description="Offsets at which reading of the input topics starts if there is no checkpoint yet."
     )
     heartbeat: bool = Field(
         True,
-        description="Write a heartbeat every trigger, which moves the clock when no record comes; off only when "
-        "somebody else does.",
+        description="Whether the job writes a heartbeat record every trigger, which advances the stream's clock while "
+        "no input arrives. Disable it only if another process writes the heartbeat.",
     )
     canary: Duration = Field(
         60_000,
-        description="Time between canary records, which pass through the whole pipeline. /-/ready is false when none "
-        "has come back for three times as long. 0s disables them, and so does heartbeat: false.",
+        description="Interval of canary records, which pass through the whole pipeline. If no canary returns for three "
+        "intervals, /-/ready fails. 0s or heartbeat: false disables canaries.",
     )
     metrics_port: int = Field(
         9109,
         ge=0,
         le=65535,
-        description="TCP port of the job's own page with `run --no-deliver`; otherwise the page of sinks.prometheus "
-        "has everything. 0 takes a free one.",
+        description="TCP port of the job's metrics and health page with `run --no-deliver`. Without that option, "
+        "sinks.prometheus serves everything. 0 chooses a free port.",
     )
     wait_for_brokers: Duration = Field(
         300_000,
-        description="How long a start waits for the brokers, alive but not ready, before it ends with the reason. "
-        "0s: not at all.",
+        description="Maximum time that a start waits for the brokers, healthy but not ready, before it exits with the "
+        "reason. 0s does not wait.",
     )
     driver_memory: str = Field(
-        "768m", pattern=r"^\d+[mg]$", description="Heap of the driver's JVM (of the whole job with local[*])."
+        "768m",
+        pattern=r"^\d+[mg]$",
+        description="Heap size of the driver's JVM. With local[*] it is the heap of the whole job.",
     )
     spark: dict[str, str] = Field(
         default_factory=dict,
-        description="Further Spark properties, which win over flinkwatch's own. No secrets: they would stand in "
-        "the list of processes. Those belong into spark-defaults.conf in SPARK_CONF_DIR, or the environment.",
+        description="Additional Spark properties, which override flinkwatch's own. Put secrets into "
+        "spark-defaults.conf in SPARK_CONF_DIR or into the environment: values set here are visible in the process "
+        "list.",
     )
 
     @field_validator("master")
@@ -132,8 +137,8 @@ class Streaming(_Section):
         secrets = sorted(name for name in value if _SECRET_PROPERTY.search(name))
         if secrets:
             raise ValueError(
-                f"{', '.join(secrets)} would stand in this file and in the list of processes; "
-                f"put it into spark-defaults.conf in SPARK_CONF_DIR, or into the environment"
+                f"{', '.join(secrets)} would be visible in this file and in the process list; "
+                f"put it into spark-defaults.conf in SPARK_CONF_DIR or into the environment"
             )
         return value
 
@@ -141,13 +146,15 @@ class Streaming(_Section):
 class Settings(_Section):
     """The whole file."""
 
-    kafka: Kafka = Field(default_factory=Kafka, description="Records and topics.")
+    kafka: Kafka = Field(default_factory=Kafka, description="Brokers and topics.")
     streaming: Streaming = Field(default_factory=Streaming, description="The Spark job.")
-    identity: Identity = Field(default_factory=Identity, description="Which cluster a record belongs to.")
+    identity: Identity = Field(default_factory=Identity, description="How the cluster of a record is determined.")
     detectors: DetectorSettings = Field(default_factory=DetectorSettings, description=_LIVE["detectors"].description)
     overrides: Overrides = Field((), description=_LIVE["overrides"].description)
     silences: Silences = Field((), description=_LIVE["silences"].description)
-    sinks: Sinks = Field(default_factory=Sinks, description="Slack and Prometheus.")
+    sinks: Sinks = Field(
+        default_factory=Sinks, description="Notifications to Slack and other receivers, and metrics for Prometheus."
+    )
 
     @property
     def live(self) -> LiveSettings:
@@ -166,7 +173,7 @@ def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Sett
 
 
 def validate(document: YamlDocument, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of a document and the environment. Raises ConfigError with every error, a line each."""
+    """The settings of a document and the environment. Raises ConfigError with one line for each error."""
     data = deepcopy(document.data)
     variables = _overlay(data, environment)
 
@@ -181,7 +188,7 @@ def validate(document: YamlDocument, environment: Mapping[str, str] = os.environ
 
 
 def _overlay(document: dict[str, Any], environment: Mapping[str, str]) -> dict[Place, str]:
-    """Writes variables into the document; which variable stands at which place."""
+    """Write the variables into the document; return the variable that set each place."""
     variables: dict[Place, str] = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(_ENVIRONMENT):

@@ -1,4 +1,4 @@
-"""Silences as they stand in the configuration and as they were made on the command line."""
+"""The silences of the configuration file and of the command line, with their states."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,9 +16,9 @@ State = Literal["active", "pending", "ended"]
 
 
 class SilenceRow(NamedTuple):
-    """A silence with its state; `origin` is `configuration`, or `command line`.
+    """A silence with its state; `origin` is `configuration` or `command line`.
 
-    `mutes` are how many open incidents it matches: None for one that is not active, or where that is not known.
+    `mutes` is the number of open incidents that it matches; None if it is not active or the number is not known.
     """
 
     id: str
@@ -33,7 +33,7 @@ class SilenceRow(NamedTuple):
 
 
 def listed(history: ConfigHistory, now: int, incidents: Iterable[Transition] | None = None) -> list[SilenceRow]:
-    """All there are at `now` (epoch ms): those in force first, by their end."""
+    """All silences at `now` (epoch ms): active, pending, then ended ones, each sorted by end."""
     incidents = None if incidents is None else list(incidents)
     published = history.in_force
     found = [(s, "configuration") for s in (published.live().silences if published is not None else ())]
@@ -44,19 +44,19 @@ def listed(history: ConfigHistory, now: int, incidents: Iterable[Transition] | N
 
 
 def expired(history: ConfigHistory, wanted: str, now: int) -> Silence:
-    """The silence of the command line whose id begins with `wanted`, ended now. Raises ConfigError."""
+    """The command line's silence whose id starts with `wanted`, with its end set to now. Raises ConfigError."""
     published = history.in_force
     for silence in published.live().silences if published is not None else ():
         if published is not None and silence.id == wanted:
             raise ConfigError(
                 f"silence {wanted} is in the configuration ({published.hash}, published by {published.by}, origin: "
-                f"{published.origin}), under `silences`: remove it there"
+                f"{published.origin}): remove it from the section `silences`"
             )
     found = [s for i, s in history.silences.items() if wanted and i.startswith(wanted)]
     if len(found) != 1:
         there = ", ".join(row.id for row in listed(history, now) if row.state != "ended")
-        active = f"Not ended are: {there}." if there else "There are no active silences."
-        raise ConfigError(f"{'Several silences begin with' if found else 'No silence'} {wanted!r}. {active}")
+        active = f"Active and pending silences: {there}." if there else "There are no active silences."
+        raise ConfigError(f"{'Several silences start with' if found else 'No silence'} {wanted!r}. {active}")
     return _ended(found[0], now)
 
 
@@ -65,7 +65,7 @@ def _ended(published: PublishedSilence, now: int) -> Silence:
     begins, until = silence.edges()
     if until <= now:
         raise ConfigError(f"silence {silence.id} has ended already: {silence.until.isoformat()}")
-    # One that has not begun loses its beginning: it cannot end before it.
+    # A pending silence loses its start, since it cannot end before it.
     return silence.model_copy(update={"until": at(now), "begins": silence.begins if begins < now else None})
 
 

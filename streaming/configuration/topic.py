@@ -1,6 +1,6 @@
-"""The topic of the configuration: everything that was ever published, and how something is added.
+"""The configuration topic: it holds every published configuration and the silences of the command line.
 
-Changes are few and small, so whoever wants to know what is in force, or was, reads the topic from its beginning.
+Changes are few and small, so each reader reads the topic from its beginning.
 """
 
 import time
@@ -29,7 +29,7 @@ from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import read_to_end
 from streaming.errors import PublishedError
 
-# Enough for a machine that is busy starting.
+# Long enough for a machine that is still starting.
 _WITHIN_MS = 30_000
 _NAMED = 3
 
@@ -40,9 +40,9 @@ log = structlog.get_logger()
 
 
 class ConfigHistory(msgspec.Struct):
-    """What the topic holds: configurations in order, the newest of each silence by id, and why records are left out.
+    """The content of the topic: configurations in order, and the newest version of each silence by id.
 
-    `unreadable` has a sentence for each record that is no configuration and no silence.
+    `unreadable` has one sentence for each record that is neither a configuration nor a silence.
     """
 
     configurations: list[PublishedConfiguration] = []
@@ -56,11 +56,11 @@ class ConfigHistory(msgspec.Struct):
 
     @property
     def from_file(self) -> PublishedConfiguration | None:
-        """The newest that the file of a job was the origin of."""
+        """The newest configuration that a job published from its file."""
         return next((p for p in reversed(self.configurations) if p.origin == "file"), None)
 
     def add(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
-        """Take in a record; one that is none, or of another version of flinkwatch, is left out, as in the job."""
+        """Add a record. Unreadable records are skipped, as in the job."""
         try:
             change = read_change(key, value)
         except UndecodableError as error:
@@ -73,9 +73,9 @@ class ConfigHistory(msgspec.Struct):
 
 
 def warn_unreadable(topic: str, unreadable: list[str]) -> None:
-    """Say that records of the topic are left out, and why; all of them are counted, the newest are named."""
+    """Log that records of the topic are skipped: how many, and the newest with their reasons."""
     log.warning(
-        "configuration records cannot be read and are left out",
+        "configuration records cannot be read and are skipped",
         topic=topic,
         count=len(unreadable),
         newest=unreadable[-_NAMED:],
@@ -83,7 +83,7 @@ def warn_unreadable(topic: str, unreadable: list[str]) -> None:
 
 
 class ConfigTopic:
-    """Reads and writes the topic. Every call raises PublishedError when the brokers do not answer in time."""
+    """Reads and writes the topic. Every call raises PublishedError if the brokers do not answer in time."""
 
     def __init__(self, access: KafkaAccess, topic: str, within_ms: int = _WITHIN_MS) -> None:
         self._access = access
@@ -91,7 +91,7 @@ class ConfigTopic:
         self.name = topic
 
     def history(self) -> ConfigHistory:
-        """Everything up to now. A warning in the log names the records that cannot be read."""
+        """Everything published so far. Logs a warning about records that cannot be read."""
         history = ConfigHistory()
         with self._explained("read"), closing(self.consumer()) as consumer:
             if self.name not in consumer.topics():
@@ -107,12 +107,12 @@ class ConfigTopic:
         self._send({CONFIG_KEY: encode_published(published)})
 
     def restore(self, published: PublishedConfiguration, silences: Iterable[PublishedSilence]) -> None:
-        """Write what was published before once more, as it was."""
+        """Publish an earlier configuration and its silences again, unchanged."""
         kept = {SILENCE_KEY + s.read().id.encode(): encode_silence(s) for s in silences}
         self._send({CONFIG_KEY: encode_published(published), **kept})
 
     def publish_silence(self, silence: Silence, by: str) -> None:
-        """Add a silence, or put it in the place of that with its id."""
+        """Add a silence, or replace the one with the same id."""
         record = publish_silence(silence, int(time.time() * 1000), by)
         self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
 

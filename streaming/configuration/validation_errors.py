@@ -1,4 +1,4 @@
-"""An error of validation for a person: file, line, key, what is wrong, what is allowed, the nearest known key."""
+"""Validation errors as text: file, line, key, what is wrong, what is allowed, and the nearest known key."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ _LIMITS = {
     "less_than_equal": ("le", "must be at most"),
 }
 _WORDS = {
-    "missing": "is missing, and has no default",
+    "missing": "is required and missing",
     "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -42,8 +42,9 @@ _NOT_A_MAPPING = {"model_type", "model_attributes_type", "dict_type"}
 def explain(
     model: type[BaseModel], errors: list[ErrorDetails], where: Callable[[Place], tuple[int, str]], document: Any
 ) -> str:
-    """A line for each error, in order of the file; `where` gives line and name of a place in `document`, which was
-    validated.
+    """One line for each error, in the order of the file.
+
+    `document` was validated against `model`; `where` gives the line and the name of a place in it.
     """
     lines = [(*where(e["loc"]), f"{dotted(e['loc'])}: {_problem(model, e, document)}") for e in errors]
     return "\n".join(f"{name}: {problem}" for _, name, problem in sorted(lines))
@@ -68,7 +69,7 @@ def _problem(model: type[BaseModel], error: ErrorDetails, document: Any) -> str:
 
 
 def _instead_of(document: Any, place: Place, kind: str) -> str:
-    """What stands there, unless it may be a secret: text where none belongs, or a number that is none."""
+    """The wrong value as text, unless it may be a secret."""
     if kind not in _SHOWN or _SECRET.search(str(place[-1])):
         return ""
     written = _value(document, place)
@@ -81,7 +82,7 @@ def _unknown(key: str, allowed: list[str], place: Place) -> str:
     near = difflib.get_close_matches(key, allowed, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     in_detectors = len(place) > 1 and place[-2] == "detectors"
-    what = f"there is no detector {key}; " if in_detectors else "unknown key; "
+    what = f"unknown detector {key}; " if in_detectors else "unknown key; "
     return f"{what}{hint}allowed: {', '.join(allowed)}"
 
 

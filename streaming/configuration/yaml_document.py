@@ -1,6 +1,6 @@
-"""A YAML document that knows in which line each key stands.
+"""A YAML document that knows the line of each key.
 
-Stricter than YAML: a key that stands twice is an error, since the last one would win in silence.
+It is stricter than YAML: a duplicate key is an error, since otherwise the last one would win silently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ Place = tuple[int | str, ...]
 
 
 class YamlDocument(NamedTuple):
-    """What a file holds, and the nodes it was made from; `name` is the file's."""
+    """The content of a file and the YAML nodes it was read from; `name` is the name of the file."""
 
     name: str
     data: dict[str, Any]
     root: yaml.Node
 
     def line(self, place: Sequence[int | str]) -> int:
-        """The line of the key or element at `place`, or of what of the way to it is there."""
+        """The line of the key or element at `place`, or of its nearest existing parent."""
         node, mark = self.root, self.root.start_mark
         for step in place:
             found = _below(node, step)
@@ -34,7 +34,7 @@ class YamlDocument(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's, with the line of a date such as 2026-13-01."""
+    """PyYAML's loader, which also reports the line of an invalid date such as 2026-13-01."""
 
     def construct_yaml_timestamp(self, node: yaml.ScalarNode) -> Any:
         try:
@@ -62,7 +62,7 @@ def parse_document(name: str, content: bytes, sections: Sequence[str]) -> YamlDo
     try:
         loader = _Loader(content.decode("utf-8"))
         root = loader.get_single_node()
-        # Before it is constructed, which writes merged keys (<<) into the nodes.
+        # Checked before construction, which writes merged keys (<<) into the nodes.
         twice = list(_twice(root, ()))
         data = None if root is None else loader.construct_document(root)
     except UnicodeDecodeError as error:
@@ -75,7 +75,7 @@ def parse_document(name: str, content: bytes, sections: Sequence[str]) -> YamlDo
         raise ConfigError(f"{name}: not YAML: {error}") from None
     allowed = ", ".join(sections)
     if root is None or data is None:
-        raise ConfigError(f"{name}: is empty: write at least one of the sections {allowed}")
+        raise ConfigError(f"{name}: is empty; write at least one of the sections {allowed}")
     if not isinstance(data, dict):
         raise ConfigError(f"{name}:{root.start_mark.line + 1}: must be a mapping of sections: {allowed}")
     if twice:

@@ -1,4 +1,4 @@
-"""The Spark job: `query` is all of it on one screen, `run` its life.
+"""The Spark job: `query` shows all of it on one screen, `run` starts and stops it.
 
-Nothing else of flinkwatch imports pyspark.
+No other folder of flinkwatch imports pyspark.
 """

@@ -1,5 +1,4 @@
-"""The canary's record, as it goes through the job: written with the heartbeat, read here, and nothing to the
-detectors."""
+"""The canary record: written with the heartbeat and read by the job, but never passed to detectors."""
 
 import re
 
@@ -11,16 +10,16 @@ _VALUE = re.compile(rb"flinkwatch canary (\d{1,15})")
 
 
 def value(sent: int) -> bytes:
-    """The value of the record that was sent at `sent`, epoch ms."""
+    """The value of a canary record that is sent at `sent` (epoch ms)."""
     return b"flinkwatch canary %d" % sent
 
 
 def sent_at(value: bytes | None) -> int:
-    """When it was sent, epoch ms; 0 for a record that is no canary."""
+    """The time (epoch ms) at which a canary was sent; 0 if the record is not a canary."""
     found = _VALUE.fullmatch(value or b"")
     return int(found[1]) if found else 0
 
 
 def reading(sent: int, clock: int) -> Reading:
-    """What the state stage says of it."""
+    """The reading that the state stage emits for a canary."""
     return Reading(name=READING, labels={"cluster": flinkwatch_itself.CLUSTER}, value=sent / 1000, at=clock)

@@ -1,7 +1,7 @@
-"""The clock of this host is set back under a running query.
+"""Detects that the clock of this host was set back while the query runs.
 
-Spark's trigger waits for a time of day. After the clock was set back by an hour that time is an hour away, and no batch
-begins until then; a query that is started again computes another one.
+Spark's trigger waits for a time of day. If the clock is set back by an hour, that time is an hour away and no batch
+starts until then. A restarted query computes the time again.
 """
 
 import time
@@ -9,20 +9,22 @@ from collections.abc import Callable
 
 from streaming.errors import ClockSetBackError
 
-# What NTP steps is waited for.
+# Small steps of NTP are not worth a restart.
 _WAITED_FOR_S = 5.0
 
 
 class ClockWatch:
-    """Compares the time of day with a clock that only counts."""
+    """Compares the time of day with a monotonic clock."""
 
     def __init__(self, wall: Callable[[], float] = time.time, counted: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._counted = wall, counted
         self._furthest = wall() - counted()
 
     def look(self) -> None:
-        """Raises ClockSetBackError when the clock is further back than it has been since this was made."""
-        told = self._wall() - self._counted()
-        self._furthest = max(self._furthest, told)
-        if (back := self._furthest - told) > _WAITED_FOR_S:
-            raise ClockSetBackError(f"The clock of this host was set back by {back:.0f} s, which Spark would wait for")
+        """Raise ClockSetBackError if the clock was set back by more than 5 s since this object was created."""
+        offset = self._wall() - self._counted()
+        self._furthest = max(self._furthest, offset)
+        if (back := self._furthest - offset) > _WAITED_FOR_S:
+            raise ClockSetBackError(
+                f"The clock of this host was set back by {back:.0f} s; Spark would start no batch for that time"
+            )

@@ -1,12 +1,13 @@
-"""Records that Kafka's retention removed before they were read, and topics that are made again while they are read.
+"""Detects records that Kafka's retention deleted before they were read, and input topics that were created again.
 
-Spark skips them in silence. It is certain when a batch begins at an offset below the first offset of the partition, and
-that first offset was seen before the batch began: whatever the batch read, those records were gone. What a batch has
-read may be removed afterwards, so a comparison with the first offset of today would accuse the innocent.
+Spark skips such records silently. The loss is certain if a batch starts at an offset below the first offset of the
+partition and that first offset was seen before the batch began. A later first offset proves nothing, because retention
+may delete records after a batch has read them.
 
-Done by the driver, every few seconds: the read stage sees no first offsets, and offsets that jump are no proof.
+The driver checks every few seconds: the read stage cannot see first offsets, and a jump of offsets is no proof.
 """
 
+import re
 import threading
 import time
 from collections import deque
@@ -33,13 +34,14 @@ log = structlog.get_logger()
 
 _EVERY_S = 5.0
 _MAX_SEEN = 256
+_COUNT = re.compile(r"(?P<count>\d+) unread records")
 
 Offsets = Mapping[str, Mapping[str, int]]
 _decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
 class FirstOffsets:
-    """First offsets as they were seen, and what a batch's progress proves with them. Pure."""
+    """The first offsets of partitions over time, and the data loss that a batch's progress proves. Pure."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, Offsets]] = deque(maxlen=_MAX_SEEN)
@@ -47,26 +49,26 @@ class FirstOffsets:
         self._batch = -1
 
     def saw(self, at: int, firsts: Offsets) -> None:
-        """First offsets by topic and partition, asked for before `at` (epoch ms). The earliest sight of each counts."""
+        """Add first offsets by topic and partition, requested before `at` (epoch ms)."""
         if not self._seen or self._seen[-1][1] != firsts:
             self._seen.append((at, firsts))
 
     def began_again(self, lines: list[str]) -> None:
-        """Topics were made again and are read from their beginning; `lines` say so. Read up, that is over."""
+        """Note topics that were created again and are read from their beginning, from the heartbeat's `lines`."""
         for line in lines:
             topic, partition = flinkwatch_itself.where(line)
             self._open.add((topic, partition))
 
     def open(self) -> list[tuple[str, str]]:
-        """Topics and partitions with a gap that are not read up yet."""
+        """Topics and partitions with a gap that are not read to their end yet."""
         return sorted(self._open)
 
     def resume(self, gaps: list[tuple[str, str]]) -> None:
-        """These were open when the process before ended."""
+        """Take over the gaps that were open when the previous process ended."""
         self._open.update(gaps)
 
     def judge(self, batch: int, began: int, start: Offsets, end: Offsets, latest: Offsets) -> list[str]:
-        """Lines to tell after a batch that began at `began` and read from `start` to `end` of `latest`."""
+        """Lines to publish after a batch that began at `began` and read from `start` to `end` of `latest`."""
         if batch <= self._batch:
             return []
         self._batch = batch
@@ -86,25 +88,28 @@ class FirstOffsets:
 
 
 class DataLossWatch(Background):
-    """Asks for first offsets in a thread of its own; `progressed` is called with each progress of the query.
+    """Requests first offsets in a thread of its own; call `progressed` with each progress of the query.
 
-    Start it before the query, or what that skips in its first batch is not noticed.
+    Start it before the query, so that a loss in the first batch is detected.
     """
 
     def __init__(
         self,
         access: KafkaAccess,
         topics: tuple[str, ...],
-        tell: Callable[[str], None],
+        publish_line: Callable[[str], None],
         watched: tuple[str, ...] = (),
         began_again: list[str] | None = None,
     ) -> None:
-        """`watched`: topics that must not be made again while the query runs. `began_again`: what the start found."""
+        """`watched` are the topics that must not be created again while the query runs.
+
+        `began_again` are the lines about topics that were created again before the start.
+        """
         super().__init__("gaps")
         self._access = access
         self._topics = topics
         self._watched = watched
-        self._tell = tell
+        self._publish_line = publish_line
         self._ids: dict[str, str] = {}
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
@@ -114,7 +119,7 @@ class DataLossWatch(Background):
         self.corrected(began_again or [])
 
     def corrected(self, began_again: list[str]) -> None:
-        """The checkpoint was corrected before a start of the query, and these lines say where."""
+        """Note that the checkpoint was corrected before a start of the query, as these lines say."""
         ours = [line for line in began_again if flinkwatch_itself.where(line)[0] in self._topics]
         with self._lock:
             self._ids = {}
@@ -123,10 +128,10 @@ class DataLossWatch(Background):
             self._corrected = {flinkwatch_itself.where(line)[0] for line in began_again}
             self.firsts.began_again(ours)
         for line in ours:
-            self._tell(line)
+            self._publish_line(line)
 
     def progressed(self, progress: Any) -> None:
-        """A batch has finished. Raises TopicMadeAgainError when one was made again under the query."""
+        """Check a finished batch. Raises TopicMadeAgainError if a topic was created again while the query ran."""
         source = progress["sources"][0]
         if self._first_batch is None:
             self._first_batch = progress["batchId"]
@@ -136,7 +141,7 @@ class DataLossWatch(Background):
                 # It may have begun before the start corrected the checkpoint.
                 again -= self._corrected
             if again:
-                raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and made again while it was read")
+                raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and created again while it was read")
             lines = self.firsts.judge(
                 progress["batchId"],
                 _epoch_ms(progress["timestamp"]),
@@ -145,16 +150,16 @@ class DataLossWatch(Background):
                 self._offsets(source["latestOffset"]),
             )
         for line in lines:
-            log.warning("input", line=line)
-            self._tell(line)
+            _log_line(line)
+            self._publish_line(line)
 
     def open(self) -> list[tuple[str, str]]:
-        """Topics and partitions with a gap that are not read up yet."""
+        """Topics and partitions with a gap that are not read to their end yet."""
         with self._lock:
             return self.firsts.open()
 
     def resume(self, gaps: list[tuple[str, str]]) -> None:
-        """These were open when the process before ended."""
+        """Take over the gaps that were open when the previous process ended."""
         with self._lock:
             self.firsts.resume(gaps)
 
@@ -174,12 +179,12 @@ class DataLossWatch(Background):
                         admin = admin or made.enter_context(closing(clients.admin(self._access)))
                         self.compare(topic_ids(admin, self._watched))
                 except (KafkaError, SecretError) as error:
-                    log.debug("first offsets are not known", error=str(error))
+                    log.debug("cannot read the first offsets of the input topics", error=str(error))
                 if self._stop.wait(_EVERY_S):
                     return
 
     def compare(self, ids: dict[str, str]) -> None:
-        """A topic without an answer is being deleted: its old id stays, to be compared with the next."""
+        """Compare topic ids. A topic that is being deleted has no id now, so its old id is kept for later."""
         with self._lock:
             self._made_again |= {topic for topic, one in ids.items() if self._ids.get(topic, one) != one}
             self._ids = {**ids, **self._ids}
@@ -190,6 +195,16 @@ class DataLossWatch(Background):
             self.firsts.saw(_now_ms(), firsts)
 
 
+def _log_line(line: str) -> None:
+    topic, partition = flinkwatch_itself.where(line)
+    if found := _COUNT.search(line):
+        log.warning(
+            "unread records were deleted by Kafka", topic=topic, partition=int(partition), count=int(found["count"])
+        )
+    else:
+        log.info("partition is read to its end after deleted records", topic=topic, partition=int(partition))
+
+
 def _parsed(text: str | None) -> Offsets:
     try:
         return _decode(text or "{}")
@@ -198,7 +213,7 @@ def _parsed(text: str | None) -> Offsets:
 
 
 def shorter(start: Offsets, end: Offsets) -> set[str]:
-    """Topics of which a batch ended before it began: their offsets have begun again."""
+    """Topics whose offsets started again, since a batch ended at a lower offset than it began."""
     return {t for t, partitions in end.items() if any(o < start.get(t, {}).get(p, 0) for p, o in partitions.items())}
 
 
@@ -207,5 +222,5 @@ def _now_ms() -> int:
 
 
 def _epoch_ms(timestamp: str) -> int:
-    """Spark's time of the trigger, such as 2026-11-21T08:00:00.123Z."""
+    """Epoch ms of Spark's trigger time, such as 2026-11-21T08:00:00.123Z."""
     return int(datetime.fromisoformat(timestamp).timestamp() * 1000)

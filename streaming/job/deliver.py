@@ -1,4 +1,4 @@
-"""`flinkwatch deliver`: delivery alone, beside a job that runs elsewhere with --no-deliver."""
+"""`flinkwatch deliver`: delivery without the job, which runs elsewhere with --no-deliver."""
 
 from sinks.delivery.service import Delivery
 from sinks.kafka.diagnosis import lasting_obstacle
@@ -8,7 +8,7 @@ from streaming.shutdown import Stop
 
 
 def new_delivery(settings: Settings) -> Delivery:
-    """Delivery, not started, whose page is ready only while canaries come back."""
+    """Create delivery without starting it. Its page is ready only while canaries return."""
     delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks)
     every = settings.streaming.canary if settings.streaming.heartbeat else 0
     if every:
@@ -17,7 +17,7 @@ def new_delivery(settings: Settings) -> Delivery:
 
 
 def run_delivery(settings: Settings, stop: Stop) -> None:
-    """Deliver until `stop`. Raises PreflightError when it cannot start, SecretError without a secret."""
+    """Deliver until `stop`. Raises PreflightError if it cannot start, SecretError if a secret is missing."""
     delivery = new_delivery(settings)
     if lasting := lasting_obstacle(settings.kafka.access):
         raise PreflightError(f"kafka.access: {lasting}")

@@ -1,4 +1,4 @@
-"""The page of a running job, from its first second: alive while it starts, ready once batches finish."""
+"""Health of the job and its HTTP page: healthy from the start of the process, ready once batches finish."""
 
 import time
 from contextlib import ExitStack
@@ -12,7 +12,7 @@ from streaming.job.telemetry import Build
 
 
 class Health:
-    """Whether batches still finish; `problem` is what readiness says of it."""
+    """Tracks whether batches finish. `problem` is the reason that the readiness check reports."""
 
     def __init__(self, trigger_ms: int) -> None:
         self._patience = max(60.0, 10 * trigger_ms / 1000)
@@ -21,17 +21,17 @@ class Health:
         self._before_the_first = "no batch has finished yet"
 
     def waiting(self, reason: str) -> None:
-        """Why it has not begun."""
+        """Set the reason why the query has not started."""
         self._before_the_first = reason
 
     def started(self) -> None:
-        """Nothing is waited for any more."""
+        """Note that the job no longer waits for anything."""
         self._before_the_first = "no batch has finished yet"
 
     def failed(self, reason: str) -> None:
-        """The query has failed and is started again: not ready until a batch has finished."""
+        """Note that the query failed and is restarted. The job is not ready until a batch has finished."""
         self._batch, self._finished_at = -1, None
-        self._before_the_first = f"the query failed and is started again: {reason}"
+        self._before_the_first = f"the query failed and is being restarted: {reason}"
 
     def finished(self, batch: int) -> None:
         if batch != self._batch:
@@ -46,9 +46,10 @@ class Health:
 
 
 def listen(settings: Settings, deliver: bool, health: Health, exits: ExitStack) -> tuple[StatusServer, Delivery | None]:
-    """The page of delivery, which is not started, or without delivery one of the job's own; it listens when enabled.
+    """Start the HTTP page if it is enabled: the page of delivery, or the job's own page without delivery.
 
-    Raises PreflightError when it cannot, SecretError when a sink's secret is missing.
+    Returns the page and delivery, which is not started. Raises PreflightError if the port cannot be opened, SecretError
+    if a secret of a receiver is missing.
     """
     place, setting = settings.sinks.prometheus, "sinks.prometheus"
     delivery = new_delivery(settings) if deliver else None

@@ -1,9 +1,8 @@
-"""The heartbeat: one small record every trigger, so that the stream's clock moves when nothing else comes.
+"""The heartbeat: one small record every trigger, which advances the stream's clock while no input arrives.
 
-Its Kafka timestamp is what it says, and in a header how far a monotonic clock has come, so that a host whose clock is
-set does not drive the stream's. It goes through the whole pipeline, and it is part of the input: a batch that is run
-again has the same clock. What the driver has to say of the input goes the same way, as the value of such a record, and
-so does the canary (`sinks.prometheus.canary`).
+It carries the time of day as its Kafka timestamp and the time of a monotonic clock in a header, so that the stream's
+clock does not follow a host clock that is set. It is part of the input, so a repeated batch has the same clock. Lines
+of the driver about the input and the canary (`sinks.prometheus.canary`) are values of such records.
 """
 
 import re
@@ -26,55 +25,59 @@ from streaming.threads import Background
 
 log = structlog.get_logger()
 
-BEAT_HEADER = "beat"
-_BEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
-# What a host's clock is set by before somebody is told.
+HEARTBEAT_HEADER = "heartbeat"
+_HEARTBEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
+# Smaller steps of the host's clock are not logged.
 _JUMP_MS = 2_000
 
 _REPORT_EVERY_S = 10.0
-# While no broker answers they wait.
-_MOST_LINES = 10_000
+# Lines wait here while no broker answers.
+_MAX_LINES = 10_000
 
 
-def beat_of(headers: tuple[tuple[str, bytes], ...]) -> Heartbeat | None:
-    """What the headers of a heartbeat tell; None where they tell nothing."""
-    found = _BEAT.fullmatch(dict(headers).get(BEAT_HEADER, b""))
+def heartbeat_of(headers: tuple[tuple[str, bytes], ...]) -> Heartbeat | None:
+    """The heartbeat in the headers of a record; None if they have none."""
+    found = _HEARTBEAT.fullmatch(dict(headers).get(HEARTBEAT_HEADER, b""))
     return Heartbeat(found[1].decode(), int(found[2]), int(found[3])) if found else None
 
 
-def header(beat: Heartbeat) -> list[tuple[str, bytes]]:
-    """The headers that tell a beat."""
-    return [(BEAT_HEADER, f"{beat.run} {beat.counted} {beat.at}".encode())]
+def heartbeat_headers(heartbeat: Heartbeat) -> list[tuple[str, bytes]]:
+    """The headers of the record of a heartbeat."""
+    return [(HEARTBEAT_HEADER, f"{heartbeat.run} {heartbeat.counted} {heartbeat.at}".encode())]
 
 
 class HostClock:
-    """The time of this host; says so when somebody has set it since it was asked last."""
+    """The time of this host. Logs a warning if the clock was set since the last call."""
 
     def __init__(self, wall: Callable[[], float] = time.time, counted: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._counted = wall, counted
         self._run = uuid.uuid4().hex[:8]
         self._first = self._began = self._ask().at - self._ask().counted
 
-    def beat(self) -> Heartbeat:
-        """Both times, at one moment."""
-        beat = self._ask()
-        step, self._began = beat.at - beat.counted - self._began, beat.at - beat.counted
+    def now(self) -> Heartbeat:
+        """The time of day and the monotonic time at one moment."""
+        heartbeat = self._ask()
+        offset = heartbeat.at - heartbeat.counted
+        step, self._began = offset - self._began, offset
         if abs(step) > _JUMP_MS:
-            log.warning("the clock of this host was set, time goes on without it", ahead_s=round(step / 1000, 1))
-        return beat
+            log.warning(
+                "the clock of this host was set, heartbeats continue with the monotonic clock",
+                ahead_s=round(step / 1000, 1),
+            )
+        return heartbeat
 
-    def steady(self, beat: Heartbeat) -> int:
-        """The time of a beat as if nobody had set the clock: brokers refuse times that are far ahead of their own."""
-        return self._first + beat.counted
+    def steady(self, heartbeat: Heartbeat) -> int:
+        """The time of a heartbeat by the monotonic clock, since brokers refuse times that are far ahead of theirs."""
+        return self._first + heartbeat.counted
 
     def _ask(self) -> Heartbeat:
         return Heartbeat(self._run, int(self._counted() * 1000), int(self._wall() * 1000))
 
 
 class HeartbeatWriter(Background):
-    """Writes to `topic` every `every` ms, and every `canary_every` ms (0: never) a canary.
+    """Writes a heartbeat to `topic` every `every` ms, in a thread of its own until stopped.
 
-    From a thread of its own, until stopped.
+    Every `canary_every` ms (0: never) the heartbeat is a canary.
     """
 
     def __init__(self, access: KafkaAccess, topic: str, every: int, canary_every: int = 0) -> None:
@@ -86,10 +89,10 @@ class HeartbeatWriter(Background):
         self._next_canary = 0.0
         self._report_at = 0.0
         self.clock = HostClock()
-        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
+        self._lines: deque[str] = deque(maxlen=_MAX_LINES)
 
-    def tell(self, line: str) -> None:
-        """Write a line of `detectors.events.vocabulary.flinkwatch_itself` with the next beat."""
+    def publish_line(self, line: str) -> None:
+        """Write a line of `detectors.events.vocabulary.flinkwatch_itself` with the next heartbeat."""
         self._lines.append(line)
 
     def _run(self) -> None:
@@ -97,30 +100,31 @@ class HeartbeatWriter(Background):
         while not self._stop.wait(self._every):
             try:
                 producer = producer or clients.producer(self._access)
-                beat = self.clock.beat()
-                at = self.clock.steady(beat)
-                sent = producer.send(self._topic, value=self.next_value(), headers=header(beat), timestamp_ms=at)
+                heartbeat = self.clock.now()
+                at = self.clock.steady(heartbeat)
+                headers = heartbeat_headers(heartbeat)
+                sent = producer.send(self._topic, value=self.next_value(), headers=headers, timestamp_ms=at)
                 sent.add_errback(self.not_written)
                 while self._lines:
                     producer.send(self._topic, value=self._lines[0].encode(), timestamp_ms=at)
                     self._lines.popleft()
             except (KafkaError, SecretError) as error:
-                # Without brokers there is nothing to read either: the clock may stand still.
-                log.warning("heartbeat not written", error=explain(self._access, error))
+                # Without brokers there is nothing to read either, so the clock may stop.
+                log.warning("heartbeat could not be written", error=explain(self._access, error))
         if producer is not None:
             producer.close(timeout=1)
 
     def not_written(self, error: Exception) -> None:
         if time.monotonic() >= self._report_at:
-            log.warning("heartbeat not written", error=explain(self._access, error))
-            # An explanation takes seconds, and every record of a batch that failed would ask for one.
+            log.warning("heartbeat could not be written", error=explain(self._access, error))
+            # An explanation takes seconds, and each record of a failed batch calls this function.
             self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
-            # The host was wrong when this clock was made, and may be right by now.
+            # The host's clock was wrong when this object was created, and may be right now.
             self.clock = HostClock()
 
     def next_value(self) -> bytes:
-        """An empty value, or a canary when one is due: it is a beat as any other."""
+        """The value of the next heartbeat: a canary if one is due, else empty."""
         now = time.monotonic()
         if not self._canary_every or now < self._next_canary:
             return b""

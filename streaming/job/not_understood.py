@@ -1,6 +1,6 @@
-"""A warning in the job's log while most of what a source sends is not understood.
+"""Logs a warning while most records of a source are not understood.
 
-The stages that find it run on executors, whose logs nobody reads: the driver hears of it in the topic of readings.
+The stages that detect it run on executors, whose logs are rarely read. The driver reads it from the readings topic.
 """
 
 import time
@@ -28,7 +28,7 @@ _NAME = READING.encode()
 
 
 class NotUnderstood(Background):
-    """Follows the readings from now on, in a thread of its own."""
+    """Follows new readings in a thread of its own."""
 
     def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__("not understood", ends_within_s=5.0)
@@ -37,8 +37,8 @@ class NotUnderstood(Background):
         self._clock = clock
         self._named: dict[bytes, float] = {}
 
-    def hear(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the topic: a source is named when it is first told, and once an hour."""
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record of the topic. The warning for a source is logged at first and once an hour."""
         if key is None or not key.startswith(_NAME):
             return
         if value is None:
@@ -61,7 +61,7 @@ class NotUnderstood(Background):
             try:
                 self._follow()
             except (KafkaError, SecretError) as error:
-                log.debug("what is not understood is not known for the moment", error=str(error))
+                log.debug("cannot read the readings topic, trying again", error=str(error))
                 self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
@@ -74,12 +74,12 @@ class NotUnderstood(Background):
             consumer.seek_to_end(*partitions)
             for records in follow(consumer, self._stop):
                 for record in records:
-                    self.hear(record.key, record.value)
+                    self.take(record.key, record.value)
 
 
 def _warn(reading: Reading) -> None:
     log.warning(
-        "most records of a source are not understood: no log layout or metric name in them is known, so nothing can be "
+        "most records of a source are not understood: they have no known log layout or metric name, so nothing can be "
         "detected there; see 'Read and not understood' in docs/inputs.md",
         **{name: reading.labels.get(name, "") for name in ("topic", "cluster", "source")},
         share=round(reading.value, 3),

@@ -1,7 +1,7 @@
-"""The last guard before Kafka: no row of the job is larger than its topic takes.
+"""Keeps every output row within the size limit of its topic.
 
-A row that is too large would end the query, and end it again after every restart. So each row is measured as it will be
-sent: what is too large is cut, what cannot be cut is replaced by a dead letter, and both are counted.
+A row that is too large would fail the query, again after every restart. So each row is measured as it will be sent: a
+row that is too large is cut, one that cannot be cut is replaced by a dead letter, and both are counted.
 """
 
 from typing import Any, NamedTuple
@@ -12,25 +12,25 @@ from detectors.incident import Reading, Transition
 from streaming.job.rows import DeadLetter, cut_letter
 
 MAX_ROW_BYTES = 1024 * 1024 - 1024
-"""Of key and value together: Kafka's own default is 1 MiB, and its headers of a record need some of it."""
+"""Maximum size of key and value together: Kafka's default limit of 1 MiB, less room for the record's headers."""
 
 REASON = "output_too_large"
 
-# Characters of each text and entries of each list that are left, step by step. No name that matters is longer than 300.
+# Limits on characters of each text and entries of each list, from step to step. No important name is longer than 300.
 _STEPS = ((500, 20), (300, 8), (300, 3), (100, 3))
 _MAX_SHOWN = 200
 _encode = msgspec.json.Encoder().encode
 
 
 class OutputRow(NamedTuple):
-    """Key and value as Kafka gets them."""
+    """Key and value of a record as it is sent to Kafka."""
 
     key: bytes
     value: bytes | None
 
 
 class Outlet:
-    """Of one bucket and batch."""
+    """The outlet of one bucket and batch."""
 
     def __init__(self, limit: int = MAX_ROW_BYTES) -> None:
         self._limit = limit
@@ -38,13 +38,13 @@ class Outlet:
         self._letters: list[DeadLetter] = []
 
     def taken(self) -> tuple[list[DeadLetter], dict[str, int]]:
-        """Letters of what was left out, and how many rows were cut or left out by kind, since it was last asked."""
+        """Dead letters of dropped rows, and the number of cut or dropped rows by kind, since the last call."""
         taken = self._letters, self._cut
         self._letters, self._cut = [], {}
         return taken
 
     def transition(self, transition: Transition) -> OutputRow | None:
-        """The transition, with less evidence where all of it is too much."""
+        """The row of a transition, with less evidence if all of it is too large."""
         key = transition.incident.encode()
         value = _encode(transition)
         if self._fits(key, value):
@@ -59,7 +59,7 @@ class Outlet:
         return None
 
     def reading(self, reading: Reading) -> OutputRow | None:
-        """The reading; one whose labels are too large is left out."""
+        """The row of a reading; None if its labels are too large."""
         key, value = reading.key().encode(), _encode(reading)
         if self._fits(key, value):
             return OutputRow(key, value)
@@ -68,12 +68,12 @@ class Outlet:
         return None
 
     def gone(self, key: str) -> OutputRow | None:
-        """The tombstone of a reading; none for a key under which nothing can have been written."""
+        """The tombstone of a reading; None for a key that is too large to have been written."""
         sent = OutputRow(key.encode(), None)
         return sent if self._fits(*sent) else None
 
     def letter(self, letter: DeadLetter) -> OutputRow | None:
-        """The dead letter, with less of its record where that is too much."""
+        """The row of a dead letter, with less of its record if all of it is too large."""
         if self._fits(letter.key, letter.value):
             return OutputRow(letter.key, letter.value)
         self._count("rejected")
@@ -88,7 +88,7 @@ class Outlet:
 
     def _leave_out(self, kind: str, name: str, size: int) -> None:
         shown = f"{kind}/{name[:_MAX_SHOWN]}"
-        detail = f"a row of {size} bytes for the topic of {kind}; at most {self._limit} can be written"
+        detail = f"the row for the topic of {kind} has {size} bytes, more than the limit of {self._limit}"
         value = _encode({"reason": REASON, "detail": detail, "row": shown, "size": size, "truncated": True})
         self._letters.append(DeadLetter(REASON, shown.encode(), value))
 

@@ -1,7 +1,7 @@
-"""Which records are decoded: a search over the raw bytes of a whole Arrow batch, with RE2.
+"""Selects the records that are decoded, by a search over the raw bytes of a whole Arrow batch with RE2.
 
-Decoding costs Python per record, the search about half a microsecond. It lets through each record that holds a literal
-of the vocabulary, and each that does not look like a record at all, so that it is rejected with its reason.
+Decoding needs Python code per record, the search about half a microsecond. Records that contain a literal of the
+vocabulary are decoded, and so are records that do not look like a record at all, which are rejected with a reason.
 """
 
 import re
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.reader import prefilter
 
-# A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
+# A log record is a line, or a JSON document that contains a line. Other records are decoded and rejected with a reason.
 LOG_SHAPE = (
     r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log|short_message)"\s*:\s*".*\}\s*$'
     r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
 )
-# NUL stands among the literals: such a record is decoded, and rejected.
+# NUL is one of the literals, so that such a record is decoded and rejected.
 _PREFILTERS = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in prefilter(m))]) for m in (False, True)}
 # Flink's OpenTelemetry reporter writes dots where its others write underscores.
 _PREFILTERS[True] = _PREFILTERS[True].replace("_", "[._]")
@@ -29,7 +29,7 @@ _METRIC_SHAPE = (
 
 
 def may_matter(values: pa.Array, metrics: bool) -> pa.Array:
-    """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
+    """Select the records to decode: those with a literal of the vocabulary, and those not shaped like a record."""
     limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
     odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
     mask = pc.or_(matches(values, _PREFILTERS[metrics]), odd)
@@ -39,7 +39,7 @@ def may_matter(values: pa.Array, metrics: bool) -> pa.Array:
 
 
 def log_shaped(values: pa.Array) -> pa.Array:
-    """Whether each looks like a log record; the usual way to look like one costs a quarter of the whole pattern."""
+    """Whether each looks like a log record. The usual form is checked first, at a quarter of the cost."""
     usual = pc.and_(pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}"))
     usual = pc.fill_null(pc.and_(usual, matches(values, '"message":"')), False)
     if pc.all(usual).as_py():
@@ -48,12 +48,12 @@ def log_shaped(values: pa.Array) -> pa.Array:
 
 
 def matches(values: pa.Array, pattern: str) -> pa.Array:
-    """Whether the pattern is found in each; NULL holds nothing."""
+    """Whether each value matches the pattern; NULL does not match."""
     return pc.fill_null(pc.match_substring_regex(values, pattern=pattern), False)
 
 
 def _not_utf8(values: pa.Array) -> pa.Array | None:
-    """Arrow checks a whole batch at memory speed; only a batch with a bad byte is looked at record by record."""
+    """Which records are not UTF-8. Arrow checks a whole batch fast; only an invalid batch is checked by record."""
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:

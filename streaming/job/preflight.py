@@ -1,6 +1,6 @@
-"""Before the query starts: are the brokers there, are the topics right.
+"""Checks the brokers and topics before the query starts.
 
-Everything that would fail an hour later with a stack trace fails here, with a sentence.
+A problem that would fail the query later with a stack trace is reported here in one sentence.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _LATEST, _EARLIEST = -1, -2
 
 
 def check_topics(settings: Settings) -> dict[str, int]:
-    """Partition counts of the input topics; flinkwatch's own are made when missing and allowed.
+    """Partition counts of the input topics. Creates flinkwatch's own topics if missing and kafka.topics.create is set.
 
     Raises PreflightError.
     """
@@ -34,9 +34,8 @@ def check_topics(settings: Settings) -> dict[str, int]:
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:
             raise TopicMissingError(
-                f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics): these are "
-                f"written by your log shipper "
-                f"and metrics agent. Topics there: "
+                f"Kafka has no topic {', '.join(missing)} (kafka.logs and kafka.metrics). Your log shipper and "
+                f"metrics agent write these topics. Existing topics: "
                 f"{', '.join(sorted(t for t in known if not t.startswith('__'))) or 'none'}"
             )
         wanted = [*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.heartbeat]
@@ -44,7 +43,7 @@ def check_topics(settings: Settings) -> dict[str, int]:
 
 
 def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str, dict[str, int]]:
-    """Where a query without a checkpoint begins: the configuration from its first record, the heartbeat from now."""
+    """Where a query without a checkpoint starts: at the first configuration record and at the next heartbeat."""
     kafka = settings.kafka
     begin = dict.fromkeys(
         (*kafka.logs, *kafka.metrics), _EARLIEST if settings.streaming.starting_offsets == "earliest" else _LATEST
@@ -61,8 +60,8 @@ def _brokers(access: KafkaAccess) -> Iterator[Any]:
         try:
             yield admin
         except KafkaError as error:
-            # Often the address that the broker advertises, which is not the one it was asked at.
+            # Often the address that the broker advertises is wrong, which differs from the one used to connect.
             raise PreflightError(
-                f"Kafka at {access.bootstrap_servers} took a connection and then failed (are the addresses that its "
-                f"brokers advertise reachable from here?): {error}"
+                f"Kafka at {access.bootstrap_servers} accepted a connection and then failed (are the addresses that "
+                f"its brokers advertise reachable from this host?): {error}"
             ) from error

@@ -18,12 +18,12 @@ from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
+from streaming.gc_pause import gc_paused
 from streaming.job import canary
-from streaming.job.heartbeat import beat_of
+from streaming.job.heartbeat import heartbeat_of
 from streaming.job.prefilter import may_matter
 from streaming.job.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
 from streaming.job.sampling import Samples, spread
-from streaming.job.spark.gc_pause import collector_resting
 from streaming.job.spark.spark_errors import extent, naming
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
@@ -41,9 +41,9 @@ SELECTION = {
 
 FLUSH_EVENTS = 10_000
 """Events of a task after which its rows so far are written."""
-# The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
+# The dead letters of a task stay in memory until its batch is written, so after some 256 complete ones they are cut.
 _MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
-# Metric records that hold a literal and no known name.
+# Number of metric records with a literal but no known name that are sampled.
 _LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
 
@@ -57,12 +57,12 @@ class ReadStage:
         self._identity = identity
         self._metric_topics = frozenset(metric_topics)
         self._config_topic = config_topic
-        self._pulse_topic = heartbeat_topic
+        self._heartbeat_topic = heartbeat_topic
         self._buckets = buckets
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of READ_SCHEMA: events as they come, and the clocks of the task to every bucket at its end."""
-        with collector_resting():
+        """Yield rows of READ_SCHEMA: events as they arrive, and at the end the clocks of the task for every bucket."""
+        with gc_paused():
             yield from self._run(batches)
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,8 +83,8 @@ class ReadStage:
                 task.configure(part)
                 continue
             task.tick(topic, part)
-            if topic == self._pulse_topic:
-                task.hear(part)
+            if topic == self._heartbeat_topic:
+                task.read_heartbeats(part)
             else:
                 task.read(part, topic in self._metric_topics)
 
@@ -102,9 +102,9 @@ class _Task:
         self._silences: list[PublishedSilence] = []
         self._samples = Samples(reader)
         self._kept = 0
-        self._beat: Heartbeat | None = None
-        self._beat_offset = 0
-        self._heartbeat = ""
+        self._heartbeat: Heartbeat | None = None
+        self._heartbeat_offset = 0
+        self._heartbeat_partition = ""
         self._new()
 
     def _new(self) -> None:
@@ -116,7 +116,7 @@ class _Task:
         return self._packed.setdefault(number, Packed())
 
     def tick(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Note how far each partition has come."""
+        """Note the newest timestamp of each partition."""
         columns = [batch.column(name) for name in ("partition", "timestamp", "offset")]
         partitions, timestamps, offsets = columns
         first = partitions[0].as_py()
@@ -133,9 +133,9 @@ class _Task:
         self._offsets += last - first + 1
 
     def configure(self, batch: pa.RecordBatch) -> None:
-        """The newest configuration and silences go to every bucket, once: rows of a bucket have no order.
+        """Keep the newest configuration and silences for every bucket, since rows of a bucket have no order.
 
-        What is none is rejected, the last good stays.
+        Invalid records are rejected, and the last valid configuration stays in force.
         """
         for record in _records(batch):
             try:
@@ -160,13 +160,13 @@ class _Task:
                 empty.append(record)
             elif metrics and isinstance(found, list):
                 self._samples.understood(record.topic, found[0])
-        # A metric record that became an event has been looked at already; of the others a few are.
+        # Metric records that became events are understood; a few of the others are sampled.
         rest = pc.indices_nonzero(pc.invert(mask)) if metrics else None
         self._samples.look(empty[:_LOOKED_AT], 1)
         self._look_at_some(batch, rest)
 
     def _look_at_some(self, batch: pa.RecordBatch, rest: pa.Array | None) -> None:
-        """Look at a few records of the batch, or of the `rest` of it."""
+        """Sample a few records of the batch, or of the `rest` of it."""
         count = batch.num_rows if rest is None else len(rest)
         if count == 0:
             return
@@ -174,13 +174,14 @@ class _Task:
         places = pa.array(chosen) if rest is None else rest.take(pa.array(chosen))
         self._samples.look(_records(batch.take(places)), count // len(chosen))
 
-    def hear(self, batch: pa.RecordBatch) -> None:
-        """What the driver says of the input, and its canaries: beats with a value. They belong to the watcher's own
-        cluster.
+    def read_heartbeats(self, batch: pa.RecordBatch) -> None:
+        """Read heartbeats. Those with a value are canaries or the driver's lines about the input.
+
+        They belong to flinkwatch's own cluster.
         """
-        self._beats(batch)
-        told = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
-        for record in _records(told):
+        self._keep_newest_heartbeat(batch)
+        with_value = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
+        for record in _records(with_value):
             if sent := canary.sent_at(record.value):
                 packed = self._bucket(bucket_of(flinkwatch_itself.CLUSTER, self._buckets))
                 packed.canary = max(packed.canary, sent)
@@ -194,17 +195,17 @@ class _Task:
         try:
             return self._reader.read(record)
         except Exception as error:  # noqa: BLE001
-            # The outer edge: what a record holds must not stop the stream, whatever reading it has overlooked.
+            # The content of a record must never stop the stream, even if the reader has a bug.
             return Rejected("defect", f"{type(error).__name__}: {error}", record)
 
-    def _beats(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest beat that tells its monotonic time."""
-        told = batch.filter(pc.is_valid(batch.column("headers")))
-        for record in _records(told):
-            beat = beat_of(record.headers)
-            if beat is not None and record.offset >= self._beat_offset:
-                self._beat, self._beat_offset = beat, record.offset
-                self._heartbeat = f"{record.topic}/{record.partition}"
+    def _keep_newest_heartbeat(self, batch: pa.RecordBatch) -> None:
+        """Keep the newest heartbeat that has its monotonic time in a header."""
+        with_headers = batch.filter(pc.is_valid(batch.column("headers")))
+        for record in _records(with_headers):
+            heartbeat = heartbeat_of(record.headers)
+            if heartbeat is not None and record.offset >= self._heartbeat_offset:
+                self._heartbeat, self._heartbeat_offset = heartbeat, record.offset
+                self._heartbeat_partition = f"{record.topic}/{record.partition}"
 
     def _take(self, record: Record, found: list[Event] | Rejected) -> None:
         if isinstance(found, Rejected):
@@ -223,13 +224,13 @@ class _Task:
         self.events += len(found)
 
     def flush(self, every_bucket: bool) -> pa.RecordBatch:
-        """The rows so far; at the end of the task, with its clocks and what was configured, one for every bucket."""
+        """The rows so far; at the end of the task one for every bucket, with the clocks and the configuration."""
         if every_bucket:
             for number in range(self._buckets):
                 packed = self._bucket(number)
                 packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
                 packed.published, packed.silences = self._published, self._silences
-                packed.beat, packed.heartbeat = self._beat, self._heartbeat
+                packed.heartbeat, packed.heartbeat_partition = self._heartbeat, self._heartbeat_partition
             for looked in self._samples.taken():
                 self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())
@@ -242,10 +243,10 @@ class _Task:
 
 
 def _encoded(packed: Packed) -> bytes:
-    """The packed as bytes; an event that cannot be carried goes to the dead letters alone."""
+    """Encode the packed row; only the events that cannot be encoded become dead letters."""
     try:
         return encode_packed(packed)
-    except Exception:  # noqa: BLE001 - each event is tried by itself, and what is at fault beside them is raised there
+    except Exception:  # noqa: BLE001 - each event is tried alone; an error outside of the events is raised below
         whole, packed.events = packed.events, []
     for event in whole:
         try:

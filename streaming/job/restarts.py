@@ -1,4 +1,4 @@
-"""How often and after what pause a failed query is started again."""
+"""How often, and after which pause, a failed query is restarted."""
 
 import time
 from collections import deque
@@ -10,7 +10,7 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class Restarts:
-    """Counts the restarts of the last hour: pauses double from 1 s to 60 s, and a trouble's limit ends them."""
+    """Counts the restarts of the last hour. Pauses double from 1 s to 60 s; a trouble's limit ends the restarts."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class Restarts:
         return len(self._at)
 
     def pause(self, limit: int) -> float | None:
-        """Seconds to wait before the next restart, which counts from now; None when `limit` is reached."""
+        """Count a restart and return the seconds to wait before it; None if `limit` is reached."""
         before = self.count
         if before >= limit:
             return None

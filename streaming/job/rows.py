@@ -1,6 +1,6 @@
 """The rows between the two Python stages: one per (task, bucket), with everything packed into bytes.
 
-A stateful row costs as much as a dozen matched lines, so lines never become rows of their own.
+A stateful row costs as much as a dozen matched lines, so lines are packed and never rows of their own.
 """
 
 from zlib import crc32
@@ -16,10 +16,10 @@ READ_SCHEMA = "bucket int, packed binary"
 EMIT_SCHEMA = "topic string, key binary, value binary"
 
 MAX_KEPT_BYTES = 256 * 1024
-"""How much of a rejected record its dead letter keeps."""
+"""Bytes of a rejected record that its dead letter keeps."""
 
 MAX_LETTER_BYTES = 2 * MAX_KEPT_BYTES + 32 * 1024
-"""No dead letter is larger, whatever the record was."""
+"""Maximum size of a dead letter, for any record."""
 
 _MAX_TEXT = 2_000
 _MAX_ADDRESS = 300
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DeadLetter(msgspec.Struct, array_like=True):
-    """A rejected record as it is kept: reason, key and value of its record in `flinkwatch.rejected`."""
+    """A dead letter: reason, key and value of its record in `flinkwatch.rejected`."""
 
     reason: str
     key: bytes
@@ -35,12 +35,12 @@ class DeadLetter(msgspec.Struct, array_like=True):
 
 
 class Packed(msgspec.Struct, array_like=True):
-    """What a read task has for one bucket.
+    """The output of a read task for one bucket.
 
-    `clocks` is the greatest Kafka timestamp of each topic partition it read, epoch ms; `wall` the machine's time when
-    it began, which no clock may pass. `canary` is when the newest canary among the records was sent, 0 without one;
-    `beat` the newest beat of the heartbeat that tells its monotonic time, `heartbeat` the partition it was in.
-    `offsets` is how many offsets the task read.
+    `clocks` has the greatest Kafka timestamp (epoch ms) of each topic partition that the task read; `wall` is the time
+    of the host at its start, which no clock may exceed. `canary` is the time at which the newest canary was sent, 0
+    without one. `heartbeat` is the newest heartbeat with a monotonic time, `heartbeat_partition` its partition.
+    `offsets` is the number of offsets read.
     """
 
     clocks: dict[str, int] = {}
@@ -52,8 +52,8 @@ class Packed(msgspec.Struct, array_like=True):
     canary: int = 0
     silences: list[PublishedSilence] = []
     looked: list[SourceSample] = []
-    beat: Heartbeat | None = None
-    heartbeat: str = ""
+    heartbeat: Heartbeat | None = None
+    heartbeat_partition: str = ""
     offsets: int = 0
 
 
@@ -63,7 +63,7 @@ decode_packed = msgspec.msgpack.Decoder(Packed).decode
 
 
 def bucket_of(cluster: str, buckets: int) -> int:
-    """The bucket of a cluster: the same in every process and version, because state is kept under it."""
+    """The bucket of a cluster. It must be the same in every process and version, since it is the key of the state."""
     return crc32(cluster.encode()) % buckets
 
 
@@ -82,10 +82,10 @@ class _Letter(msgspec.Struct):
 
 
 def dead_letter(rejected: Rejected, keep: int = MAX_KEPT_BYTES) -> DeadLetter:
-    """The dead letter of a record: its value whole up to `keep` bytes, as text when it is text, else base64.
+    """The dead letter of a record, with up to `keep` bytes of its value, as text if possible, else as base64.
 
-    Never above MAX_LETTER_BYTES: JSON writes a control character in six bytes, so text that it would more than double
-    is kept in base64.
+    It is never larger than MAX_LETTER_BYTES. JSON encodes a control character in six bytes, so text that would more
+    than double in size is kept as base64.
     """
     record: Record = rejected.record
     value = record.value or b""
@@ -106,7 +106,7 @@ def dead_letter(rejected: Rejected, keep: int = MAX_KEPT_BYTES) -> DeadLetter:
 
 
 def event_letter(event: LogEvent | MetricEvent, error: str, reason: str = "defect") -> DeadLetter:
-    """The dead letter of an event that was not taken; of many samples the first ones are kept."""
+    """The dead letter of an event that failed. If it has too many samples, only the first are kept."""
     key = f"{event.topic}/{event.partition}/{event.offset}".encode()
     letter = {"reason": reason, "detail": error[:_MAX_TEXT], "truncated": False, "event": event}
     try:
@@ -122,7 +122,7 @@ def event_letter(event: LogEvent | MetricEvent, error: str, reason: str = "defec
 
 
 def cut_letter(letter: DeadLetter, limit: int) -> DeadLetter:
-    """A letter made small enough for a topic that takes less than usual: what is left begins as the letter did."""
+    """A letter cut to `limit` bytes, for a topic with a smaller limit than usual; it keeps the start of the letter."""
     room = max(0, (limit - len(letter.key) - _MAX_ADDRESS) * 3 // 4)
     whole = {"reason": letter.reason, "truncated": True, "size": len(letter.value), "letter_b64": letter.value[:room]}
     return DeadLetter(letter.reason, letter.key, _encode(whole))

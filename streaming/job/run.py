@@ -1,7 +1,7 @@
-"""`flinkwatch run`: preflight, delivery, session, query, and an orderly end.
+"""`flinkwatch run`: preflight, delivery, session, query, and an orderly shutdown.
 
-SIGTERM and SIGINT let the batch at hand finish, then stop the query, then delivery; a failed query ends the process
-with its cause in one line.
+SIGTERM and SIGINT let the current batch finish, then stop the query, then delivery. If the query fails for good, the
+process ends with the cause in one line.
 """
 
 from collections.abc import Callable
@@ -39,14 +39,14 @@ from streaming.shutdown import Stop
 
 log = structlog.get_logger()
 
-# A process that was killed leaves its JVM behind for a moment.
+# After a process was killed, its JVM still runs for a moment.
 _LOCK_WITHIN_S = 20.0
 
 
 def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | None = None) -> None:
-    """Run until `stop`; `file` holds the settings and is read again when it changes.
+    """Run until `stop`. `file` contains the settings and is reloaded when it changes.
 
-    Raises PreflightError or PublishedError when it cannot start, JobError when it has failed.
+    Raises PreflightError or PublishedError if the job cannot start, JobError if it fails.
     """
     keep_one_form()
     health = Health(settings.streaming.trigger)
@@ -63,7 +63,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             spark, offsets, published = _prepare(settings, ask, jvm, stop)
             began_again = read_recreated_from_their_beginning(spark, settings)
         except Stopped:
-            log.info("stopped while starting")
+            log.info("stopped during the start")
             return
         health.started()
         telemetry = Telemetry(published.hash, settings.streaming.trigger)
@@ -79,7 +79,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         )
         exits.callback(heartbeat.stop)
         topics = (*settings.kafka.logs, *settings.kafka.metrics)
-        gaps = DataLossWatch(settings.kafka.access, topics, heartbeat.tell, input_topics(settings), began_again)
+        gaps = DataLossWatch(settings.kafka.access, topics, heartbeat.publish_line, input_topics(settings), began_again)
         exits.callback(gaps.stop)
         gaps.start()
         not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
@@ -96,7 +96,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
                 watched.start()
             if settings.streaming.heartbeat:
                 heartbeat.start()
-            log.info("watching", topics=list(topics), checkpoint=settings.streaming.checkpoint)
+            log.info("the job is running", topics=list(topics), checkpoint=settings.streaming.checkpoint)
 
         def ask_again() -> Offsets:
             await_brokers(settings, stop, health.waiting)
@@ -106,15 +106,18 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         try:
             running.run(spark, offsets, begun)
         except Stopped:
-            log.info("stopped while the query was started again")
+            log.info("stopped while the query was restarting")
 
 
 def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -> Jvm:
-    """The JVM that is to be, which holds the lock on a checkpoint of this host. Raises PreflightError, Stopped."""
+    """Lock a local checkpoint and return the JVM, not started, that will inherit the lock.
+
+    Raises PreflightError, Stopped.
+    """
     folder = local_path(settings.streaming.checkpoint)
     descriptors: tuple[int, ...] = ()
     if folder is not None:
-        health.waiting("the job before on this checkpoint has not ended yet")
+        health.waiting("the previous job on this checkpoint has not ended yet")
         lock = exits.enter_context(CheckpointLock(folder).held(_LOCK_WITHIN_S, stop))
         health.started()
         descriptors = () if lock.descriptor is None else (lock.descriptor,)
@@ -126,8 +129,9 @@ def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -
 def _prepare(
     settings: Settings, ask: Callable[[], tuple[Offsets, PublishedConfiguration]], jvm: Jvm, stop: Stop
 ) -> tuple[SparkSession, Offsets, PublishedConfiguration]:
-    """The session, where to begin reading, and the configuration in force. The brokers are asked while the JVM starts:
-    both take seconds.
+    """The session, the starting offsets, and the configuration in force.
+
+    Kafka is asked while the JVM starts, since both take seconds.
     """
     log.info("starting Spark", master=settings.streaming.master)
     spark, (offsets, published) = start_session_while(ask, settings.streaming, jvm, stop)
@@ -136,7 +140,7 @@ def _prepare(
 
 
 def _where_to_begin(settings: Settings, in_force: ConfigFollower) -> Offsets:
-    """Of a query that is started again: an empty broker may have taken the place of the last one meanwhile."""
+    """The starting offsets of a restarted query. Meanwhile an empty broker may have replaced the previous one."""
     partitions = check_topics(settings)
     try:
         in_force.publish_lost()
@@ -151,5 +155,5 @@ def _preflight(
     shipped()
     partitions = check_topics(settings)
     published = publishes()
-    log.info("configuration in force", hash=published.hash, published_by=published.by)
+    log.info("configuration is in force", hash=published.hash, published_by=published.by)
     return starting_offsets(settings, partitions), published

@@ -1,4 +1,4 @@
-"""The query while it runs: its progress, its failures, which start it again where that is safe, and its end."""
+"""Supervises the running query: follows its progress, restarts it after failures where that is safe, and stops it."""
 
 import os
 import tempfile
@@ -35,14 +35,14 @@ log = structlog.get_logger()
 DRAIN_S = 30.0
 _POLL_S = 0.5
 _GONE_WITHIN_S = 5.0
-_SAY_SLOW_EVERY_S = 30.0
+_REPORT_SLOW_EVERY_S = 30.0
 
 
 class _QueryEndedError(Exception):
-    """The message is all that Spark says of it."""
+    """The query ended; the message is Spark's."""
 
 
-# py4j raises plain OSError where the JVM has gone.
+# py4j raises a plain OSError if the JVM is gone.
 _FAILURES = (
     PySparkException,
     Py4JError,
@@ -56,7 +56,7 @@ _FAILURES = (
 
 @dataclass
 class QuerySupervisor:
-    """Everything that one life of the process needs to run the query again and again."""
+    """Runs the query and restarts it, with everything that outlives a single run of it."""
 
     settings: Settings
     jvm: Jvm
@@ -65,14 +65,14 @@ class QuerySupervisor:
     gaps: DataLossWatch
     telemetry: Telemetry
     ask_kafka: Callable[[], Offsets]
-    """Waits for the brokers, checks the topics, and returns where a query without a checkpoint begins."""
+    """Waits for the brokers, checks the topics, and returns the starting offsets of a query without a checkpoint."""
 
     def __post_init__(self) -> None:
         self._restarts = Restarts()
         self._kept_gaps: Places = []
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
-        """Until `stop`; `begun` is called once, after the first start. Raises JobError."""
+        """Run until `stop`; `begun` is called once, after the first start. Raises JobError."""
         first = True
         while True:
             try:
@@ -95,14 +95,14 @@ class QuerySupervisor:
                 return
 
     def _after(self, error: BaseException) -> Offsets | None:
-        """Ready to start the query again, in a new JVM if the last one has gone; None when flinkwatch is to end."""
+        """Prepare a restart, in a new JVM if the old one is gone. Returns the starting offsets, None to stop."""
         while not self._is_to_end():
             if not self._recovers(error):
                 return None
             try:
                 if self.jvm.gone() is None:
                     return self.ask_kafka()
-                log.info("starting Spark again")
+                log.info("restarting Spark")
                 return start_session_while(self.ask_kafka, self.settings.streaming, self.jvm, self.stop)[1]
             except _FAILURES as next_error:
                 error = next_error
@@ -122,14 +122,14 @@ class QuerySupervisor:
             self.health.finished(progress["batchId"])
             self._look_for_gaps(spark, query, progress)
             self.telemetry.progressed(progress, lambda: query.recentProgress)
-        log.info("stopping, the batch at hand may finish")
+        log.info("stopping after the current batch")
         self._drain(query)
 
     def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
         try:
             self.gaps.progressed(progress)
         except TopicMadeAgainError:
-            # What it reads of the new topic now, it reads again.
+            # The records of the new topic are read again after the restart.
             query.stop()
             raise
         gaps = self.gaps.open()
@@ -148,23 +148,25 @@ class QuerySupervisor:
         query.stop()
 
     def _is_to_end(self) -> bool:
-        """A signal to the whole process group ends Python workers as well: what fails then is no failure."""
+        """Whether flinkwatch was asked to stop. A signal to the process group also ends Python workers, so a failure
+        may be part of the stop.
+        """
         if not self.stop.wait(1 if self.jvm.gone() is not None else 0):
             return False
         self.jvm.quiet()
         return True
 
     def _recovers(self, error: BaseException) -> bool:
-        """Whether to start again, after the pause; False when flinkwatch is to end meanwhile. Raises JobError."""
+        """Wait for the pause before a restart; False if flinkwatch should stop. Raises JobError at the limit."""
         trouble = self._trouble(error)
         pause = self._restarts.pause(trouble.limit)
         if pause is None:
             times = self._restarts.count if trouble.limit != NEVER else 0
-            tried = f". Started again {times} times within the last hour, without success" if times else ""
+            tried = f". {times} restarts within the last hour did not help" if times else ""
             raise JobError(f"{trouble.line}{tried}") from error
         self.health.failed(trouble.line)
         self.telemetry.restarted()
-        log.warning("the query failed and is started again", reason=trouble.line, in_s=pause)
+        log.warning("the query failed and is being restarted", reason=trouble.line, in_s=pause)
         return not self.stop.wait(pause)
 
     def _trouble(self, error: BaseException) -> QueryTrouble:
@@ -182,14 +184,14 @@ def _look_at_the_clock(clock: ClockWatch, query: StreamingQuery) -> None:
 
 
 def explained(error: BaseException, checkpoint: str) -> QueryTrouble:
-    """What failed, with the file of the checkpoint when one is to blame."""
+    """The trouble behind an error, with the damaged file of the checkpoint if there is one."""
     if isinstance(error, PreflightError):
         return QueryTrouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
     if isinstance(error, TopicMadeAgainError | ClockSetBackError):
         return QueryTrouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)
-    # What passes by itself has another cause than a file that is damaged and perhaps not needed.
+    # Trouble that passes has another cause, even if there is a damaged file, which may not be needed.
     if trouble.limit in {NEVER, UNKNOWN} and (damage := damage_in(checkpoint)):
         return QueryTrouble(damage, NEVER)
     if trouble.line.startswith(NO_SPACE) and (room := room_left(checkpoint, tempfile.gettempdir())):
@@ -198,24 +200,24 @@ def explained(error: BaseException, checkpoint: str) -> QueryTrouble:
 
 
 class _Slow:
-    """Says from time to time why the first batch is not there yet, and that it is there."""
+    """Logs from time to time that the first batch is not finished yet, and finally that it is."""
 
     def __init__(self) -> None:
-        self._begun = self._said = time.monotonic()
+        self._begun = self._reported_at = time.monotonic()
         self._done = False
 
     def done(self) -> None:
         if not self._done:
             self._done = True
-            log.info("the first batch is done", after_s=round(time.monotonic() - self._begun))
+            log.info("the first batch is finished", after_s=round(time.monotonic() - self._begun))
 
     def look(self) -> None:
         now = time.monotonic()
-        if now - self._said >= _SAY_SLOW_EVERY_S:
-            self._said = now
+        if now - self._reported_at >= _REPORT_SLOW_EVERY_S:
+            self._reported_at = now
             load, cores = os.getloadavg()[0], os.cpu_count()
             log.warning(
-                "the first batch is not done yet: Spark is starting its Python workers",
+                "the first batch is not finished yet, Spark is starting its Python workers",
                 after_s=round(now - self._begun),
                 load=round(load, 1),
                 cores=cores,

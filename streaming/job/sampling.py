@@ -1,6 +1,6 @@
-"""Which records of an Arrow batch are looked at to see whether they are understood, and what was seen by source.
+"""Samples records of each Arrow batch to measure, by source, how many are understood.
 
-Every record would cost as much again as all the rest of reading; a few of each batch show the same, soon enough.
+To check every record would double the cost of reading. A few records of each batch show the same soon enough.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _MAX_SOURCES = 500
 
 
 def spread(count: int, first: int) -> list[int]:
-    """At most eight places among `count`, evenly spread; `first` moves them, so that each batch shows others.
+    """At most eight evenly spread places among `count`; `first` shifts them, so that batches show different ones.
 
     >>> spread(3, 7), spread(40, 7)
     ([0, 1, 2], [2, 7, 12, 17, 22, 27, 32, 37])
@@ -26,29 +26,29 @@ def spread(count: int, first: int) -> list[int]:
 
 
 class Samples:
-    """Of one task."""
+    """The samples of one read task."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._seen: dict[tuple[str, str, str], SourceSample] = {}
 
     def understood(self, topic: str, event: Event) -> None:
-        """A record that became an event."""
+        """Count a record that became an event."""
         self._add(topic, event.cluster, event.host, 1, missed=False, flink=False)
 
     def look(self, records: Iterable[Record], weight: int) -> None:
-        """Look at some records, each of which stands for `weight` of them."""
+        """Check some records, each of which represents `weight` records."""
         for record in records:
             try:
                 found = self._reader.recognise(record)
-            except Exception:  # noqa: BLE001, S112  # nosec B112 - it is rejected where it is read
+            except Exception:  # noqa: BLE001, S112  # nosec B112 - the reader rejects the same record
                 continue
             if found is not None:
                 missed = not found.understood
                 self._add(record.topic, found.cluster, found.host, weight, missed=missed, flink=found.flink)
 
     def taken(self) -> list[SourceSample]:
-        """What was seen since it was last asked."""
+        """The samples since the last call."""
         taken, self._seen = list(self._seen.values()), {}
         return taken
 

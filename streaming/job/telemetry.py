@@ -1,4 +1,4 @@
-"""What Spark says of the query's progress, as metrics."""
+"""Metrics of the job, from the progress that Spark reports."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from sinks.prometheus.families import build_info, info, lasting
 
 _DURATION_S = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-# Spark tells of its idle waiting as well: only a batch has something added.
+# Spark also reports progress while idle; only a batch has this duration.
 _BATCH = "addBatch"
 
 Progress = Mapping[str, Any]
@@ -42,28 +42,28 @@ class Telemetry(Collector):
         self._memory = lasting(Gauge, "state_memory_bytes")
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")
-        # Without a batch there is nothing to say of the last one.
+        # Metrics of the last batch are exported only after the first one.
         self._always = (
             *(self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts),
         )
         self._known: tuple[Collector, ...] = self._always
 
     def configured(self, config_hash: str) -> None:
-        """Another configuration is in force."""
+        """Note that another configuration is in force."""
         self._hash = config_hash
 
     def reloaded(self, successful: bool) -> None:
-        """The configuration file was read, or refused; the job began with one that could be read."""
+        """Note a reload of the configuration file, and whether it was valid."""
         self._reloaded.set(successful)
         if successful:
             self._reloaded_at.set(self._wall())
 
     def restarted(self) -> None:
-        """The query is started again after a failure."""
+        """Count a restart of the query after a failure."""
         self._restarts.inc()
 
     def progressed(self, latest: Progress, recent: Callable[[], Sequence[Progress]] = list) -> None:
-        """Takes in the newest progress; `recent` is asked when batches between this one and the last were missed."""
+        """Take the newest progress. `recent` is called for the others if batches were missed in between."""
         number = latest["batchId"]
         missed = recent() if self._batch >= 0 and number > self._batch + 1 else []
         for progress in [*missed, latest]:
@@ -78,7 +78,7 @@ class Telemetry(Collector):
         yield info("config_info", self._hash)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: registration need not collect."""
+        """Return nothing, so that registration does not collect."""
         return iter(())
 
     def _finished(self, progress: Progress) -> None:
@@ -113,7 +113,7 @@ def _offsets(text: str | None) -> dict[str, dict[str, int]]:
 
 
 class Build(Collector):
-    """The version, where no board tells it."""
+    """The version of flinkwatch, for a page without delivery's metrics."""
 
     def collect(self) -> Iterator[Metric]:
         yield build_info()

@@ -1,6 +1,7 @@
-"""The brokers may come up after flinkwatch, and an address may be wrong: it waits for a while, and says what it sees.
+"""Waits for the brokers at the start, for a limited time, and logs why none answers.
 
-Without it a container would end and begin anew until they are there, and each start would hide the reason of the last.
+Brokers may start after flinkwatch, or an address may be wrong. Without the wait, a container would restart until the
+brokers are up, and each start would hide the reason of the last.
 """
 
 import time
@@ -19,30 +20,30 @@ from streaming.shutdown import Stopped as Stopped  # noqa: PLC0414 - part of thi
 log = structlog.get_logger()
 
 _EVERY_S = 1.0
-_SAY_EVERY_S = 15.0
+_REPORT_EVERY_S = 15.0
 
 
 def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) -> None:
-    """Return once one of the brokers takes connections; `say` hears why none does yet.
+    """Return once one of the brokers accepts connections; `say` is called with the reason while none does.
 
-    Raises PreflightError without a secret of Kafka, and after streaming.wait_for_brokers; Stopped on `stop`.
+    Raises PreflightError if a secret of Kafka is missing or streaming.wait_for_brokers has passed, Stopped on `stop`.
     """
-    # What no waiting mends comes first.
+    # Waiting does not fix a missing secret.
     try:
         client_options(settings.kafka.access)
     except SecretError as error:
         raise PreflightError(f"kafka.access.{error}") from None
     servers, within = settings.kafka.access.bootstrap_servers, settings.streaming.wait_for_brokers / 1000
     begun = time.monotonic()
-    said = begun - _SAY_EVERY_S
+    reported_at = begun - _REPORT_EVERY_S
     while problem := connection_problem(servers):
         now = time.monotonic()
         if now - begun >= within:
-            waited = f", waited {now - begun:.0f} s (streaming.wait_for_brokers)" if within else ""
+            waited = f" after {now - begun:.0f} s (streaming.wait_for_brokers)" if within else ""
             raise PreflightError(f"{problem} (kafka.access.bootstrap_servers){waited}")
         say(problem)
-        if now - said >= _SAY_EVERY_S:
-            said = now
+        if now - reported_at >= _REPORT_EVERY_S:
+            reported_at = now
             log.warning("waiting for Kafka", reason=problem, for_s=round(begun + within - now))
         if stop.wait(_EVERY_S):
             raise Stopped
@@ -51,7 +52,7 @@ def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) 
 
 
 def connection_problem(servers: str) -> str:
-    """Empty as soon as one of them takes a connection."""
+    """Why none of the servers accepts connections; empty if one does."""
     problems = []
     for server in servers.split(","):
         problem = unreachable(server)

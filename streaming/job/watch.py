@@ -1,7 +1,7 @@
-"""Second stage, on executors: packed events → what the engine says, with the state of each cluster in RocksDB.
+"""Second stage, on executors: packed events → output of the engine, with the state of each cluster in RocksDB.
 
 The key is a bucket of clusters. Each bucket has an index (one value) and the states of its clusters (a map), both as
-msgpack bytes whose version the engine checks: Spark's own schema evolution costs half as much again and says less.
+msgpack bytes whose version the engine checks. Spark's own schema evolution would cost half as much again.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from detectors.engine.engine import DroppedState
 from detectors.events.event import Event
 from detectors.incident import Reading
 from streaming.configuration.known_issues import shipped
+from streaming.gc_pause import gc_paused
 from streaming.job import canary
 from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
-from streaming.job.spark.gc_pause import collector_resting
 from streaming.job.spark.spark_errors import extent, naming
 from streaming.job.stream_clock import read_up_to
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class OutputTopics(msgspec.Struct, frozen=True):
-    """Where what is said goes, and how many bytes of key and value a row may have."""
+    """The output topics, and the maximum size of a row's key and value in bytes."""
 
     incidents: str
     readings: str
@@ -42,7 +42,7 @@ class OutputTopics(msgspec.Struct, frozen=True):
 
 
 class BucketProcessor(StatefulProcessor):
-    """See the module. Spark makes one for every task and batch: nothing kept on it survives."""
+    """Processes the batches of buckets. Spark creates one for every task and batch, so it keeps no state itself."""
 
     def __init__(self, topics: OutputTopics, rebuilt: RebuildPlan = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
         self._topics = topics
@@ -55,12 +55,12 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
         packed: list[Packed] = []
-        with collector_resting(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
+        with gc_paused(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
             packed += [decode_packed(row.packed) for row in rows]
             yield from self._step(key[0], packed)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, since no resource is held."""
 
     def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
         stored = self._index.get()
@@ -69,26 +69,26 @@ class BucketProcessor(StatefulProcessor):
         _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         until, front = read_up_to(index, packed)
-        said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
-        # The source shares the limit out among partitions, and rounds.
+        result = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
+        # The source divides the limit among partitions and rounds it.
         index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
         outlet = Outlet(self._topics.limit)
-        for transition in self._rebuilt.new(said.transitions):
+        for transition in self._rebuilt.new(result.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
-        letters += [event_letter(d.event, d.error) for d in said.defects]
-        for one in said.cut:
-            log.warning("cluster is too large to be kept whole", cluster=one.cluster, what=one.what, cut=one.number)
-        letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
+        letters += [event_letter(d.event, d.error) for d in result.defects]
+        for one in result.cut:
+            log.warning("state of a cluster was cut", cluster=one.cluster, what=one.what, cut=one.number)
+        letters += [_dropped_letter(d) for d in result.dropped] + _refused(index, result.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
         left = index.recognised.fold((one for p in packed for one in p.looked), index.clock)
-        readings = said.readings + _counters(index, number, bool(letters))
+        readings = result.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
             readings.append(canary.reading(sent, index.clock))
         for reading in readings:
             yield from self._rows(self._topics.readings, outlet.reading(reading))
-        for gone in said.removed + left:
+        for gone in result.removed + left:
             yield from self._rows(self._topics.readings, outlet.gone(gone))
         letters += _counted(index, outlet, [])
         for letter in letters:
@@ -104,7 +104,7 @@ class BucketProcessor(StatefulProcessor):
 
 
 class _SparkStore:
-    """`bucket.Store` over a MapState."""
+    """Implements `bucket.Store` with Spark's MapState."""
 
     def __init__(self, clusters: Any) -> None:
         self._clusters = clusters
@@ -121,15 +121,15 @@ class _SparkStore:
 
 
 def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> None:
-    """A configuration takes force at the start of a batch, before any event of it."""
-    # The topic has one partition, so one task has read what there is of it, in order.
+    """Apply new configuration at the start of a batch, before its events."""
+    # The topic has one partition, so a single task has read its records in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
     if published is None and not silences:
         return
     refused = index.configure(published, silences)
     if refused and number == 0:
-        # Every bucket has refused the same.
+        # Every bucket refuses the same silences, so one bucket counts them.
         index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
 
 
@@ -138,7 +138,7 @@ def _extent(packed: list[Packed]) -> str:
 
 
 def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter]) -> list[DeadLetter]:
-    """Count the letters, and what the outlet has cut since; its own letters, which are counted with them."""
+    """Count the letters and the rows that the outlet has cut. Returns the outlet's own letters, also counted."""
     own, cut = outlet.taken()
     for letter in letters + own:
         index.rejected[letter.reason] = index.rejected.get(letter.reason, 0) + 1
@@ -148,7 +148,7 @@ def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter
 
 
 def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading]:
-    """What the bucket has counted since the beginning: every few seconds, at once when something was rejected."""
+    """The bucket's counters since the beginning: every few seconds, or at once if a record was rejected."""
     if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
         return []
     index.counted_at = index.clock
@@ -168,7 +168,7 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
     rows, clock = float(len(index.deadlines) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
-        # All buckets have the same clock: every batch brings it to each of them.
+        # All buckets have the same clock, since every batch brings it to each of them.
         readings.append(Reading(name="stream_time_timestamp_seconds", labels={}, value=clock, at=index.clock))
         wrong = index.heartbeat_clock.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
@@ -176,19 +176,19 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
 
 
 def _dropped_letter(dropped: DroppedState) -> DeadLetter:
-    """The state itself is not in the letter: it is what could not be read."""
-    told = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
-    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(told))
+    """The dead letter of dropped state, without the state itself, which could not be read."""
+    body = {"reason": "unreadable_state", "detail": dropped.error, "cluster": dropped.cluster, "detector": dropped.kind}
+    return DeadLetter("unreadable_state", f"{dropped.cluster}/{dropped.kind}".encode(), msgspec.json.encode(body))
 
 
 def _refused(index: bucket.BucketIndex, refused: dict[str, tuple[int, Event]]) -> list[DeadLetter]:
-    """Count the events of clusters for which there is no room, and keep one of the first clusters: it names them."""
+    """Count the events of clusters beyond the limit, and return a dead letter for each of the first of them."""
     kept = list(refused.items())[:_MAX_REFUSED]
     count = sum(number for number, _ in refused.values()) - len(kept)
     if count:
         index.rejected[_NO_ROOM] = index.rejected.get(_NO_ROOM, 0) + count
     if refused:
         names = [cluster for cluster, _ in kept]
-        log.warning("no room for more clusters", clusters=len(refused), first=names, events=count + len(kept))
+        log.warning("too many clusters in one bucket", clusters=len(refused), first=names, events=count + len(kept))
     detail = f"more than {bucket.MAX_CLUSTERS} clusters in this bucket"
     return [event_letter(event, f"{detail}: {cluster}", _NO_ROOM) for cluster, (_, event) in kept]

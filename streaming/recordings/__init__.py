@@ -1,4 +1,4 @@
-"""Recorded records, log files and metrics pages: capture, read, replay without Spark, play back into Kafka.
+"""Recordings, log files and metrics pages: capture and read them, replay them without Spark, play them into Kafka.
 
-Comparing two configurations on them is in `streaming.tuning`.
+`streaming.tuning` compares two configurations on them.
 """

@@ -1,8 +1,8 @@
-"""`flinkwatch capture`: the records of a time span as a recording.
+"""`flinkwatch capture`: writes the records of a time span to a recording.
 
-Of the log and metric topics it takes what stands from the first record of the span on; the topic of the configuration
-is small and taken whole, since what is in force was published before. Partitions are merged by Kafka timestamp, each in
-its own order. Memory is bounded: one fetch of each partition is held.
+Log and metric topics are read from the first record of the time span. The configuration topic is small and read whole,
+since the configuration in force was published earlier. Partitions are merged by Kafka timestamp, each in its own order.
+Memory is bounded to one fetch of each partition.
 """
 
 import gzip
@@ -31,13 +31,13 @@ _MISSING = "no such topic; kafka.logs and kafka.metrics in the configuration nam
 
 
 class CaptureError(UserError):
-    """The topics cannot be read: what is wrong, and where."""
+    """The topics cannot be read; the message says what is wrong and where."""
 
 
 class Captured(NamedTuple):
-    """What was written: records, and their first and last Kafka timestamp (epoch ms; 0 without any).
+    """The number of records that were written, with their first and last Kafka timestamps (epoch ms; 0 if none).
 
-    `missing` are the topics that the configuration names and Kafka does not have.
+    `missing` are the topics that the configuration names but Kafka does not have.
     """
 
     records: int
@@ -49,9 +49,9 @@ class Captured(NamedTuple):
 def capture(
     kafka: Kafka, since: int, out: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> Captured:
-    """Write what has come since `since` (epoch ms) until now to `out`; a file that is there is replaced at the end.
+    """Write the records from `since` (epoch ms) until now to `out`. An existing file is replaced at the end.
 
-    `progress` is told how many records are done, of how many. Raises CaptureError.
+    `progress` is called with the number of records written and the expected total. Raises CaptureError.
     """
     part = out.with_name(out.name + ".part")
     count = first = last = 0
@@ -90,7 +90,7 @@ def _consumer(kafka: Kafka) -> Any:
 
 
 def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> dict[TopicPartition, tuple[int, int]]:
-    """From which offset to which (exclusive) each partition is read."""
+    """The first offset and the end offset (exclusive) of each partition."""
     config = kafka.topics.config
     wanted = [*kafka.logs, *kafka.metrics]
     if len(missing := [topic for topic in wanted if topic not in there]) == len(wanted):
@@ -110,17 +110,17 @@ def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> d
 
 
 def _of_partition(consumer: Any, partition: TopicPartition, begin: int, end: int) -> Iterator[Record]:
-    """The records of a partition, one fetch at a time: between two of them the client reads others."""
+    """The records of a partition, one fetch at a time, since the client reads other partitions in between."""
     while begin < end:
         consumer.assign([partition])
         consumer.seek(partition, begin)
         deadline = time.monotonic() + _SILENT_S
         records: list[Any] = []
-        # By the position and not by the last record: markers of transactions and compacted records have offsets, too.
+        # Compares the position, since transaction markers and compacted records also have offsets.
         while not records and consumer.position(partition) < end:
             if time.monotonic() > deadline:
                 name = f"{partition.topic}/{partition.partition}"
-                raise CaptureError(f"{name}: the broker has sent nothing for {_SILENT_S:.0f} s")
+                raise CaptureError(f"{name}: the broker has sent no records for {_SILENT_S:.0f} s")
             records = consumer.poll(timeout_ms=500).get(partition, [])
         begin = consumer.position(partition)
         yield from (record_of(r) for r in records if r.offset < end)

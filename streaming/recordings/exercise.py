@@ -1,4 +1,4 @@
-"""A recording as an exercise: its records belong to clusters of their own, whose names say so in every message."""
+"""Marks the records of a recording as an exercise, by cluster names that start with `exercise-`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,11 +12,11 @@ from streaming.errors import ConfigError
 
 
 def exercise(records: Iterable[Record], identity: Identity, metric_topics: frozenset[str]) -> Iterator[Record]:
-    """The records with a header that names their cluster `exercise-…`. Raises ConfigError where no header counts."""
+    """The records, with a header that names their cluster `exercise-…`. Raises ConfigError if headers are not used."""
     if identity.cluster[0] != "header":
         raise ConfigError(
-            "identity.cluster: `header` must come first, or the messages could not be marked as an exercise; "
-            "--as-recorded plays without the mark"
+            "identity.cluster: `header` must come first, so that messages can be marked as an exercise. "
+            "Use --as-recorded to play without the mark"
         )
     reader = Reader(identity, metric_topics)
     for record in records:

@@ -1,7 +1,7 @@
-"""What a replay reads: recordings, log files, metrics pages and folders of them, as one stream in order of time.
+"""Reads recordings, log files, metrics pages and folders of them as one stream in order of time.
 
-Nothing is held: each file is surveyed first, then all are merged by their clocks. Log files without a zone take the one
-that others of the run have learned; those without any time stand where their neighbours end.
+No file is held in memory: each is surveyed first, then all are merged by time. Log files without a time zone use the
+zone that was inferred from other files. Log files without any time are placed at the end of related logs.
 """
 
 import heapq
@@ -27,7 +27,7 @@ _SKIPPED = {".jar", ".class", ".hprof", ".sst", ".png", ".zip", ".tar", ".tgz", 
 
 
 class Arrival(NamedTuple):
-    """A record, the stream's clock at it, and the number of the file it is from."""
+    """A record, the stream's clock when it arrives, and the number of its file."""
 
     clock: int
     file: int
@@ -35,16 +35,16 @@ class Arrival(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Arrivals in order of their clock: not before `begin`, from a file that is opened when they are asked for."""
+    """Arrivals in order of their clock, none before `begin`. The file is opened when the first is requested."""
 
     begin: int
     open: Callable[[], Iterator[Arrival]]
 
 
 class InputFile(msgspec.Struct):
-    """One file: `kind` is recording, log or page; what of it was read is counted while it is replayed.
+    """One file and what was read of it so far; `kind` is recording, log or page.
 
-    `walked`: it was found in a folder and not named itself.
+    `walked` is true if the file was found in a folder, not given by name.
     """
 
     path: Path
@@ -58,27 +58,27 @@ class InputFile(msgspec.Struct):
 
     @property
     def problem(self) -> str:
-        """Why nothing of it can be read; empty when it can."""
+        """Why the file cannot be read; empty if it can."""
         if self.log is not None:
             return self.log.problem
         return "" if self.records else "empty"
 
     def take(self, record: Record, found: list[Event] | Rejected) -> None:
-        """Count a record and what was read of it."""
+        """Count a record and its events."""
         self.records += 1
         if isinstance(found, Rejected):
             self.rejected[found.reason] += 1
             return
         self.events += len(found)
-        # Of a recording the lines are looked at only where no event shows that they were understood.
+        # The lines of a recording are checked only until an event shows that they are understood.
         if self.log is None and (found or not self.understood):
             self.understood += bool(found) or _in_layout(record)
 
 
 class InputFiles:
-    """The files of a run. Raises RecordingError for one that cannot be read.
+    """The files of a run. Raises RecordingError for a file that cannot be read.
 
-    `topics` are those of logs and metrics, `zone` that of `--time-zone`.
+    `topics` are the topics of logs and metrics, `zone` is the zone of `--time-zone`.
     """
 
     def __init__(
@@ -102,15 +102,15 @@ class InputFiles:
             self.files.append(self._input(path, label, walked))
         zones = Counter(zone for log in self._logs() for zone in log.zones)
         self.zone = zones.most_common(1)[0][0] if zones else None
-        """The zone that most sections of the run have learned (ms east of UTC)."""
+        """The zone (ms east of UTC) that was inferred from most sections of the run."""
 
     @property
     def local(self) -> bool:
-        """Whether some times are local ones."""
+        """Whether some times are local times."""
         return any(log.local for log in self._logs())
 
     def versions(self) -> dict[str, str]:
-        """Flink's version of each cluster: the first that its log files print, wherever it stands in them."""
+        """Flink's version of each cluster: the first that its log files print."""
         first: dict[str, tuple[int, str]] = {}
         for log in self._logs():
             for cluster, time, version in log.versions:
@@ -119,7 +119,7 @@ class InputFiles:
         return {cluster: version for cluster, (_, version) in first.items()}
 
     def arrivals(self) -> Iterator[Arrival]:
-        """All records in order of the stream's clock, which never runs back."""
+        """All records in order of the stream's clock, which never goes back."""
         with ExitStack() as stack:
             streams = [s for i, one in enumerate(self.files) for s in self._streams(i, one, stack)]
             clock = 0
@@ -155,7 +155,7 @@ class InputFiles:
             yield Stream(0, lambda: (Arrival(clock, number, record) for clock, record in pairs))
 
     def zone_in(self, log: LogFile, section: LineRun) -> Zone:
-        """The zone of a section: given, else its own, else that of its file, else that of the run, else UTC."""
+        """The zone of a section: `--time-zone`, else its own, else that of its file, else that of the run, else UTC."""
         if self._given is not None:
             return self._given
         own = [section.zone, *log.zones, self.zone, 0]
@@ -163,8 +163,8 @@ class InputFiles:
         return lambda _: offset
 
     def _undated(self, log: LogFile, section: LineRun) -> int:
-        """Where lines without any time stand: when their file was written last, as far as the run's other times allow;
-        else where the log of their process ends, or all logs.
+        """The time of lines without any time: the file's modification time if it lies within the times of the run,
+        else the end of the same process's log, else the end of all logs.
         """
         written = int(log.path.stat().st_mtime * 1000)
         ends: list[int] = []
@@ -185,7 +185,7 @@ class InputFiles:
 
 
 def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:
-    """The arrivals of all streams by their clock; one that begins later is not opened before."""
+    """The arrivals of all streams in order of their clock. A stream is opened only when it begins."""
     waiting = sorted(streams, key=lambda s: s.begin)[::-1]
     heads: list[tuple[int, int, Arrival, Iterator[Arrival]]] = []
     opened_so_far = 0
@@ -211,8 +211,10 @@ def _of_section(number: int, log: LogFile, section: LineRun, path: Path, zone: Z
 
 
 def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[int]:
-    """The stream's clock at each record of a recording. Only where records come late must their sources be known, to
-    judge them; a change of the configuration moves no clock.
+    """The stream's clock at each record of a recording.
+
+    Only if records are late, their sources are needed to decide which clock to trust. Configuration records do not
+    advance the clock.
     """
     stamps = list(stamps_of(file))
     moving = [time for topic, time in stamps if topic != config_topic]
@@ -226,7 +228,7 @@ def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[in
 
 
 def source_of(record: Record, read: list[Event] | Rejected) -> str:
-    """The source of a record, also of one without an event."""
+    """The source of a record, even if it has no event."""
     if isinstance(read, list) and read:
         return read[0].source
     return f"{record.topic}/{record.key!r}/{dict(record.headers).get('host', b'')!r}"
@@ -245,14 +247,14 @@ def _in_layout(record: Record) -> bool:
 
 
 def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
-    """Each file with a name among the others, and whether it was found in a folder."""
+    """Each file, its label, and whether it was found in a folder."""
     named: list[tuple[Path, str, bool]] = []
     for path in paths:
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
             readable = [p for p in inside if p.suffix not in _SKIPPED]
             if not readable:
-                raise RecordingError(f"{path}: there is no file in it that could be a log")
+                raise RecordingError(f"{path}: the folder contains no log files")
             named += [(p, p.relative_to(path).as_posix(), True) for p in readable]
         else:
             named.append((path, path.name, False))

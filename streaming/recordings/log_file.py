@@ -1,8 +1,8 @@
-"""A log file as records: what it holds, and its lines in order of time, without holding them.
+"""Reads a log file as records in order of time, without holding it in memory.
 
-A file is read twice. The first reading finds its format, its zone, the versions it prints, and its sections: a file may
-be several logs one after the other (`cat`, `kubectl logs -l …`, `yarn logs`), and each of them begins where the time
-runs back. The second reading gives the lines of one section.
+A file is read twice. The first pass finds its format, its time zone, the Flink versions in it, and its sections: a file
+may contain several logs one after the other (`cat`, `kubectl logs -l …`, `yarn logs`), each of which starts where the
+time goes back. The second pass returns the lines of one section.
 """
 
 import gzip
@@ -31,7 +31,7 @@ _HEAD_BYTES = 8_192
 _BACK_MS = 5_000
 _MAX_SECTIONS = 500
 _MAX_LINE = 512 * 1024
-_TOLD = (b"Triggering checkpoint ", b"(Version: ")
+_ZONE_OR_VERSION = (b"Triggering checkpoint ", b"(Version: ")
 _ROTATED = re.compile(r"(\.(?:log|out|err))[.-][\d.-]*\d(?:\.gz)?$|\.gz$")
 _FLINKS_NAME = re.compile(
     r"flink-.+?-(?:taskexecutor|taskmanager|standalone\w+|jobmanager|client|kubernetes-\w+)-\d+-(.+)"
@@ -39,13 +39,13 @@ _FLINKS_NAME = re.compile(
 _CONTAINERS_NAME = re.compile(r"([a-z0-9.-]+)_[a-z0-9.-]+_([a-z0-9.-]+)-[0-9a-f]{12,64}$")
 
 Zone = Callable[[int], int]
-"""The offset from UTC, in ms, of a local time (read as UTC)."""
+"""Maps a local time (ms, read as UTC) to its offset from UTC (ms)."""
 
 
 class LineRun(msgspec.Struct):
-    """Lines in order of time: bytes `begin` to `end`, from line number `line` on.
+    """A section: lines in order of time, from byte `begin` to byte `end`, starting at line number `line`.
 
-    `first` and `last` are times as printed (ms, -1 without any), in UTC when `utc`; `zone` is learned from the lines.
+    `first` and `last` are times as printed (ms, -1 if none), in UTC if `utc`. `zone` is inferred from the lines.
     """
 
     begin: int
@@ -59,10 +59,10 @@ class LineRun(msgspec.Struct):
 
 
 class LogFile(msgspec.Struct):
-    """What the first reading found.
+    """The result of the first pass.
 
-    `understood` counts lines of a layout that is read and the stacks behind them, `local` those whose time has no zone.
-    `problem` says why the file is no text that can be read. `versions` are Flink's, as (cluster, time, version).
+    `understood` counts lines in a known layout and their stack traces, `local` the lines whose time has no zone.
+    `problem` says why the file is not readable text. `versions` are Flink's, as (cluster, time, version).
     """
 
     path: Path
@@ -78,7 +78,7 @@ class LogFile(msgspec.Struct):
 
     @property
     def zones(self) -> list[int]:
-        """The zones that its sections have learned."""
+        """The zones that were inferred from its sections."""
         return [s.zone for s in self.sections if s.zone is not None]
 
 
@@ -91,7 +91,7 @@ class _LogLine(NamedTuple):
 
 
 def survey(path: Path, label: str, reader: Reader) -> LogFile:
-    """Read a file for the first time; `label` names it among others. Raises RecordingError."""
+    """Make the first pass over a file; `label` names it among others. Raises RecordingError."""
     found = LogFile(path, *_place(label))
     with opened(path) as file:
         start = file.read(_HEAD_BYTES)
@@ -109,15 +109,15 @@ def survey(path: Path, label: str, reader: Reader) -> LogFile:
 
 
 def records(log: LogFile, section: LineRun, file: IO[bytes], zone: Zone, undated: int = 0) -> Iterator[Record]:
-    """The lines of a section as records in order of time; those before the first time have that, or `undated`."""
+    """The lines of a section as records in order of time. Lines before the first time get that time, or `undated`."""
     headers: dict[tuple[str, str], tuple[tuple[str, bytes], ...]] = {}
     time = undated if section.first < 0 else utc(section, section.first, zone)
     file.seek(section.begin)
     topic = str(log.path)
     for line in _lines(file, log.format, section):
-        told, zoned = _time_of(line.inner)
-        if told >= 0:
-            time = max(time, told if zoned else told - zone(told))
+        printed, zoned = _time_of(line.inner)
+        if printed >= 0:
+            time = max(time, printed if zoned else printed - zone(printed))
         place = _where(log, line)
         known = headers.get(place)
         if known is None:
@@ -126,13 +126,13 @@ def records(log: LogFile, section: LineRun, file: IO[bytes], zone: Zone, undated
 
 
 def utc(section: LineRun, time: int, zone: Zone) -> int:
-    """A time of a section in UTC."""
+    """Convert a time of a section to UTC."""
     return time if section.utc else time - zone(time)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file, unpacked where it is packed. Raises RecordingError."""
+    """Open the file and decompress it if it is gzip. Raises RecordingError."""
     try:
         with cast("IO[bytes]", gzip.open(path) if is_packed(path) else path.open("rb")) as file:
             yield file
@@ -142,7 +142,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """The file itself, or an unpacked copy of it in which one can go anywhere. Raises RecordingError."""
+    """The file itself, or an uncompressed copy that allows seeking. Raises RecordingError."""
     if not is_packed(path):
         yield path
         return
@@ -160,7 +160,7 @@ def is_packed(path: Path) -> bool:
 
 
 class _Survey:
-    """The first reading of one file."""
+    """The first pass over one file."""
 
     def __init__(self, log: LogFile, reader: Reader) -> None:
         self._log = log
@@ -187,7 +187,7 @@ class _Survey:
         in_utc = arrives or (found is not None and found.zoned)
         sections = log.sections
         if sections and sections[-1].first >= 0 and sections[-1].utc != in_utc:
-            # Times of two kinds are not held against each other.
+            # Local times and UTC times are not compared.
             time = -1
         section = self._section(line, time)
         if time >= 0:
@@ -198,11 +198,11 @@ class _Survey:
             log.local += 1
             if arrives and section.zone is None:
                 section.zone = zone_of(found.time, inner.arrival)
-        if any(told in inner.text for told in _TOLD):
-            self._told(line, section)
+        if any(literal in inner.text for literal in _ZONE_OR_VERSION):
+            self._learn(line, section)
 
     def _section(self, line: _LogLine, time: int) -> LineRun:
-        """The section of a line: another one where another file of an aggregate begins, or where the time runs back."""
+        """The section of a line. A new one starts at the next file of an aggregate, or where the time goes back."""
         sections = self._log.sections
         origin = line.inner.host
         if not sections or sections[-1].part != line.part or self._runs_back(origin, time, sections):
@@ -215,12 +215,12 @@ class _Survey:
         return sections[-1]
 
     def _runs_back(self, origin: str, time: int, sections: list[LineRun]) -> bool:
-        # Hosts whose clocks differ may write into one file by turns: each is held against itself alone.
+        # Hosts with different clocks may write to one file in turn, so each host is compared with itself only.
         before = self._last.get(origin, sections[-1].last)
         return 0 <= time < before - _BACK_MS and len(sections) < _MAX_SECTIONS
 
-    def _told(self, line: _LogLine, section: LineRun) -> None:
-        """What a line says of zone and version."""
+    def _learn(self, line: _LogLine, section: LineRun) -> None:
+        """Learn the time zone or Flink's version from a line."""
         host, file = _where(self._log, line)
         headers = (("host", host.encode()), ("file", file.encode()))
         read = self._reader.read(Record(str(self._log.path), 0, line.number, 0, None, line.value, headers))
@@ -236,7 +236,7 @@ class _Survey:
 
 
 def _lines(file: IO[bytes], kind: WrapperFormat, section: LineRun) -> Iterator[_LogLine]:
-    """The lines of a log with their numbers; those of an aggregate between its files, and blank ones, are left out."""
+    """The lines of a log with their numbers, without blank lines and the lines between the files of an aggregate."""
     position, number, part = section.begin, section.line - 1, section.part
     cut: list[bytes] = []
     for raw in file:
@@ -269,7 +269,7 @@ def _time_of(inner: UnwrappedLine) -> tuple[int, bool]:
 
 
 def _where(log: LogFile, line: _LogLine) -> tuple[str, str]:
-    """Host and file of a line."""
+    """The host and the file of a line."""
     part, inner = line.part, line.inner
     if part.container:
         return part.host or log.host, f"{part.container}/{part.file}"
@@ -277,7 +277,7 @@ def _where(log: LogFile, line: _LogLine) -> tuple[str, str]:
 
 
 def _place(label: str) -> tuple[str, str]:
-    """The host that the name of a file tells, else the name itself; and the file, however often it was rotated."""
+    """The host in the name of a file, else the name itself; and the file's name without the suffix of a rotation."""
     name = _ROTATED.sub(lambda found: found[1] or "", label)
     stem = name.removesuffix(".log").removesuffix(".out").removesuffix(".err")
     base = stem.rpartition("/")[2]
@@ -292,14 +292,14 @@ def _problem(start: bytes) -> str:
     if not start.strip():
         return "empty"
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "text in UTF-16: convert it first (iconv -f UTF-16 -t UTF-8)"
+        return "UTF-16 text; convert it first (iconv -f UTF-16 -t UTF-8)"
     if start[:4] == b"PK\x03\x04" or start[257:262] == b"ustar":
-        return "an archive: unpack it first"
-    return "not text: it holds NUL bytes" if b"\0" in start else ""
+        return "an archive; unpack it first"
+    return "not text, since it contains NUL bytes" if b"\0" in start else ""
 
 
 def _some(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """As many of the lines as a guess needs."""
+    """The first lines, as many as are needed to guess the format."""
     size = 0
     for line in lines:
         yield line[:_MAX_LINE]

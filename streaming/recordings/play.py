@@ -1,6 +1,6 @@
-"""`flinkwatch play`: a recording into Kafka, as fast as it happened and dated from now on.
+"""`flinkwatch play`: writes a recording to Kafka in real time, with timestamps shifted to start now.
 
-The demo plays faster, with the recording's own times and heartbeat; here a job runs that has a heartbeat of its own.
+The demo plays faster, with the recording's own times and heartbeats. Here a running job writes its own heartbeats.
 """
 
 import http.client
@@ -31,18 +31,18 @@ log = structlog.get_logger()
 
 
 _SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
-_SAY_EVERY_S = 30.0
+_REPORT_EVERY_S = 30.0
 _READY_WITHIN_S = 300.0
 _ENDS = (
-    "An incident that is still open is reported as without data after detectors.incidents.stale_after. To close it, "
-    'disable its detector for these clusters: overrides: [{cluster: "exercise-*", detectors: {KIND: {enabled: false}}}]'
+    "Open incidents become stale after detectors.incidents.stale_after. To close one earlier, disable its detector for "
+    'these clusters: overrides: [{cluster: "exercise-*", detectors: {KIND: {enabled: false}}}]'
 )
 
 
 def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = False) -> None:
-    """Write a recording, a scenario's name or a file, to Kafka, until its end or `stop`. Raises UserError.
+    """Write a recording (name of a scenario, or file) to Kafka, until its end or `stop`. Raises UserError.
 
-    Its clusters are marked as an exercise, unless `as_recorded`.
+    Its clusters are marked as an exercise unless `as_recorded` is true.
     """
     records = records_to_play(find_scenario(recording), *settings.kafka.for_files)
     if not as_recorded:
@@ -55,11 +55,11 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
         return
     except KafkaError as error:
         raise UserError(f"Kafka at {settings.kafka.access.bootstrap_servers}: {error}") from error
-    log.info("played", recording=recording, records=played, open_incidents=_ENDS)
+    log.info("recording was played", recording=recording, records=played, hint=_ENDS)
 
 
 def find_scenario(name: str) -> Path:
-    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
+    """Find the recording of a scenario by name, or by path. Raises RecordingError, which lists the scenarios."""
     if Path(name).is_file():
         return Path(name)
     found = {recording.parent.name: recording for recording in sorted(_SCENARIOS.glob("*/input.jsonl*"))}
@@ -72,10 +72,10 @@ def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> lis
     """The records of one file. Raises RecordingError, also when there are none."""
     records = load([recording], logs_topic, metrics_topic)
     if not is_recording(recording):
-        # Of a log file each line has the name of the file for its topic.
+        # The topic of a line from a log file is the file's name.
         records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
     if not records:
-        raise RecordingError(f"{recording}: holds no record to play")
+        raise RecordingError(f"{recording}: contains no records")
     return records
 
 
@@ -104,29 +104,30 @@ def create_topics(access: KafkaAccess, records: Sequence[Record]) -> dict[str, i
 
 
 def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
-    """How many records were written before the end, or before `stop`."""
+    """Write the records; return how many were written before the end or `stop`."""
     partitions = _partitions(settings, records)
     begun, written = time.time(), 0
     span = (records[-1].timestamp - records[0].timestamp) / 1000
-    said = begun
-    log.info("playing, Ctrl-C ends it", records=len(records), for_s=round(span))
+    reported_at = begun
+    log.info("playing the recording, Ctrl-C stops it", records=len(records), for_s=round(span))
     with closing(clients.producer(settings.kafka.access)) as producer:
         for record in redated(records, int(begun * 1000)):
             if stop.wait(max(0.0, record.timestamp / 1000 - time.time())):
                 break
             send(producer, record, record.partition % partitions[record.topic])
             written += 1
-            if time.time() - said >= _SAY_EVERY_S:
-                said = time.time()
-                log.info("playing", records=written, of=len(records), left_s=max(0, round(begun + span - said)))
+            if time.time() - reported_at >= _REPORT_EVERY_S:
+                reported_at = time.time()
+                left_s = max(0, round(begun + span - reported_at))
+                log.info("playing the recording", records=written, of=len(records), left_s=left_s)
         producer.flush(timeout=10)
     return written
 
 
 def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_S) -> None:
-    """Wait until the flinkwatch on this host is ready; one elsewhere cannot be asked, and that is said."""
+    """Wait until the flinkwatch on this host is ready. Logs a warning if none runs on this host."""
     page = settings.sinks.prometheus
-    deadline, said = time.monotonic() + within_s, False
+    deadline, reported = time.monotonic() + within_s, False
     while page.enabled and page.port:
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", page.port, timeout=3)) as connection:
@@ -138,20 +139,20 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
         if answer.status == http.client.OK:
             return
         if time.monotonic() > deadline:
-            raise UserError(f"flinkwatch at port {page.port} is not ready after {within_s:.0f} s: {reason}")
-        if not said:
+            raise UserError(f"flinkwatch on port {page.port} is not ready after {within_s:.0f} s: {reason}")
+        if not reported:
             log.info("waiting until flinkwatch is ready", port=page.port, reason=reason)
-            said = True
+            reported = True
         if stop.wait(1.0):
             raise Stopped
-    log.warning("no flinkwatch answers on this host: make sure that one runs, or nothing will be reported")
+    log.warning("no flinkwatch answers on this host; without a running one, no incidents are reported")
 
 
 def _partitions(settings: Settings, records: list[Record]) -> dict[str, int]:
-    """Partitions of the topics of the recording, which are made when missing. Raises RecordingError."""
+    """Partition counts of the recording's topics, which are created if missing. Raises RecordingError."""
     read = {*settings.kafka.logs, *settings.kafka.metrics}
     if unread := sorted({record.topic for record in records} - read):
         raise RecordingError(
-            f"the recording has records of {', '.join(unread)}; kafka.logs and kafka.metrics name others"
+            f"the recording has records of {', '.join(unread)}, which kafka.logs and kafka.metrics do not contain"
         )
     return create_topics(settings.kafka.access, records)

@@ -1,8 +1,8 @@
-"""Recordings: Kafka records in a file, one JSON object a line, plain or gzip.
+"""Recordings: Kafka records in a file, one JSON object per line, plain or gzip.
 
-Keys, values and headers are text; what is not UTF-8 stands as base64 in `key_b64`, `value_b64`, `headers_b64`. A file
-is read line by line: a day of a large cluster does not fit into memory. A page of Prometheus text is one record; log
-files are read by `log_file.py`.
+Keys, values and headers are text, or base64 in `key_b64`, `value_b64`, `headers_b64` if they are not UTF-8. A file is
+read line by line, since a day of a large cluster does not fit into memory. A page of Prometheus text is one record;
+`log_file.py` reads log files.
 """
 
 import base64
@@ -42,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def is_recording(path: Path) -> bool:
-    """Whether the file holds recorded Kafka records, and not a log file or a page. Raises RecordingError."""
+    """Whether the file contains recorded Kafka records, not a log or a metrics page. Raises RecordingError."""
     return _is_record(next((line for line in _lines(path) if line.strip()), b""))
 
 
@@ -53,13 +53,13 @@ def is_page(path: Path) -> bool:
 
 
 def page_of(path: Path, metrics_topic: str) -> Record:
-    """A page of Prometheus text as a record of when it was written. Raises RecordingError."""
+    """A page of Prometheus text as a record, with the file's modification time. Raises RecordingError."""
     page, host = b"\n".join(_lines(path)), path.stem.encode()
     return Record(metrics_topic, 0, 0, int(path.stat().st_mtime * 1000), None, page, (("host", host),))
 
 
 def records_of(path: Path) -> Iterator[Record]:
-    """The records of a recording as they stand in it, without holding them. Raises RecordingError."""
+    """The records of a recording in their order in the file, one at a time. Raises RecordingError."""
     return (_record(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
 
 
@@ -84,7 +84,7 @@ def line_of(record: Record) -> bytes:
 
 
 def _either(data: bytes | None) -> tuple[str | None, str | None]:
-    """As text, or as base64."""
+    """The data as text, or else as base64."""
     if data is None:
         return None, None
     try:
@@ -94,7 +94,7 @@ def _either(data: bytes | None) -> tuple[str | None, str | None]:
 
 
 def _headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[_Headers, _Headers]:
-    """All as text, or all as base64, so that they keep their order."""
+    """All headers as text, or all as base64, so that they keep their order."""
     try:
         return [(k, v if v is None else v.decode()) for k, v in headers], []
     except UnicodeDecodeError:

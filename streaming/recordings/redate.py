@@ -1,7 +1,7 @@
-"""A recording as if it began now: Kafka's timestamps and the times inside the records, moved by whole seconds.
+"""Shifts a recording to start now: Kafka's timestamps and the times inside the records, by whole seconds.
 
-Times are recognised by their form and by lying near the recording: dates of ISO 8601, with a blank or a T, and epochs
-in seconds, milliseconds or nanoseconds. What stands behind the seconds, fraction and zone, stays.
+Times are recognised by their form, ISO 8601 dates (with a blank or a T) and epochs in seconds, milliseconds or
+nanoseconds, and must be near the time of the recording. Fractions of seconds and zones are kept.
 """
 
 import re
@@ -13,13 +13,13 @@ import msgspec
 
 from detectors.events.event import Record
 
-# A printed time has a zone of its own, or none: that may be half a day either way.
+# A printed time may be in any zone, up to half a day away from UTC.
 _NEAR_S = 26 * 3600
 _TIMES = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|(?<![\w.])\d{10}(?:\d{3}|\d{9})?(?!\w)")
 
 
 def redated(records: Sequence[Record], now: int) -> Iterator[Record]:
-    """The records, the first of them at `now` (epoch ms) or up to a second later."""
+    """The records, shifted so that the first is at `now` (epoch ms) or up to a second later."""
     first, last = records[0].timestamp // 1000, records[-1].timestamp // 1000
     by = -(-(now - records[0].timestamp) // 1000)
     move = partial(_moved, between=(first - _NEAR_S, last + _NEAR_S), by=by)

@@ -1,7 +1,7 @@
-"""`flinkwatch replay`: recorded Kafka records and log files through the same code, without Spark.
+"""`flinkwatch replay`: runs recorded Kafka records and log files through the engine without Spark.
 
-What the files hold is told by their content (`inputs.py`). Records are taken in order of arrival, one second of the
-stream's clock at a time, as live.
+`inputs.py` recognises the type of a file by its content. Records are processed in order of arrival, one second of the
+stream's clock at a time, as in the live job.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from streaming.recordings.inputs import InputFiles, source_of
 from streaming.recordings.recording import is_recording, records_of
 
 TRIGGER_MS = 1_000
-# Live the heartbeat moves the clock on. A log often ends with what killed its process, and detectors wait a little for
-# the reason or for a goodbye before they say so.
+# In the live job, the heartbeat advances the clock. A log often ends with what killed its process, and detectors wait a
+# little for the reason, or for an orderly exit, before they report it.
 AFTER_MS = 5_000
 
 Arrived = tuple[int, Record, list[Event] | Rejected]
-"""The stream's clock, a record, and what was read of it."""
+"""The stream's clock, a record, and the events or the rejection read from it."""
 
 
 def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
@@ -49,7 +49,7 @@ def replay(
     config_topic: str = "",
     after_ms: int = AFTER_MS,
 ) -> Iterator[Transition]:
-    """The transitions, in order, of records given in order of arrival; `rejected` counts by reason what is not read."""
+    """The transitions of records given in order of arrival; `rejected` counts rejected records by reason."""
     read = [[] if r.topic == config_topic else reader.read(r) for r in records]
     if rejected is not None:
         rejected.update(found.reason for found in read if isinstance(found, Rejected))
@@ -70,10 +70,10 @@ def run(
     rejected: Counter[str] | None = None,
     after_ms: int = AFTER_MS,
 ) -> Iterator[Transition]:
-    """The transitions of what has arrived, without holding it.
+    """The transitions of arriving records, which are processed one at a time.
 
-    A record of `config_topic` takes force where it stands, as in the job: before what comes after it. The clock goes on
-    for `after_ms` when the last record has come. `versions` are those of clusters that are known from the beginning.
+    A record of `config_topic` applies to all records after it, as in the job. The clock advances by `after_ms` after
+    the last record. `versions` are the Flink versions of clusters that are known from the beginning.
     """
     index, store = bucket.BucketIndex(published=published), MemoryStore(versions)
     events: list[Event] = []
@@ -99,7 +99,7 @@ def run(
     if changed:
         yield from step(index, store, [], index.clock)
     if last is not None:
-        # What waits for a partition that lagged has all come.
+        # Events that waited for a lagging partition can now be processed.
         end = last + after_ms
         yield from step(index, store, [], end, end + BOUND_MS)
 
@@ -121,16 +121,16 @@ def _configure(index: bucket.BucketIndex, records: Iterable[Record], rejected: C
 def step(
     index: bucket.BucketIndex, store: bucket.Store, events: list[Event], until: int, front: int | None = None
 ) -> list[Transition]:
-    """One second of the stream. Raises RecordingError when a detector fails."""
-    said = bucket.step(index, store, events, until, shipped(), front)
-    if said.defects:
-        defect = said.defects[0]
+    """Process one second of the stream. Raises RecordingError if a detector fails."""
+    result = bucket.step(index, store, events, until, shipped(), front)
+    if result.defects:
+        defect = result.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")
-    return said.transitions
+    return result.transitions
 
 
 class MemoryStore:
-    """States of clusters in memory; `versions` are what is known of clusters before anything has come of them."""
+    """Keeps the states of clusters in memory; `versions` are the Flink versions of clusters that are already known."""
 
     def __init__(self, versions: Mapping[str, str] | None = None) -> None:
         self._states: dict[str, bytes] = {}

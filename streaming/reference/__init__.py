@@ -1,4 +1,4 @@
-"""What is generated from the models: the configuration's page, file and JSON schema, the page of metrics.
+"""Generates reference files from the models: configuration page, file and JSON schema, metrics page.
 
-Nothing at run time reads it.
+The job does not use them at run time.
 """

@@ -1,6 +1,6 @@
-"""The configuration file with every setting at its default, its reason as a comment; conf/flinkwatch.yaml is this text.
+"""Generates conf/flinkwatch.yaml: every setting at its default, with its description as a comment.
 
-Made from the pydantic models, so that the file cannot say anything else than the code does (a test compares them).
+It is made from the pydantic models, and a test compares the two.
 """
 
 import textwrap
@@ -15,9 +15,9 @@ from streaming.configuration.settings import Settings
 _WIDTH = 118
 _HEAD = """\
 # yaml-language-server: $schema=flinkwatch.schema.json
-# flinkwatch: every setting with its default. A line that is left out keeps the default.
-# Durations are written with a unit: 500ms, 30s, 5m, 24h, 7d. Check a file with `flinkwatch config check FILE`.
-# Environment variables win over this file: FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS=kafka-1:9092,kafka-2:9092
+# flinkwatch: every setting with its default. A setting that is left out has its default.
+# Durations have a unit: 500ms, 30s, 5m, 24h, 7d. Check a file with `flinkwatch config check FILE`.
+# Environment variables override this file: FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS=kafka-1:9092,kafka-2:9092
 """
 
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the pydantic models: it cannot say anything else than the code does."""
+"""Generates docs/configuration.md from the pydantic models."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from streaming.configuration.settings import RESTART_ONLY, Settings
 from streaming.reference.json_schema import DURATION, MOMENT, TIME, schema_of
 from streaming.reference.page_text import HEAD, OVERRIDES, SILENCES
 
-_COLUMNS = "| setting | type | default | allowed | change | why |\n| --- | --- | --- | --- | --- | --- |\n"
+_COLUMNS = "| setting | type | default | allowed | change | description |\n| --- | --- | --- | --- | --- | --- |\n"
 _ITEMS: tuple[tuple[str, type[BaseModel], str], ...] = (
     ("overrides", Override, OVERRIDES),
     ("silences", Silence, SILENCES),
-    ("sinks.routing.routes", Route, "Rules for where a new message goes; the first that fits decides.\n"),
-    ("sinks.routing.quiet_hours", QuietHours, "Times at which new incidents wait.\n"),
+    ("sinks.routing.routes", Route, "Rules that choose the receiver of a new message. The first match applies.\n"),
+    ("sinks.routing.quiet_hours", QuietHours, "Times during which new incidents are held back.\n"),
 )
 _WRITTEN = {DURATION: "duration", MOMENT: "time with zone", TIME: "time of day"}
 _TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
@@ -48,7 +48,7 @@ def configuration_page() -> str:
         for key, field in model.model_fields.items():
             written = field.alias or key
             default = None if field.is_required() else schema[written].get("default", [])
-            shown = "needed" if field.is_required() else _yaml(default)
+            shown = "required" if field.is_required() else _yaml(default)
             parts.append(_row(written, field, schema[written], shown, fixed=fixed))
     return "".join(parts)
 
@@ -95,20 +95,20 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _allowed(field: FieldInfo, schema: dict[str, Any]) -> str:
-    """What is allowed beside the type."""
+    """The constraints in addition to the type."""
     if "enum" in schema.get("items", schema):
         return ", ".join(f"`{one}`" for one in schema.get("items", schema)["enum"])
     bounds = {type(one): one for one in field.metadata if isinstance(one, Ge | Gt | Le | Lt)}
     show = format_duration if schema.get("pattern") == DURATION else str
-    said = [
+    limits = [
         f"{sign} {show(getattr(bounds[kind], name))}"
         for kind, name, sign in ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
         if kind in bounds
     ]
     if (pattern := schema.get("pattern")) and pattern not in _WRITTEN:
-        said.append(f"`{pattern}`")
+        limits.append(f"`{pattern}`")
     if most := schema.get("maxLength"):
-        said.append(f"≤ {most} characters")
+        limits.append(f"≤ {most} characters")
     if schema.get("minItems") or schema.get("minProperties"):
-        said.append("at least one")
-    return ", ".join(said)
+        limits.append("at least one")
+    return ", ".join(limits)

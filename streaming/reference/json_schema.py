@@ -1,8 +1,8 @@
-"""The JSON schema of the configuration file, for editors; conf/flinkwatch.schema.json is this text.
+"""Generates conf/flinkwatch.schema.json, the JSON schema of the configuration file for editors.
 
-Made from the pydantic models (a test compares them). Draft 7 is the newest that yaml-language-server reads. What a
-schema cannot say is left to `flinkwatch config check`: bounds of durations, patterns that compile, settings that must
-fit together.
+It is made from the pydantic models, and a test compares the two. Draft 7 is the newest that yaml-language-server reads.
+`flinkwatch config check` also checks what a schema cannot express: limits of durations, valid patterns, and settings
+that depend on each other.
 """
 
 import json
@@ -18,9 +18,9 @@ from detectors.values.durations import Duration, format_duration
 from streaming.configuration.settings import Settings
 
 DURATION: str = TypeAdapter(Duration).json_schema()["pattern"]
-"""What a duration looks like."""
+"""The pattern of a duration."""
 
-# Patterns instead of formats: editors refuse "22:00" as a time, and a blank in a moment. A moment has a zone.
+# Patterns instead of formats, because editors refuse "22:00" as a time and a blank inside a timestamp.
 TIME = r"^\d{2}:\d{2}(:\d{2})?$"
 MOMENT = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})$"
 
@@ -65,7 +65,7 @@ def configuration_schema() -> str:
 
 
 def _type_overrides(definitions: dict[str, Any]) -> None:
-    """Overrides know the kinds and their keys, and which are decided for a job."""
+    """Describe the kinds and keys that an override may set, and those that it may set for a job."""
     override, kinds = definitions["Override"], definitions[DetectorSettings.__name__]["properties"]
     blocks = override["properties"]["detectors"]
     override["properties"]["detectors"] = {**blocks, "additionalProperties": False, "properties": kinds}

@@ -73,7 +73,7 @@ def proxy_options() -> list[str]:
         parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
         options += [f"-D{scheme}.proxyHost={parts.hostname}", f"-D{scheme}.proxyPort={parts.port or 80}"]
         if parts.username:
-            # Ivy reads the user of the http proxy for both; a JVM refuses Basic to a https proxy unless told.
+            # Ivy reads the user of the http proxy for both; a JVM sends Basic to an https proxy only if configured.
             options += [f"-Dhttp.proxyUser={unquote(parts.username)}", "-Djdk.http.auth.tunneling.disabledSchemes="]
             options += [f"-Dhttp.proxyPassword={unquote(parts.password or '')}"]
     direct = [host.strip() for host in _variable("NO_PROXY").split(",") if host.strip()]

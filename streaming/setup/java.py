@@ -63,8 +63,8 @@ def _ask(java: Path) -> int | None:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    said = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
-    return _feature(said[1]) if said else None
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return _feature(found[1]) if found else None
 
 
 def _feature(text: str) -> int | None:

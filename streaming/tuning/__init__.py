@@ -1,1 +1,1 @@
-"""What another configuration would have said: `flinkwatch tune`."""
+"""`flinkwatch tune`: compares the incidents that two configurations report for the same recordings."""

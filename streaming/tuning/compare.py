@@ -1,7 +1,7 @@
-"""What another configuration would have said of the same records: `flinkwatch tune`.
+"""Compares the incidents that two configurations report for the same records.
 
-The records are decoded once; both configurations step over the same events, each with states of its own. Configuration
-records in a recording do not count here.
+The records are decoded once; both configurations process the same events, each with its own state. Configuration
+records in a recording are ignored.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ from streaming.tuning.events import Batches, pieces, streams
 from streaming.tuning.incidents import ReplayedIncident, ReplayedIncidents, paired
 
 _SAME_MS = 1_000
-"""Openings this close together are at the same time: one trigger."""
+"""Incidents that open within this time (one trigger) count as opened at the same time."""
 
 Progress = Callable[[int], None]
-"""Is told the stream's clock, epoch ms, now and then."""
+"""Called with the stream's clock (epoch ms) from time to time."""
 
 
 class Moved(msgspec.Struct):
@@ -33,9 +33,11 @@ class Moved(msgspec.Struct):
 
 
 class Comparison(msgspec.Struct):
-    """What changes from the old configuration to the new; an incident may stand in several lists but the first two.
+    """The differences between the old configuration and the new. An incident may be in several lists except the first
+    two.
 
-    `silenced` and `told`: a silence hides it from now on, or no longer. `span` is the time recorded, ms.
+    `silenced` and `unsilenced` incidents are muted under the new configuration only, or under the old one only. `span`
+    is the recorded time in ms.
     """
 
     added: list[ReplayedIncident] = []
@@ -45,7 +47,7 @@ class Comparison(msgspec.Struct):
     cause_changed: list[Moved] = []
     severity_changed: list[Moved] = []
     silenced: list[Moved] = []
-    told: list[Moved] = []
+    unsilenced: list[Moved] = []
     same: int = 0
     span: int = 0
 
@@ -54,8 +56,8 @@ class Comparison(msgspec.Struct):
         return len(self.added) > max_new or len(self.removed) > max_lost
 
     def moved(self) -> dict[str, list[Moved]]:
-        """The lists of incidents that both have, by name."""
-        names = ("earlier", "later", "cause_changed", "severity_changed", "silenced", "told")
+        """The lists of incidents that both configurations report, by name."""
+        names = ("earlier", "later", "cause_changed", "severity_changed", "silenced", "unsilenced")
         return {name: getattr(self, name) for name in names}
 
     def add(self, old: list[ReplayedIncident], new: list[ReplayedIncident]) -> None:
@@ -77,21 +79,21 @@ class Replayed:
     def __init__(self, live: LiveSettings) -> None:
         self._index = bucket.BucketIndex(published=publish(live, 0, "tune"))
         self._store = MemoryStore()
-        self._tale = ReplayedIncidents()
+        self._incidents = ReplayedIncidents()
 
     def take(self, batches: Batches) -> None:
-        """Step over the next events. Raises RecordingError when a detector fails."""
+        """Process the next events. Raises RecordingError if a detector fails."""
         for until, events in batches:
-            self._tale.take(step(self._index, self._store, events, until))
+            self._incidents.take(step(self._index, self._store, events, until))
 
     def incidents(self) -> list[ReplayedIncident]:
-        return self._tale.incidents()
+        return self._incidents.incidents()
 
 
 def compare(
     files: Iterable[Path], old: LiveSettings, new: LiveSettings, settings: Settings, progress: Progress = lambda _: None
 ) -> Comparison:
-    """What changes when `new` takes the place of `old`; `settings` say which topics are metrics and who is who.
+    """Compare the incidents under `old` and `new`; `settings` name the metric topics and the rules for cluster names.
 
     Raises RecordingError, which names file and line.
     """
@@ -117,4 +119,4 @@ def _changes(old: ReplayedIncident, new: ReplayedIncident) -> Iterable[str]:
     if new.severity != old.severity:
         yield "severity_changed"
     if new.silenced != old.silenced:
-        yield "silenced" if new.silenced else "told"
+        yield "silenced" if new.silenced else "unsilenced"

@@ -1,7 +1,7 @@
-"""The events of recordings, cut by the stream's clock as a replay cuts them, in larger batches.
+"""Decodes recordings into events, in batches by the stream's clock that are larger than those of a replay.
 
-A recording is decoded once for both configurations and never held in memory: a process of its own decodes a large one
-while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
+A recording is decoded once for both configurations and never held in memory: another process decodes a large one
+meanwhile. Every recording is a stream of its own; plain log files and metrics pages form one stream together.
 """
 
 import multiprocessing
@@ -17,7 +17,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.reader import Reader
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
-from streaming.job.spark.gc_pause import collector_resting
+from streaming.gc_pause import gc_paused
 from streaming.recordings.inputs import InputFiles, clocks_of
 from streaming.recordings.read_report import failures, sentence
 from streaming.recordings.recording import is_recording, records_of
@@ -25,11 +25,11 @@ from streaming.recordings.recording import is_recording, records_of
 _OWN_PROCESS_BYTES = 4_000_000
 _MANY = 12
 _BATCH_MS = 10_000
-"""Ten triggers: what is told is the same however the stream is cut, and a step costs as much as some events."""
+"""Ten triggers. The result does not depend on the batch size, and each step has a fixed cost."""
 
 
 class Batch(NamedTuple):
-    """The events of some seconds of the stream, and its clock at the end of it (epoch ms)."""
+    """The events of some seconds of the stream, and the stream's clock at their end (epoch ms)."""
 
     until: int
     events: list[Event]
@@ -58,7 +58,7 @@ def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
         return
     with _decoded_elsewhere(stream, settings) as sent:
         while data := sent.recv_bytes():
-            with collector_resting():
+            with gc_paused():
                 found = _decode(data)
             if isinstance(found, str):
                 raise RecordingError(found)
@@ -84,7 +84,7 @@ def _decoded_elsewhere(stream: Stream, settings: Settings) -> Iterator[Connectio
 
 def _send(to: Connection, stream: Stream, settings: Settings) -> None:
     try:
-        with collector_resting():
+        with gc_paused():
             for batches in _pieces(stream, settings):
                 to.send_bytes(_encode(batches))
         to.send_bytes(b"")
@@ -95,7 +95,7 @@ def _send(to: Connection, stream: Stream, settings: Settings) -> None:
 def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     kafka = settings.kafka
     reader = Reader(settings.identity, frozenset(kafka.metrics))
-    # What is told here is told under given settings: those in the recording do not count.
+    # The settings are given, so configuration records in the recording are ignored.
     own = {kafka.topics.config, kafka.topics.heartbeat}
     if len(stream) == 1 and is_recording(stream[0]):
         yield from _cut(zip(records_of(stream[0]), clocks_of(stream[0], reader), strict=True), reader, own)

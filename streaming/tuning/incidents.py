@@ -1,10 +1,10 @@
-"""Incidents as a replay tells them, and which of two replays are the same.
+"""The incidents of a replay, and which incidents of two replays are the same.
 
-Under another threshold the first finding may be another one, and with it the id of the incident. So two incidents are
-the same when they are of one cluster, their times overlap (from the first symptom to the end), and they share a
-finding of the same kind and subject whose times overlap, or their causes name the same job or TaskManager. Those that
-share most findings are paired first, then those that opened closest together; each is paired once. An incident that
-ended as part of another counts as that one.
+Under another threshold an incident may have another first finding, and so another id. Two incidents are the same if
+they are of one cluster, their times (from the first symptom to the end) overlap, and they share a finding of the same
+kind and subject whose times overlap, or their causes name the same job or TaskManager. The pairs that share most
+findings come first, then those that opened closest together. An incident that was merged into another counts as that
+one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,8 +22,9 @@ Span = tuple[int, int]
 class ReplayedIncident(msgspec.Struct, kw_only=True):
     """An incident from its first transition to its last; times are epoch ms.
 
-    `began` is its first symptom, `opened_at` when it was told, `ended_at` None while it goes on; `severity` is the
-    worst it had, `cause` and `summary` its last. `silenced`: nobody was told of it.
+    `began` is the time of its first symptom, `opened_at` the time of its first transition, `ended_at` is None while it
+    is open. `severity` is its highest, `cause` and `summary` are its last. `silenced` is true if all its transitions
+    were silenced.
     """
 
     incident: str
@@ -51,29 +52,29 @@ class ReplayedIncident(msgspec.Struct, kw_only=True):
         return sum(_overlap(self.findings[key], other.findings[key]) for key in both)
 
     def same(self, other: "ReplayedIncident") -> bool:
-        """Whether it may be the other one, told under another configuration."""
+        """Whether it may be the same incident as `other`, which another configuration reported."""
         spans = [(t.began, _FOREVER if t.ended_at is None else t.ended_at) for t in (self, other)]
         near = self.cluster == other.cluster and _overlap(spans[0], spans[1])
         return near and bool(self.shared(other) or self.places & other.places)
 
     def row(self) -> dict[str, str | int | bool | None]:
-        """What is printed as JSON."""
+        """The fields that are printed as JSON."""
         hidden = ("findings", "places")
         return {name: getattr(self, name) for name in self.__struct_fields__ if name not in hidden}
 
 
 class ReplayedIncidents:
-    """Takes in transitions, and tells the incidents they are of."""
+    """Collects the incidents of a replay from its transitions."""
 
     def __init__(self) -> None:
-        self._told: dict[str, ReplayedIncident] = {}
+        self._by_id: dict[str, ReplayedIncident] = {}
         self._part_of: dict[str, str] = {}
 
     def take(self, transitions: Iterable[Transition]) -> None:
         for t in transitions:
-            told = self._told.get(t.incident)
-            if told is None:
-                told = self._told[t.incident] = ReplayedIncident(
+            incident = self._by_id.get(t.incident)
+            if incident is None:
+                incident = self._by_id[t.incident] = ReplayedIncident(
                     incident=t.incident,
                     cluster=t.cluster,
                     job_id=t.job_id,
@@ -88,28 +89,28 @@ class ReplayedIncidents:
                     findings={},
                     places=set(),
                 )
-            _update(told, t)
+            _update(incident, t)
             if t.part_of:
                 self._part_of[t.incident] = t.part_of
 
     def incidents(self) -> list[ReplayedIncident]:
-        """All incidents in order of opening; those that became part of others are counted with these."""
-        for incident in self._part_of:
-            part, whole = self._told[incident], incident
+        """All incidents in order of opening. Incidents that were merged into others are counted with these."""
+        for merged in self._part_of:
+            part, whole = self._by_id[merged], merged
             while whole in self._part_of:
                 whole = self._part_of[whole]
-            if (told := self._told.get(whole)) is not None:
-                told.opened_at, told.began = min(told.opened_at, part.opened_at), min(told.began, part.began)
-                told.findings = {**part.findings, **told.findings}
-                told.silenced = told.silenced and part.silenced
-        left = [t for i, t in self._told.items() if i not in self._part_of]
+            if (other := self._by_id.get(whole)) is not None:
+                other.opened_at, other.began = min(other.opened_at, part.opened_at), min(other.began, part.began)
+                other.findings = {**part.findings, **other.findings}
+                other.silenced = other.silenced and part.silenced
+        left = [t for i, t in self._by_id.items() if i not in self._part_of]
         return sorted(left, key=lambda t: (t.opened_at, t.cluster, t.incident))
 
 
 def paired(
     old: list[ReplayedIncident], new: list[ReplayedIncident]
 ) -> Iterator[tuple[ReplayedIncident, ReplayedIncident]]:
-    """The incidents that are the same, by the rule of this module."""
+    """The pairs of incidents that are the same by the rule of this module."""
     candidates = [
         (-a.shared(b), abs(a.opened_at - b.opened_at), i, j)
         for i, a in enumerate(old)
@@ -124,18 +125,18 @@ def paired(
             yield old[i], new[j]
 
 
-def _update(told: ReplayedIncident, t: Transition) -> None:
-    told.cause, told.summary = t.cause, t.summary
-    told.job_id, told.job_name = t.job_id or told.job_id, t.job_name or told.job_name
-    told.severity = max(told.severity, t.severity, key=SEVERITIES.index)
-    told.ended_at = t.at if t.transition == "resolved" else None
-    told.silenced = told.silenced and t.silence is not None
+def _update(incident: ReplayedIncident, t: Transition) -> None:
+    incident.cause, incident.summary = t.cause, t.summary
+    incident.job_id, incident.job_name = t.job_id or incident.job_id, t.job_name or incident.job_name
+    incident.severity = max(incident.severity, t.severity, key=SEVERITIES.index)
+    incident.ended_at = t.at if t.transition == "resolved" else None
+    incident.silenced = incident.silenced and t.silence is not None
     for finding in t.findings:
         key = finding.kind, finding.subject
-        begin, _ = told.findings.get(key, (finding.since, 0))
-        told.findings[key] = min(begin, finding.since), _FOREVER if finding.closed_at is None else finding.closed_at
-        told.began = min(told.began, finding.since)
-    told.places |= {p for f in t.findings if f.kind == t.cause for p in _named(f)}
+        begin, _ = incident.findings.get(key, (finding.since, 0))
+        incident.findings[key] = min(begin, finding.since), _FOREVER if finding.closed_at is None else finding.closed_at
+        incident.began = min(incident.began, finding.since)
+    incident.places |= {p for f in t.findings if f.kind == t.cause for p in _named(f)}
 
 
 def _named(finding: Finding) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `flinkwatch tune` found, for a person at a terminal."""
+"""The report of `flinkwatch tune` on a terminal."""
 
 from datetime import UTC, datetime
 
@@ -10,11 +10,11 @@ from streaming.terminal import Console
 from streaming.tuning.compare import Comparison
 from streaming.tuning.incidents import ReplayedIncident
 
-_STYLES = {"added": "red", "removed": "green", "silenced": "dim", "told": "red"}
+_STYLES = {"added": "red", "removed": "green", "silenced": "dim", "unsilenced": "red"}
 
 
 def print_comparison(found: Comparison) -> None:
-    """For each job a line for each incident and change; then how many there are of each."""
+    """Print the changed incidents of each job, then the number of incidents by change."""
     console = Console(highlight=False)
     for (cluster, job), rows in _by_job(found).items():
         console.print(_title(cluster, job))
@@ -23,9 +23,9 @@ def print_comparison(found: Comparison) -> None:
             table.add_row(Text(change.replace("_", " "), _STYLES.get(change, "yellow")), *cells)
         console.print(table)
     counts = {"added": len(found.added), "removed": len(found.removed)} | {k: len(v) for k, v in found.moved().items()}
-    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     same = f"{found.same} incident{'s' * (found.same != 1)} the same in both"
-    console.print(f"{humanize(found.span)} of recordings: {said or 'no difference'}; {same}.")
+    console.print(f"{humanize(found.span)} of recordings: {summary or 'no difference'}; {same}.")
 
 
 def _rows(found: Comparison) -> list[tuple[str, ReplayedIncident, str, str, str]]:
@@ -54,8 +54,8 @@ def clock(time: int) -> str:
 
 def _by_job(found: Comparison) -> dict[tuple[str, str], list[tuple[str, ...]]]:
     by_job: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for change, told, *cells in sorted(_rows(found), key=lambda r: (r[1].cluster, r[1].job, r[1].opened_at, r[0])):
-        by_job.setdefault((told.cluster, told.job), []).append((change, *cells))
+    for change, incident, *cells in sorted(_rows(found), key=lambda r: (r[1].cluster, r[1].job, r[1].opened_at, r[0])):
+        by_job.setdefault((incident.cluster, incident.job), []).append((change, *cells))
     return by_job
 
 

@@ -31,7 +31,7 @@ from sinks.delivery.notification_log import Entry
 from sinks.kafka.topics import TopicNames, ensure_topics
 from sinks.prometheus.catalogue import READINGS
 from tests.bench.latency import Arrivals, quantile
-from tests.embedded.broker import LEASH, Broker
+from tests.embedded.broker import DIE_WITH_PARENT, Broker
 from tests.embedded.job_process import free_port
 from tests.fake_slack.server import TOKEN, Call, SlackServer
 from tests.unit.sinks.samples import late_acks_finding, make_transition, overdue_finding
@@ -126,7 +126,7 @@ class Deliverer:
         command = [sys.executable, "-m", "streaming", "--log-format", "json", "deliver", "--config", str(config)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
+                [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(PROJECT), "SLACK_BOT_TOKEN": TOKEN},

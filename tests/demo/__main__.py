@@ -1,4 +1,4 @@
-"""What bin/demo runs."""
+"""The command line of bin/demo."""
 
 import sys
 
@@ -13,11 +13,15 @@ from tests.demo.demo import run_demo
 @click.command()
 @click.argument("scenario", required=False, default="late-barrier-acks")
 @click.option(
-    "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened."
+    "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Playback speed: 1 is real time."
 )
-@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep everything running afterwards, until Ctrl-C.")
 def demo(scenario: str, speed: float, keep: bool) -> None:
-    """Everything embedded: a broker, the job, a recorded incident, and the message as Slack would show it."""
+    """Show a recorded incident from Kafka to Slack.
+
+    Starts an embedded Kafka broker, the job and a fake Slack, plays SCENARIO and shows the messages. SCENARIO is the
+    name of a scenario, or a recording.
+    """
     configure_logs("auto")
     try:
         sys.exit(run_demo(scenario, speed, keep))

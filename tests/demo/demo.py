@@ -1,4 +1,4 @@
-"""`bin/demo`: a recorded incident from Kafka to the message, before your eyes."""
+"""`bin/demo`: plays a recorded incident into an embedded Kafka broker and shows the messages for it."""
 
 import queue
 import threading
@@ -31,37 +31,35 @@ from tests.embedded.job_process import JobProcessError
 from tests.fake_slack.server import Call
 
 PREFIX = "flinkwatch"
-# What takes longer than this on a busy machine has failed.
+# Long enough for a busy machine; anything slower has failed.
 _START_WITHIN_S = 600.0
 _SETTLED_WITHIN_S = 600.0
 _ASK_EVERY_S = 0.5
 _WIDTH = 100
-# Other calls are steps on the way to a message or a picture.
-_WORDS = {"chat.postMessage": "posts", "chat.update": "edits"}
+# Other calls only prepare a message or a chart.
+_VERBS = {"chat.postMessage": "posts", "chat.update": "edits"}
 
 
-class Shown(NamedTuple):
-    """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a
-    thread.
-    """
+class ShownCall(NamedTuple):
+    """A call of Slack's API, and the incident and number of the transition that it shows (empty and 0 in a thread)."""
 
     call: Call
     incident: str
     seq: int
 
 
-class Told(NamedTuple):
-    """A message, and the transition it tells."""
+class ShownMessage(NamedTuple):
+    """A message and the transition that it shows."""
 
-    shown: Shown
+    shown: ShownCall
     transition: Transition
 
 
-Said = dict[tuple[str, int], Transition]
+Transitions = dict[tuple[str, int], Transition]
 
 
 def run_demo(scenario: str, speed: float, keep: bool) -> int:
-    """Run it; the exit status: 0 only when the alert came, 130 after Ctrl-C."""
+    """Run the demo. Returns the exit status: 0 if the alert was delivered, 130 after Ctrl-C, else 1."""
     recording = find_scenario(scenario)
     records = records_to_play(recording, "flink.logs", "flink.metrics")
     stop = Stop()
@@ -74,20 +72,20 @@ def run_demo(scenario: str, speed: float, keep: bool) -> int:
 
 
 class _Demo:
-    """One run of the demo; everything it starts ends with it."""
+    """One run of the demo, which stops everything that it has started."""
 
     def __init__(self, console: Console, stop: Stop, records: list[Record]) -> None:
         self._console = console
         self._stop = stop
         self._records = records
-        self._calls: queue.Queue[Shown] = queue.Queue()
-        self._shown: list[Shown] = []
+        self._calls: queue.Queue[ShownCall] = queue.Queue()
+        self._shown: list[ShownCall] = []
 
     def run(self, recording: Path, speed: float, keep: bool) -> int:
         """The exit status."""
         begun = time.time()
         with (
-            self._console.status("starting a Kafka broker and a Slack stand-in") as status,
+            self._console.status("starting a Kafka broker and a fake Slack") as status,
             Stack(self._called) as stack,
         ):
             create_topics(stack.broker.access, self._records)
@@ -102,41 +100,41 @@ class _Demo:
                 return 130
             self._introduce(stack, recording, time.time() - begun, keep)
             playback = Playback(stack.broker.access, self._records, f"{PREFIX}.heartbeat", speed)
-            status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
+            status.update(f"playing {len(self._records)} records at {speed:g} times real time")
             with Player(playback) as player:
                 self._play(player)
-                status.update("waiting until everything is delivered")
+                status.update("waiting until all messages are delivered")
                 settled = self._settle(stack, player)
                 if keep and not self._stop.wait(0):
-                    status.update("keeping everything running; Ctrl-C stops it")
+                    status.update("everything is still running; stop it with Ctrl-C")
                     while not self._stop.wait(0.2):
                         self._show()
-            said = self._said(stack.broker.access)
+            transitions = self._transitions(stack.broker.access)
             status.update("stopping everything")
-        # A chart may come while the job ends.
+        # A chart may arrive while the job stops.
         self._show()
-        return self._summarise(playback, said, begun, settled, keep)
+        return self._summarise(playback, transitions, begun, settled, keep)
 
     def _called(self, call: Call) -> None:
-        """Slack was called: on the server's thread."""
+        """Queue a call of Slack's API, in the server's thread."""
         payload = (call.body.get("metadata") or {}).get("event_payload") or {}
-        self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
+        self._calls.put(ShownCall(call, payload.get("incident", ""), payload.get("seq", 0)))
 
     def _introduce(self, stack: Stack, recording: Path, seconds: float, keep: bool) -> None:
         self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
-        until = "Ctrl-C" if keep else "the end of the demo (--keep: until Ctrl-C)"
-        self._console.print(f"Open until {until}:", highlight=False)
+        until = "Ctrl-C" if keep else "the end of the demo (until Ctrl-C with --keep)"
+        self._console.print(f"You can open these pages until {until}:", highlight=False)
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
 
     def _play(self, player: "Player") -> None:
-        """Until the last record is in Kafka."""
+        """Show calls until the last record is in Kafka."""
         while not player.played.is_set() and not self._stop.wait(0.05):
             player.check()
             self._show()
 
     def _settle(self, stack: Stack, player: "Player") -> bool:
-        """Wait until everything that was played is decided and delivered; whether it is."""
+        """Wait until everything that was played is processed and delivered. Returns False after a timeout."""
         settled = Settled(stack.broker.access, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
         while not self._stop.wait(_ASK_EVERY_S) and time.monotonic() < deadline:
@@ -158,44 +156,47 @@ class _Demo:
         if call.method == "files.completeUploadExternal":
             titles = ", ".join(str(file.get("title")) for file in call.body.get("files") or [])
             self._console.print(f"[dim]in the thread, a chart:[/dim] {escape(titles)}")
-        elif call.method in _WORDS and in_thread:
+        elif call.method in _VERBS and in_thread:
             self._console.print(f"[dim]in the thread:[/dim] {escape(str(call.body.get('text', '')))}")
-        elif call.method in _WORDS:
-            title = f"#{CHANNEL}: flinkwatch {_WORDS[call.method]}"
+        elif call.method in _VERBS:
+            title = f"#{CHANNEL}: flinkwatch {_VERBS[call.method]}"
             self._console.print(Panel(as_terminal(call.body), title=title, title_align="left", width=_WIDTH))
 
-    def _said(self, access: KafkaAccess) -> Said:
-        """Every transition the job has said, by incident and number: the messages name them."""
-        said: Said = {}
+    def _transitions(self, access: KafkaAccess) -> Transitions:
+        """Every transition of the job by incident and number, which the metadata of messages contain."""
+        transitions: Transitions = {}
         with closing(clients.consumer(access)) as consumer, suppress(KafkaTimeoutError):
             for record in read_to_end(consumer, partitions_of(consumer, f"{PREFIX}.incidents"), within_s=10):
                 transition = decode_transition(record.value)
-                said[transition.incident, transition.seq] = transition
-        return said
+                transitions[transition.incident, transition.seq] = transition
+        return transitions
 
-    def _summarise(self, playback: Playback, said: Said, begun: float, settled: bool, keep: bool) -> int:
-        told = [Told(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
+    def _summarise(self, playback: Playback, transitions: Transitions, begun: float, settled: bool, keep: bool) -> int:
+        found = [(s, transitions.get((s.incident, s.seq))) for s in self._shown]
+        messages = [ShownMessage(shown, transition) for shown, transition in found if transition is not None]
         interrupted = self._stop.wait(0) and not keep
-        if not told:
-            self._console.print("Interrupted before an alert came." if interrupted else "No alert came.")
+        if not messages:
+            self._console.print("Interrupted before the first alert." if interrupted else "No alert was delivered.")
             return 130 if interrupted else 1
         table = Table.grid(padding=(0, 2))
-        for incident in dict.fromkeys(t.shown.incident for t in told):
-            _describe(table, [t for t in told if t.shown.incident == incident], playback)
+        for incident in dict.fromkeys(m.shown.incident for m in messages):
+            _describe(table, [m for m in messages if m.shown.incident == incident], playback)
         minutes = playback.span_ms / 60_000
         seconds = time.time() - begun
         table.add_row("first message", f"{self._shown[0].call.at - begun:.0f} s after the start of the demo")
-        table.add_row("in all", f"{playback.played} records in {seconds:.0f} s; when it happened, in {minutes:.1f} min")
-        self._console.print(Panel(table, title="what was found", title_align="left", width=_WIDTH))
+        table.add_row("in total", f"{playback.played} records in {seconds:.0f} s, originally {minutes:.1f} min")
+        self._console.print(Panel(table, title="detected incidents", title_align="left", width=_WIDTH))
         if interrupted:
             return 130
         if not settled:
-            self._console.print(f"Not everything was delivered within {_SETTLED_WITHIN_S:.0f} s: is the machine busy?")
+            self._console.print(
+                f"Not all messages were delivered within {_SETTLED_WITHIN_S:.0f} s. Is the machine overloaded?"
+            )
         return 0 if settled else 1
 
 
 class Player:
-    """A thread that plays the recording and then keeps the stream's clock going, until the `with` block ends."""
+    """A thread that plays the recording and then advances the stream's clock, until the `with` block ends."""
 
     def __init__(self, playback: Playback) -> None:
         self.played = threading.Event()
@@ -215,27 +216,27 @@ class Player:
     def check(self) -> None:
         """Raises UserError if the recording could not be played."""
         if self._error is not None:
-            raise UserError(f"the recording was not played to its end: {self._error!r}") from self._error
+            raise UserError(f"the recording could not be played to its end: {self._error!r}") from self._error
 
     def _run(self) -> None:
         try:
             self._playback.run(self._stop)
             self.played.set()
-            self._playback.go_on(self._stop)
+            self._playback.send_heartbeats(self._stop)
         except KafkaError as error:
             self._error = error
 
 
-def _describe(table: Table, told: list[Told], playback: Playback) -> None:
-    """The rows of one incident: what it is, and how long after its proof the first message named the cause."""
-    last = told[-1].transition
-    first = next(t for t in told if t.transition.cause == last.cause)
+def _describe(table: Table, messages: list[ShownMessage], playback: Playback) -> None:
+    """Add the rows of one incident, with the delay from its last evidence to the first message with its cause."""
+    last = messages[-1].transition
+    first = next(m for m in messages if m.transition.cause == last.cause)
     sent = [playback.sent_at.get((e.topic, e.partition, e.offset)) for e in first.transition.evidence]
     confirmed = max((at for at in sent if at is not None), default=None)
-    edits = sum(t.shown.call.method == "chat.update" for t in told)
+    edits = sum(m.shown.call.method == "chat.update" for m in messages)
     table.add_row("incident", f"{last.incident}, {last.severity}, in {escape(last.cluster)}")
     table.add_row("cause", f"{last.cause}: {escape(last.summary)}")
-    table.add_row("messages", f"{len(told) - edits} posted, {edits} edits")
+    table.add_row("messages", f"{len(messages) - edits} posted, {edits} edits")
     if confirmed is not None:
         delay = first.shown.call.at - confirmed
         table.add_row("alert", f"{delay:.1f} s after the record that confirmed the cause")

@@ -1,8 +1,8 @@
-"""Plays recorded Kafka records into real topics, faster than they happened, with their times intact.
+"""Plays recorded Kafka records into real topics, faster than they happened, with their original times.
 
-Records keep their Kafka timestamps, so the job sees what it would have seen then. Between them go heartbeats with the
-recording's time: the live heartbeat would tell the job that it is today. A heartbeat is sent once Kafka has every
-record before it, so that a slow producer never looks like a partition that lags.
+Records keep their Kafka timestamps, so the job sees what it would have seen then. Heartbeats with the recording's time
+are written in between, since a live heartbeat would set the stream's clock to today. A heartbeat is sent only after
+Kafka has all records before it, so that a slow producer does not look like a lagging partition.
 """
 
 import threading
@@ -18,14 +18,14 @@ from streaming.job import canary
 from streaming.recordings.play import send
 
 _HEARTBEAT_MS = 1_000
-# Kafka takes milliseconds; a broker on a busy machine may take a minute.
+# Kafka needs milliseconds, but a broker on a busy machine may need a minute.
 _FLUSH_S = 120.0
 
 
 class Playback:
-    """One playing of one recording.
+    """Plays one recording once.
 
-    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
+    `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending (epoch s).
     """
 
     def __init__(self, access: KafkaAccess, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
@@ -38,11 +38,11 @@ class Playback:
 
     @property
     def span_ms(self) -> int:
-        """How long it took when it happened."""
+        """The original duration of the recording in ms."""
         return self._records[-1].timestamp - self._records[0].timestamp
 
     def run(self, stop: threading.Event) -> None:
-        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
+        """Play to the end, or until `stop`. Raises kafka.errors.KafkaError if the broker is gone."""
         with closing(clients.producer(self._access)) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
             heartbeat = first
@@ -58,10 +58,10 @@ class Playback:
                 self._send(producer, record)
             producer.flush(timeout=_FLUSH_S)
 
-    def go_on(self, stop: threading.Event) -> None:
-        """After the recording: heartbeats with a canary, each second, until `stop`.
+    def send_heartbeats(self, stop: threading.Event) -> None:
+        """After the recording, write a heartbeat with a canary every second, until `stop`.
 
-        The stream's clock then runs as fast as the wall clock. Raises kafka.errors.KafkaError when the broker has gone.
+        The stream's clock then advances as fast as the wall clock. Raises KafkaError if the broker is gone.
         """
         last, begun = self._records[-1].timestamp, time.monotonic()
         with closing(clients.producer(self._access)) as producer:

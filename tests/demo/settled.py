@@ -1,4 +1,4 @@
-"""Whether everything that was played has been read, decided and delivered."""
+"""Checks whether everything that was played has been read, processed and delivered."""
 
 import re
 import time
@@ -17,12 +17,12 @@ _CANARY = re.compile(r"^flinkwatch_canary_timestamp_seconds (\S+)$", re.MULTILIN
 
 
 class Settled:
-    """Asked again and again after the last record, while `Playback.go_on` sends canaries.
+    """Polled after the last record, while `Playback` sends canaries.
 
-    For each batch the job reads the topics up to one moment. A canary that was sent after the last record and has come
-    back proves that a batch has read every record; a second one, sent after the first had come back, proves that this
-    batch has written what it decided. From then on delivery is complete once its consumer group has committed the end
-    of the incidents topic: it commits up to the first incident that still waits.
+    Each batch reads all topics up to one moment. A canary that was sent after the last record and has returned proves
+    that a batch has read every record. A second canary, sent after the return of the first, proves that this batch has
+    written its output. Delivery is then complete once its consumer group has committed the end of the incidents topic,
+    since it commits only up to the first incident that still waits.
     """
 
     def __init__(self, access: KafkaAccess, page_url: str, topics: TopicNames, receiver: str) -> None:
@@ -34,7 +34,7 @@ class Settled:
         self._canaries = 0
 
     def now(self) -> bool:
-        """Whether it is so by now; asks the job's page and Kafka."""
+        """Check the job's page and Kafka; return whether everything is delivered."""
         while self._canaries < 2:
             if self._last_canary() <= self._after:
                 return False
@@ -43,7 +43,7 @@ class Settled:
         return self._delivered()
 
     def _last_canary(self) -> float:
-        """When the last canary that arrived was sent, epoch s; 0 when none did or the page does not answer."""
+        """The time (epoch s) at which the last returned canary was sent; 0 without one, or if the page fails."""
         try:
             with urllib.request.urlopen(f"{self._page_url}/metrics", timeout=10) as page:  # nosec B310 - its own page
                 found = _CANARY.search(page.read().decode())
@@ -53,7 +53,7 @@ class Settled:
 
     def _delivered(self) -> bool:
         try:
-            # As a member of the group it would take partitions away: it only asks.
+            # It only reads offsets: a member of the group would be assigned partitions.
             with closing(clients.consumer(self._access, group=self._group)) as consumer:
                 ends = consumer.end_offsets(partitions_of(consumer, self._topics.incidents))
                 return all(end == 0 or (consumer.committed(p) or 0) >= end for p, end in ends.items())

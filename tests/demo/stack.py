@@ -1,6 +1,4 @@
-"""Everything the demo starts, and its orderly end: a broker, the Slack stand-in, and `flinkwatch run` as a user
-would.
-"""
+"""Starts and stops the processes of the demo: a broker, a fake Slack, and `flinkwatch run` as a user starts it."""
 
 import tempfile
 from collections.abc import Callable
@@ -19,7 +17,7 @@ CHANNEL = "flink-alerts"
 class Stack:
     """The demo's processes; leaving the `with` block stops all of them.
 
-    `slack`, `broker` and `job` are up on entry, the job is not started.
+    On entry, `slack` and `broker` are started; `job` is created but not started.
     """
 
     def __init__(self, on_slack_call: Callable[[Call], None]) -> None:

@@ -1,4 +1,4 @@
-"""A Slack message as a terminal shows it."""
+"""Renders a Slack message on a terminal."""
 
 import html
 import re
@@ -15,14 +15,14 @@ _LINK = re.compile(r"<([^|>]+)\|([^>]+)>")
 
 
 def as_terminal(body: dict[str, Any]) -> RenderableType:
-    """The blocks of a message body, in order; its text when it has none."""
+    """Render the blocks of a message body in order, or its text if it has none."""
     blocks = body.get("blocks") or []
     shown = [block for b in blocks if (block := _block(b)) is not None]
     return Group(*shown) if shown else mrkdwn(str(body.get("text", "")))
 
 
 def mrkdwn(text: str, style: str = "") -> Text:
-    """Slack's markup: *bold*, `code`, <address|name>, ```code```, and its three escapes."""
+    """Render Slack's markup: *bold*, `code`, <address|name>, ```code```, and its three escapes."""
     text = _LINK.sub(r"\2 (\1)", text.replace("```", ""))
     shown = Text(style=style)
     end = 0

@@ -12,7 +12,7 @@ from typing import Self
 import pyspark
 
 from streaming.setup.java import find_java
-from tests.embedded.broker import LEASH
+from tests.embedded.broker import DIE_WITH_PARENT
 from tests.embedded.job_process import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -92,7 +92,7 @@ class StandaloneCluster:
         environment |= {"JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
         with (self._folder / f"{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
+                [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -43,7 +43,7 @@ def test_a_backlog_of_long_lines_is_read_in_bounded_memory(installation: Callabl
     assert here.job.terminate() == 0
 
 
-def test_after_a_backlog_of_many_batches_nobody_waits(installation: Callable[..., Installation]) -> None:
+def test_after_a_backlog_of_many_batches_no_cluster_waits(installation: Callable[..., Installation]) -> None:
     """An outage of a minute and a half, of which each batch takes a little: the heartbeat is read ahead of it."""
     here = installation(max_offsets_per_trigger=100, heartbeat=True)
     here.create_inputs()

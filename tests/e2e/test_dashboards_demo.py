@@ -54,7 +54,7 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
 CLUSTER = "clickstream"
 
 
-def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
+def test_every_query_has_data_while_the_demo_runs(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
     with Stack(lambda _: None) as stack:

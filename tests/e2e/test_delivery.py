@@ -101,7 +101,7 @@ def eventually(check: Callable[[], bool], what: str, pause: threading.Event, sec
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
-def test_an_incidents_life_is_told_once_over_a_restart(installation: Installation) -> None:
+def test_the_lifecycle_of_an_incident_is_notified_once_over_a_restart(installation: Installation) -> None:
     first = installation.delivery()
     first.start()
     installation.say(make_transition())
@@ -121,7 +121,7 @@ def test_an_incidents_life_is_told_once_over_a_restart(installation: Installatio
     assert (entry["seq"], entry["state"], entry["ts"]) == (3, "sent", parent.ts)
 
 
-def test_two_deliverers_tell_each_incident_once(installation: Installation) -> None:
+def test_two_deliverers_notify_each_incident_once(installation: Installation) -> None:
     both = [installation.delivery(), installation.delivery()]
     for one in both:
         one.start()

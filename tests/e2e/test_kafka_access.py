@@ -198,7 +198,7 @@ def test_a_command_ends_with_that_line(secured: Secured, fault: str, command: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SLOW_FAULTS)
-def test_what_a_broker_that_is_coming_up_might_do_too_is_said_after_half_a_minute(
+def test_an_error_that_a_starting_broker_may_cause_is_reported_after_half_a_minute(
     secured: Secured, fault: str, tmp_path: Path
 ) -> None:
     section, expected = faulty(secured, fault)

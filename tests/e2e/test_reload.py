@@ -102,11 +102,11 @@ def test_a_threshold_changed_during_a_creep_is_in_force_two_triggers_later(insta
     assert last.silenced_before.id == silence
     assert here.job.terminate() == 0
     log = [json.loads(line) for line in here.job.log.read_text().splitlines() if line.startswith("{")]
-    refused = [line for line in log if "refused" in line["event"]]
+    refused = [line for line in log if "is not valid" in line["event"]]
     assert [line["level"] for line in refused] == ["warning"]
     assert "detectors.checkpoint_duration_creep.growth: must be a number" in refused[0]["error"]
-    told = [line["changes"] for line in log if line["event"] == "another configuration is in force"]
-    assert told == [[f"detectors.{CREEP}.growth: 1000.0 → 0.5"]]
+    logged = [line["changes"] for line in log if line["event"] == "new configuration is in force"]
+    assert logged == [[f"detectors.{CREEP}.growth: 1000.0 → 0.5"]]
 
 
 @pytest.mark.slow

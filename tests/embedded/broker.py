@@ -1,4 +1,4 @@
-"""A real Kafka broker for the demo and the tests: one node, KRaft mode, 127.0.0.1, a temporary directory.
+"""Runs a real Kafka broker for the demo and the tests: one node in KRaft mode on 127.0.0.1 with temporary data.
 
 `python -m tests.embedded.broker` runs one in the foreground.
 """
@@ -30,7 +30,7 @@ from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
 from tests.embedded.listeners import PLAIN, Listener, server_properties
 
-LEASH = Path(__file__).with_name("die_with_parent.py")
+DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
 
 LOG_PROPERTIES = """\
 log4j.rootLogger=WARN, out
@@ -41,13 +41,13 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start; the message carries the end of its log."""
+    """The broker did not start; the message contains the end of its log."""
 
 
 class Broker:
-    """A Kafka broker that lives as long as the `with` block, and never longer than this process.
+    """A Kafka broker that runs during the `with` block, and never longer than this process.
 
-    Its port and its data stay the same over `kill()`, `stop()` and `restart()`; leaving the block removes the data.
+    It keeps its port and its data over `kill()`, `stop()` and `restart()`. Leaving the block removes the data.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Broker:
         return self
 
     def stop(self, *, within: float = 20.0) -> None:
-        """Shuts the broker down in order; kills it when that takes longer than `within` seconds."""
+        """Shuts the broker down in order, and kills it if that takes longer than `within` seconds."""
         if self.process is None:
             return
         self._signal(signal.SIGTERM)
@@ -173,7 +173,7 @@ class Broker:
     def _format(self, folder: Path, deadline: float) -> None:
         # The first byte keeps the id from looking like an option.
         cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
-        # Only the quick compiler: this process ends within a second or two.
+        # Only the fast compiler, since this process ends within seconds.
         command = self._java(folder, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format")
         command += ["--cluster-id", cluster, "--config", str(folder / "server.properties")]
         with (folder / "broker.log").open("ab") as log:
@@ -198,12 +198,12 @@ class Broker:
         ]
 
     def _launch(self, folder: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
+        command = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid())]
         command += self._java(folder, "kafka.Kafka", str(folder / "server.properties"))
         started: Future[subprocess.Popen[bytes]] = Future()
 
         def hold() -> None:
-            # The kernel ties a child to the thread that made it: this one lives as long as the broker.
+            # The kernel ties a child to the thread that started it, so this thread runs as long as the broker.
             try:
                 with (folder / "broker.log").open("ab") as log:
                     process = subprocess.Popen(
@@ -222,7 +222,7 @@ class Broker:
         """Return as soon as it answers. Raises BrokerError if it ends, or has not done so by `deadline` (monotonic)."""
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:
-                raise BrokerError(f"the broker ended while it started:\n{self.log_tail()}")
+                raise BrokerError(f"the broker exited during its start:\n{self.log_tail()}")
             if _answers(self.bootstrap):
                 return
             time.sleep(0.1)
@@ -235,7 +235,7 @@ class Broker:
 
 
 def _free_ports(wanted: int | None, count: int) -> list[int]:
-    """Ports that nobody listens on at this moment; the first is `wanted`, if any."""
+    """Ports that are free at this moment; the first is `wanted`, if given."""
     with contextlib.ExitStack() as held:
         ports = []
         for number in range(count):
@@ -249,7 +249,7 @@ def _answers(bootstrap: str) -> bool:
     """Whether a real client can list the topics."""
     host, port = bootstrap.split(":")
     try:
-        # The client writes a warning for every refused connection: knock first.
+        # A plain connection first, since the client logs a warning for every refused one.
         socket.create_connection((host, int(port)), timeout=1).close()
         admin = clients.admin(KafkaAccess(bootstrap_servers=bootstrap), request_timeout_ms=5000)
     except (OSError, KafkaError):

@@ -1,6 +1,6 @@
-"""Runs a program that dies with the process that asked for it: `python die_with_parent.py PARENT PROGRAM ARGUMENT…`.
+"""Runs a program that is killed when its parent process ends: `python die_with_parent.py PARENT PROGRAM ARGUMENT…`.
 
-The program keeps this process's id. Runs as a script, without the project: standard library only.
+The program keeps this process's id. This script runs outside of the project, with the standard library only.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ties this process to its parent, then becomes the program."""
+    """Ties this process to its parent, then executes the program."""
     parent, program = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _watch(parent: int, program: int) -> None:
-    """For systems whose kernel does not tell: looks twice a second."""
+    """Check twice a second, on systems whose kernel cannot signal the end of a parent."""
     while os.getppid() == program:
         try:
             os.kill(parent, 0)

@@ -1,4 +1,4 @@
-"""`flinkwatch run` as a process of its own, started as a user would: for the demo and the tests."""
+"""Runs `flinkwatch run` in a process of its own, as a user would, for the demo and the tests."""
 
 import contextlib
 import os
@@ -15,20 +15,21 @@ from typing import Any
 
 import yaml
 
-from tests.embedded.broker import LEASH
+from tests.embedded.broker import DIE_WITH_PARENT
 
 _STOP_WITHIN_S = 45.0
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
 class JobProcessError(RuntimeError):
-    """The job ended, or was not ready in time; the message carries the end of its log."""
+    """The job exited, or was not ready in time; the message contains the end of its log."""
 
 
 class JobProcess:
-    """The job with `configuration` (a document as in the YAML file); its files are in `folder`.
+    """A job with `configuration` (the content of the YAML file) and its files in `folder`.
 
-    `module` is what Python runs: another one when a test looks into the job. It dies with this process.
+    `module` is the module that Python runs; tests that instrument the job use another one. The job is killed when this
+    process ends.
     """
 
     def __init__(
@@ -50,18 +51,18 @@ class JobProcess:
 
     @property
     def page_url(self) -> str:
-        """Address of its page, such as http://127.0.0.1:9108; with --no-deliver that of the job alone."""
+        """Address of the HTTP page, such as http://127.0.0.1:9108; with --no-deliver the job's own page."""
         return f"http://127.0.0.1:{self.page_port}"
 
     @property
     def pid(self) -> int:
-        """Process id of the driver's Python, which is also its process group."""
+        """Process id of the driver's Python process, which is also its process group."""
         if self._process is None:
             raise JobProcessError("the job was never started")
         return self._process.pid
 
     def start(self) -> None:
-        """Start it; returns at once."""
+        """Start the job and return at once."""
         command = [
             sys.executable,
             "-m",
@@ -75,7 +76,7 @@ class JobProcess:
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
+                [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -84,40 +85,40 @@ class JobProcess:
             )
 
     def await_ready(self, within: float = 300.0, waiting: Callable[[], bool] = lambda: True) -> None:
-        """Until its page says ready, or `waiting` says to give up. Raises JobProcessError."""
+        """Wait until the job is ready, or `waiting` returns False. Raises JobProcessError."""
         self.await_condition(self._ready, within, waiting)
 
     def await_condition(
         self, met: Callable[[], bool], within: float, waiting: Callable[[], bool] = lambda: True
     ) -> None:
-        """Until `met`, looking ten times a second while the job lives. Raises JobProcessError."""
+        """Wait until `met` returns True, ten checks a second, while the job runs. Raises JobProcessError."""
         deadline = time.monotonic() + within
         while waiting() and not met():
             self.check()
             if time.monotonic() > deadline:
-                raise JobProcessError(f"not so within {within:.0f} s:\n{self.log_tail()}")
+                raise JobProcessError(f"the condition was not met within {within:.0f} s:\n{self.log_tail()}")
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Raises JobProcessError when it has ended."""
+        """Raise JobProcessError if the job has exited."""
         if self.exit_status() is not None:
-            raise JobProcessError(f"the job ended with status {self.exit_status()}:\n{self.log_tail()}")
+            raise JobProcessError(f"the job exited with status {self.exit_status()}:\n{self.log_tail()}")
 
     def exit_status(self) -> int | None:
         """None while it runs."""
         return self._process.poll() if self._process is not None else None
 
     def wait(self, within: float) -> int:
-        """Its exit status, once it has ended by itself. Raises JobProcessError when it does not."""
+        """Wait until the job exits by itself; return its status. Raises JobProcessError if it does not exit."""
         if self._process is None:
             raise JobProcessError("the job was never started")
         try:
             return self._process.wait(within)
         except subprocess.TimeoutExpired:
-            raise JobProcessError(f"did not end within {within:.0f} s:\n{self.log_tail()}") from None
+            raise JobProcessError(f"the job did not exit within {within:.0f} s:\n{self.log_tail()}") from None
 
     def terminate(self) -> int:
-        """SIGTERM, as an orderly stop; its exit status."""
+        """Stop the job with SIGTERM; return its exit status."""
         if self._process is None or self._process.poll() is not None:
             return self._process.returncode if self._process is not None else 0
         self._process.terminate()
@@ -125,17 +126,19 @@ class JobProcess:
             return self._process.wait(_STOP_WITHIN_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise JobProcessError(f"did not end within {_STOP_WITHIN_S:.0f} s of SIGTERM:\n{self.log_tail()}") from None
+            raise JobProcessError(
+                f"the job did not exit within {_STOP_WITHIN_S:.0f} s of SIGTERM:\n{self.log_tail()}"
+            ) from None
 
     def kill(self) -> None:
-        """kill -9 of everything: driver, JVM and Python workers."""
+        """Kill the driver, the JVM and the Python workers with SIGKILL."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
 
     def log_tail(self, lines: int = 15) -> str:
-        """The end of what it logged."""
+        """The last lines of the log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def _ready(self) -> bool:
@@ -148,7 +151,7 @@ class JobProcess:
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on at this moment."""
+    """A port on 127.0.0.1 that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

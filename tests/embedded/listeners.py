@@ -1,4 +1,4 @@
-"""Where the embedded broker listens, and the rest of its configuration."""
+"""The listeners of the embedded broker and the rest of its configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 # Tests end members of a group by kill -9, and the others wait this long for them.
 group.min.session.timeout.ms=1000
-# After a crash the broker waits this long for its own ghost to go.
+# After a crash, the broker waits until this session timeout of its previous process has passed.
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 log.cleaner.dedupe.buffer.size=16777216
@@ -32,7 +32,7 @@ num.io.threads=4
 
 @dataclass(frozen=True)
 class Listener:
-    """One listener beside the plain one; `properties` are Kafka's, without `listener.name.<name>.` before them."""
+    """A listener in addition to the plain one; `properties` are Kafka's, without the prefix `listener.name.<name>.`."""
 
     name: str
     protocol: str
@@ -40,7 +40,7 @@ class Listener:
 
 
 def server_properties(listeners: Sequence[Listener], ports: Mapping[str, int], controller_port: int, data: Path) -> str:
-    """The file server.properties; `ports` is by name of the listener."""
+    """The content of server.properties; `ports` has the port of each listener by name."""
     protocols = {PLAIN: "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **{each.name: each.protocol for each in listeners}}
     addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
     lines = [

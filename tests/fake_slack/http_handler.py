@@ -1,4 +1,4 @@
-"""The stand-in's side of HTTP: bodies in three forms, uploads, and connections that break."""
+"""The HTTP handler of the fake Slack: bodies in three forms, uploads, and connections that break."""
 
 import json
 import socket

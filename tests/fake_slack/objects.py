@@ -1,4 +1,4 @@
-"""What the stand-in keeps: calls, messages, files, and faults that are to come."""
+"""The data of the fake Slack: calls, messages, files, and planned faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Body = dict[str, Any]
 
 @dataclass
 class Posted:
-    """A message that stands in a channel."""
+    """A message in a channel."""
 
     channel: str
     ts: str

@@ -1,4 +1,4 @@
-"""The stand-in's page: the channel as Slack would show it, refreshed every second."""
+"""The page of the fake Slack: the channel as Slack would show it, refreshed every second."""
 
 import html
 import re

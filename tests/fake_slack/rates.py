@@ -1,4 +1,4 @@
-"""Slack's rate limits per method, as its documentation states them: what is over them is answered with 429."""
+"""Slack's rate limits per method, as documented; calls over a limit are answered with 429."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ class Rates:
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     def wait(self, method: str, body: dict[str, Any], now: float) -> int:
-        """Takes one call at `now` (seconds). 0: it may go on; else the whole seconds of Retry-After."""
+        """Takes one call at `now` (seconds). Returns 0 if it is allowed, else the whole seconds of Retry-After."""
         if method not in PER_MINUTE:
             return 0
         per_second = PER_MINUTE[method] / 60

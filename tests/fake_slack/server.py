@@ -1,4 +1,4 @@
-"""A local stand-in for Slack's web API, for the demo and for tests: it stores messages and shows them on a page.
+"""A local fake of Slack's web API, for the demo and for tests: it stores messages and shows them on a page.
 
 It behaves as Slack's documentation says where the project depends on it: a name will do for posting but editing needs
 the channel ID, an edit without blocks keeps the old ones, errors are `ok: false` with status 200, limits are checked.
@@ -113,7 +113,7 @@ class SlackServer:
 
     @property
     def messages(self) -> list[Posted]:
-        """Everything that stands in the channels, replies among them, oldest first."""
+        """All messages of the channels, including replies, oldest first."""
         with self._lock:
             return list(self._workspace.messages)
 

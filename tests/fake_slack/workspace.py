@@ -1,4 +1,4 @@
-"""The stand-in's workspace: its channels, and the methods of the web API that work on them."""
+"""The workspace of the fake Slack: its channels, and the methods of the web API that work on them."""
 
 import itertools
 import time

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.embedded.broker import LEASH
+from tests.embedded.broker import DIE_WITH_PARENT
 from tests.reliability.kubernetes_http import Handler
 from tests.unit.k8s.manifests import PROJECT, problems
 
@@ -154,7 +154,7 @@ def run_container(pod: Object, environment: dict[str, str], logs: Path) -> subpr
     folder.mkdir()
     with (logs / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
+            [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command],
             env={**os.environ, **environment, **own},
             stdout=log,
             stderr=log,

@@ -104,7 +104,7 @@ def _until(met: Callable[[], bool], within: float = 30.0) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_flinkwatch_tells_once(broker: Any, tmp_path: Path, fault: str) -> None:
+def test_flinkwatch_notifies_once(broker: Any, tmp_path: Path, fault: str) -> None:
     told = side_by_side(lambda folder: flinkwatch_tells(fault, broker.bootstrap, folder), tmp_path)
     log.info("flinkwatch, %s: messages of one incident in %d runs: %s", fault, RUNS, told)
     assert told == [1] * RUNS
@@ -112,7 +112,7 @@ def test_flinkwatch_tells_once(broker: Any, tmp_path: Path, fault: str) -> None:
 
 @needs_alertmanager
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_alertmanager_tells(tmp_path: Path, fault: str) -> None:
+def test_what_alertmanager_notifies(tmp_path: Path, fault: str) -> None:
     """A measurement: it fails only when nothing could be measured."""
     told = side_by_side(lambda folder: alertmanager_tells(fault, folder), tmp_path)
     log.info("Alertmanager, %s: messages of one alert in %d runs: %s", fault, RUNS, told)

@@ -101,7 +101,7 @@ def now_ms() -> int:
 def test_an_empty_broker_at_the_same_address_ends_no_incident_and_repeats_no_message(tmp_path: Path) -> None:
     with world(tmp_path) as it:
         here = it.here
-        it.until(lambda: "the first batch is done" in here.job.log.read_text(), "up")
+        it.until(lambda: "the first batch is finished" in here.job.log.read_text(), "up")
         here.send(hung("prod", now_ms()))
         it.until(lambda: it.said("prod"), "opened")
         before = it.said("prod")

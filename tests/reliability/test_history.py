@@ -28,7 +28,7 @@ def test_a_change_that_a_newer_one_overtook_is_not_lost() -> None:
     assert (verdict.transitions, verdict.calls) == (3, 2)
 
 
-def test_an_incident_that_nobody_told_or_whose_end_is_missing_is_lost() -> None:
+def test_an_incident_without_a_notification_or_without_its_end_is_lost() -> None:
     assert judge([ONE], [], []).lost == [ONE.incident]
     assert judge([ONE, TWO], [told("chat.postMessage", 1)], [stands(1)]).lost == [ONE.incident]
     assert judge([ONE, TWO], [told("chat.postMessage", 1), told("chat.update", 2)], [stands(1)]).lost == [ONE.incident]
@@ -48,7 +48,7 @@ def test_a_second_message_is_a_double_and_a_repeated_edit_is_counted_apart() -> 
     assert (verdict.doubled, verdict.edited_again) == ({}, 1)
 
 
-def test_a_silenced_change_needs_no_message_but_what_stands_must_show_it_and_a_new_one_is_a_breach() -> None:
+def test_a_silenced_change_needs_no_message_but_an_existing_one_must_show_it_and_a_new_one_is_a_breach() -> None:
     hushed = make_transition(seq=2, silence=Silenced("a", 1, "ann", "why"))
     assert judge([ONE, hushed], [], []).lost == []
     assert judge([ONE, hushed], [told("chat.postMessage", 1)], [stands(1)]).lost == [ONE.incident]

@@ -70,7 +70,7 @@ def test_f1_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("point", ["after the intent", "after the send"])
-def test_f1_under_silences_that_come_and_go_nobody_is_told_anew_and_nothing_is_lost(
+def test_f1_under_silences_that_come_and_go_nothing_is_notified_again_and_nothing_is_lost(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:
     chains = run_chains(broker.bootstrap, tmp_path, point, runs, silences=True)

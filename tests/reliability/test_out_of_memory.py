@@ -49,7 +49,7 @@ def test_a_python_worker_and_then_the_jvm_taken_by_the_oom_killer_lose_nothing(
     assert restarts(here) == before + 1
     assert here.job.terminate() == 0
     judge(chain)
-    said = [line["reason"] for line in lines(here) if line["event"] == "the query failed and is started again"]
+    said = [line["reason"] for line in lines(here) if line["event"] == "the query failed and is being restarted"]
     log.info("said: %s", said)
     assert "Spark's JVM was killed (signal 9)" in said[-1]
     assert "memory" in said[-1]

@@ -91,7 +91,7 @@ def test_a_job_whose_processes_are_killed_restarts_its_query_and_goes_on(install
     assert restarts(here) == before + 1
     assert here.job.terminate() == 0
     judge(chain)
-    said = [line for line in lines(here) if line["event"] == "the query failed and is started again"]
+    said = [line for line in lines(here) if line["event"] == "the query failed and is being restarted"]
     assert "Spark's JVM was killed (signal 9)" in said[-1]["reason"]
     assert not [line for line in lines(here) if "Traceback" in json.dumps(line)]
 
@@ -126,7 +126,7 @@ def test_a_signal_while_it_runs_ends_in_good_order(installation: Make, number: s
         os.kill(job.pid, number)
     assert job.wait(_WITHIN_S) == 0, job.log_tail()
     said = lines(chain.here)
-    assert said[-1]["event"] == "stopping, the batch at hand may finish"
+    assert said[-1]["event"] == "stopping after the current batch"
     assert not [line for line in said if str(line.get("level", "")).lower() == "error" or "Traceback" in str(line)]
     assert essence(chain.here.transitions()) == essence(chain.expected())
 
@@ -135,7 +135,7 @@ def test_a_signal_while_it_runs_ends_in_good_order(installation: Make, number: s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_of_the_start_ends_in_good_order(installation: Make, number: signal.Signals) -> None:
     """To the group, as soon as each line of the start was logged: exit status 0 and no traceback."""
-    for event in ("HTTP server is listening", "starting Spark", "configuration in force", "watching"):
+    for event in ("HTTP server is listening", "starting Spark", "configuration is in force", "the job is running"):
         here = installation()
         here.create_inputs()
         here.job.start()

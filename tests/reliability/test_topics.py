@@ -1,4 +1,4 @@
-"""Input topics that are deleted, made again or cut by retention: nothing that is there is skipped, and it is said."""
+"""Input topics that are deleted, created again or cut by retention: no record is skipped, and it is reported."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -95,7 +95,7 @@ def test_topics_made_again_while_the_job_is_down_are_read_from_their_beginning(i
     assert all(end > before[p] for p, end in ends(here, here.logs).items() if before[p])
     say_everything(here, stored)
     log = here.job.log.read_text()
-    assert log.count("topic was deleted and made again, it is read from its beginning") == 4
+    assert log.count("topic was deleted and created again and is read from its beginning") == 4
 
 
 def test_a_topic_made_again_under_the_running_job_is_read_whole(installation: Make) -> None:
@@ -109,7 +109,7 @@ def test_a_topic_made_again_under_the_running_job_is_read_whole(installation: Ma
     make_again(here, here.logs)
 
     def noticed() -> bool:
-        return "was deleted and made again" in here.job.log.read_text() or here.job.exit_status() is not None
+        return "was deleted and created again" in here.job.log.read_text() or here.job.exit_status() is not None
 
     deadline = time.monotonic() + _WITHIN_S
     while not noticed():

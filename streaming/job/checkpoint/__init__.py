@@ -1,4 +1,4 @@
-"""The checkpoint's files: whether they fit and are whole, who holds them, and making a new one.
+"""The files of the checkpoint: checks for damage and changed settings, the lock, and `flinkwatch rebuild`.
 
-What Spark writes into them is its own.
+The content that Spark writes is not interpreted here, except for offsets.
 """

@@ -1,6 +1,6 @@
-"""Files of a checkpoint that are damaged, by name: Spark often says that one is, and not which.
+"""Finds the damaged files of a checkpoint by name, since Spark often reports damage without naming the file.
 
-Only for a checkpoint on this host; of another storage Spark's own words have to do.
+It works only for a checkpoint on this host.
 """
 
 import shutil
@@ -16,7 +16,7 @@ _LINES_OF_A_LOG = 2
 
 
 def local_path(checkpoint: str) -> Path | None:
-    """The folder on this host, None when the checkpoint is elsewhere."""
+    """The folder on this host, None if the checkpoint is elsewhere."""
     scheme, colon, rest = checkpoint.partition(":")
     if not colon:
         return Path(checkpoint)
@@ -24,7 +24,7 @@ def local_path(checkpoint: str) -> Path | None:
 
 
 def damage_in(checkpoint: str) -> str:
-    """The first damaged file and what to do about it, in one line; empty when there is none to be seen."""
+    """The first damaged file and what to do about it, in one line; empty if no damage is found."""
     folder = local_path(checkpoint)
     if folder is None or not folder.is_dir():
         return ""
@@ -34,7 +34,7 @@ def damage_in(checkpoint: str) -> str:
 
 
 def room_left(*folders: str) -> str:
-    """How much room the file systems of these folders have, the fullest first."""
+    """Free space on the file systems of these folders, least free first."""
     found = {}
     for name in folders:
         folder = local_path(name)
@@ -47,7 +47,7 @@ def room_left(*folders: str) -> str:
 
 
 def _damaged(folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files that a start needs first."""
+    """The damaged files with their problems, starting with those that a start needs first."""
     logs = [file for name in _LOGS for file in sorted(_numbered(folder / name), key=lambda file: -int(file.name))]
     state = [each for each in sorted(folder.glob("state/**/*")) if each.is_file() and not each.name.startswith(".")]
     if _numbered(folder / "commits") and not _numbered(folder / "offsets"):
@@ -56,7 +56,7 @@ def _damaged(folder: Path) -> Iterator[tuple[Path, str]]:
         try:
             problem = _problem(file, is_log=file in logs)
         except FileNotFoundError:
-            # Spark removes old ones meanwhile.
+            # Spark may remove old files meanwhile.
             continue
         if problem:
             yield file, problem
@@ -70,7 +70,7 @@ def _problem(file: Path, *, is_log: bool) -> str:
     data = file.read_bytes()
     if not data:
         return "is empty"
-    # A log of Spark is its version, then JSON; without that it was cut off.
+    # A log file of Spark has its version in the first line and JSON in the others.
     if is_log and (not data.startswith(b"v") or len(data.splitlines()) < _LINES_OF_A_LOG):
         return "is cut off"
     checksums = file.with_name(f".{file.name}.crc")
@@ -78,7 +78,7 @@ def _problem(file: Path, *, is_log: bool) -> str:
 
 
 def _is_whole(data: bytes, checksums: bytes) -> bool:
-    """Hadoop writes a CRC-32 of every 512 bytes into a file beside it, after a header of eight bytes."""
+    """Check Hadoop's checksums: a header of eight bytes, then a CRC-32 of every 512 bytes, in a file next to it."""
     if not checksums.startswith(b"crc\0"):
         return True
     (size,) = struct.unpack_from("!i", checksums, 4)
@@ -91,5 +91,5 @@ def _advice(folder: Path, file: Path) -> str:
         newest = max(int(each.name) for name in _LOGS for each in _numbered(folder / name))
         if int(file.name) == newest:
             both = " and ".join(str(folder / name / file.name) for name in _LOGS)
-            return f"move {both} away and start again, the records of that batch are read again. Or: {REBUILD}"
+            return f"move {both} away and start again; the records of that batch are then read again. Or: {REBUILD}"
     return RESTORE

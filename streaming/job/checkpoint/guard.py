@@ -1,4 +1,4 @@
-"""What the checkpoint fixes at the first start: buckets, partitions, the version of the state."""
+"""Checks that the settings which a checkpoint fixes at the first start have not changed."""
 
 import os
 from typing import Any
@@ -15,9 +15,9 @@ from streaming.job.spark.troubles import RESTORE
 
 
 def check_layout(spark: SparkSession, settings: Settings) -> None:
-    """Buckets and partitions are fixed by the checkpoint: state would be looked for where it is not.
+    """Check buckets, partitions and state version: with other values, Spark would not find the state.
 
-    Raises PreflightError, also when the checkpoint cannot be read or written.
+    Raises PreflightError, also if the checkpoint cannot be read or written.
     """
     place = settings.streaming.checkpoint
     try:
@@ -42,7 +42,7 @@ def _check(spark: SparkSession, settings: Settings) -> None:
     path = jvm.org.apache.hadoop.fs.Path(settings.streaming.checkpoint, "flinkwatch.json")
     files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
     if not files.exists(path):
-        # Under another name first: a start that is killed here must not leave half a file.
+        # Written under another name first, so that a kill at this point leaves no partial file.
         draft = path.suffix(".draft")
         file = files.create(draft, True)
         file.write(bytearray(msgspec.json.encode(wanted)))
@@ -53,16 +53,17 @@ def _check(spark: SparkSession, settings: Settings) -> None:
     stream = files.open(path)
     found = msgspec.json.decode(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)))
     stream.close()
-    different = [f"{k} is {wanted[k]}, the checkpoint has {found.get(k)}" for k in wanted if found.get(k) != wanted[k]]
+    different = [
+        f"{k} is now {wanted[k]}, was {found.get(k)} at the first start" for k in wanted if found.get(k) != wanted[k]
+    ]
     if different:
         raise PreflightError(
-            f"{settings.streaming.checkpoint} was made with other settings: {'; '.join(different)}. They "
-            f"are fixed at the first start: "
-            "set them back, or name a new streaming.checkpoint (history and open incidents start anew)."
+            f"{settings.streaming.checkpoint} was created with other settings: {'; '.join(different)}. "
+            "Restore these settings, or set a new streaming.checkpoint, which starts without history."
         )
 
 
 def _reason(error: Py4JError) -> str:
-    """What Java says, without the name of the exception's package."""
+    """Java's message, without the package of the exception."""
     thrown = getattr(error, "java_exception", None)
     return str(thrown.toString()).splitlines()[0].rpartition("Exception: ")[2] if thrown is not None else str(error)

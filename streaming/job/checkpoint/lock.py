@@ -1,4 +1,4 @@
-"""One job at a time on a checkpoint of this host: two would write over each other's batches."""
+"""Prevents that two jobs use the same local checkpoint, where they would overwrite each other's batches."""
 
 import fcntl
 import os
@@ -18,25 +18,25 @@ _EVERY_S = 0.2
 
 
 class CheckpointLock:
-    """An advisory lock on a file in the checkpoint. The JVM inherits it: it ends when both processes have ended."""
+    """An advisory lock on a file in the checkpoint. The JVM inherits it, so it is held until both processes end."""
 
     NAME = "flinkwatch.lock"
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / self.NAME
         self.descriptor: int | None = None
-        """The open file, for the JVM to inherit; None where the storage knows no locks."""
+        """The open file, for the JVM to inherit; None if the storage has no locks."""
 
     @contextmanager
     def held(self, within: float, stop: Stop | None = None) -> Iterator["CheckpointLock"]:
-        """Hold it; another process has `within` seconds to end. Raises PreflightError, Stopped."""
+        """Hold the lock; wait at most `within` seconds for another process. Raises PreflightError, Stopped."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self.descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._take(self.descriptor, time.monotonic() + within, stop or Stop())
         except OSError as error:
-            # Where nothing can be written, the check of the checkpoint says so in its own words.
-            log.debug("the checkpoint has no lock", reason=str(error))
+            # If the folder cannot be written, the check of the checkpoint reports it.
+            log.debug("cannot lock the checkpoint", reason=str(error))
         try:
             yield self
         finally:
@@ -61,6 +61,6 @@ class CheckpointLock:
     def _in_use(self, descriptor: int) -> str:
         owner = os.pread(descriptor, 20, 0).decode(errors="replace")
         return (
-            f"streaming.checkpoint: {self._file.parent} is in use by another flinkwatch (process {owner}): stop it "
-            "first, or name another checkpoint and another kafka.topics.prefix for this one"
+            f"streaming.checkpoint: {self._file.parent} is in use by another flinkwatch (process {owner}). Stop that "
+            "process, or set another streaming.checkpoint and kafka.topics.prefix for this one"
         )

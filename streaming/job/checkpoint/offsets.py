@@ -1,4 +1,4 @@
-"""Offsets as Spark writes them: by topic and partition."""
+"""Offsets in the form of Spark's checkpoint, by topic and partition."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ Offsets = dict[str, dict[str, int]]
 
 
 def by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:
-    """Offsets as kafka-python gives them, in Spark's form."""
+    """Convert kafka-python's offsets into Spark's form."""
     found: Offsets = {}
     for place, offset in offsets.items():
         found.setdefault(place.topic, {})[str(place.partition)] = offset

@@ -1,8 +1,8 @@
-"""`flinkwatch rebuild`: a new checkpoint that the job fills from Kafka, without notifying again.
+"""`flinkwatch rebuild`: a new checkpoint that the job fills from Kafka, without repeating notifications.
 
-The job reads from the given time and finds the same incidents under the same ids. What it found before the point to
-which the old job had come stands in Kafka already and is not written again (`rebuilt.py`). Open incidents that began
-before the records that are read can no longer be followed: they end as stale, so that no message stays open.
+The job reads from the given time and finds the same incidents with the same ids. Transitions up to the point that the
+old job had reached are in Kafka already and are not written again (`rebuilt.py`). Open incidents that began before the
+available records can no longer be tracked; they become stale, so that no message stays open.
 """
 
 import time
@@ -29,17 +29,17 @@ from streaming.job.checkpoint.rebuilt import RebuildPlan
 _EARLIEST = -2
 _WRITE_S = 30.0
 _RECENT_MS = 3_600_000
-_LOST = "flinkwatch was rebuilt and no longer has the records with which this began: whether it is over is not known"
+_LOST = "flinkwatch was rebuilt without the records with which this incident began: unknown whether it is resolved"
 
 Offsets = dict[TopicPartition, int]
 
 
 class RebuildError(UserError):
-    """The checkpoint cannot be rebuilt: why, and what to do."""
+    """The checkpoint cannot be rebuilt; the message says why and what to do."""
 
 
 class RebuildResult(NamedTuple):
-    """What was done: where the old checkpoint is now, and what the next start will do."""
+    """The result: where the old checkpoint is now, until when it had reported, and which incidents became stale."""
 
     kept: Path | None
     until: int
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
-    """Make the new checkpoint; records are read from `since` (epoch ms), by default from the oldest.
+    """Create the new checkpoint. The job will read records from `since` (epoch ms), by default from the oldest.
 
     Raises RebuildError, or PreflightError while a job uses the checkpoint.
     """
@@ -60,7 +60,7 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
     if folder is None:
         raise RebuildError(
             f"streaming.checkpoint: {settings.streaming.checkpoint} is not on this host. Move it away with the tools "
-            "of its storage, and start with streaming.starting_offsets: earliest"
+            "of its storage, then start the job with streaming.starting_offsets: earliest"
         )
     with (
         CheckpointLock(folder).held(within=0),
@@ -70,7 +70,7 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
     ):
         known = _known(consumer, settings.kafka.topics.incidents)
         read = read_before(folder)
-        # What the old job has not read is read in any case.
+        # Records that the old job has not read are read in any case.
         begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
         stale = end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
@@ -88,7 +88,7 @@ def _partitions(consumer: Any, topics: tuple[str, ...]) -> list[TopicPartition]:
 
 
 def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
-    """Where the new job begins in each partition of logs, metrics and the heartbeat."""
+    """The starting offset of each partition of the log, metric and heartbeat topics."""
     partitions = _partitions(consumer, (*kafka.logs, *kafka.metrics, kafka.topics.heartbeat))
     if since is None:
         return consumer.beginning_offsets(partitions)  # type: ignore[no-any-return]
@@ -97,7 +97,7 @@ def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
 
 
 def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, Known]) -> int:
-    """How far the old job had come: behind its newest record, and not past the first one that it has not read."""
+    """The time up to which the old job had reported: its newest record, but not after the first unread record."""
     if not read:
         return max((each.transition.at for each in known.values()), default=-1) + 1
     inputs = {*kafka.logs, *kafka.metrics}
@@ -110,7 +110,7 @@ def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, Known]) 
 
 
 def read_before(folder: Path) -> Offsets:
-    """The end of the newest batch whose offsets can be read and that was committed."""
+    """The end offsets of the newest committed batch whose file can be read."""
     commits = {f.name for f in (folder / "commits").glob("[0-9]*")}
     files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda file: -int(file.name))
     for file in files:
@@ -147,7 +147,7 @@ def _known(consumer: Any, topic: str) -> dict[str, Known]:
 
 
 def _first_time(consumer: Any, kafka: Kafka, begins: Offsets, since: int | None) -> int:
-    """From when on every record that once was is read: 0 if Kafka has deleted none."""
+    """The time from which all records are read; 0 if Kafka has deleted none."""
     times = [since or 0]
     for partition, offset in begins.items():
         if since is None and offset > 0 and partition.topic in {*kafka.logs, *kafka.metrics}:
@@ -156,22 +156,22 @@ def _first_time(consumer: Any, kafka: Kafka, begins: Offsets, since: int | None)
 
 
 def end_lost(producer: Any, kafka: Kafka, known: dict[str, Known], first: int, now: int) -> set[str]:
-    """Say of open incidents that began before `first` that they cannot be followed any longer."""
+    """Make open incidents that began before `first` stale, since they can no longer be tracked."""
     lost = set()
     for partition, last in known.values():
         began = min((finding.since for finding in last.findings), default=last.opened_at)
         if last.transition in {"resolved", "stale"} or began >= first:
             continue
-        said = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
-        key, value = last.incident.encode(), msgspec.json.encode(said)
+        stale = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
+        key, value = last.incident.encode(), msgspec.json.encode(stale)
         producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_WRITE_S)
-        known[last.incident] = Known(partition, said)
+        known[last.incident] = Known(partition, stale)
         lost.add(last.incident)
     return lost
 
 
 def may_change(known: dict[str, Known], stale: set[str], until: int) -> dict[str, int]:
-    """Incidents that are open, or ended so late that they may be continued."""
+    """Incidents that are open, or were resolved so recently that they may continue."""
     return {
         incident: last.seq
         for incident, (_, last) in known.items()
@@ -193,6 +193,6 @@ def replace(folder: Path, new: RebuildPlan, now: int) -> Path | None:
         rebuilt.write(folder, new)
     except OSError as error:
         raise RebuildError(
-            f"{error.filename or folder}: {error.strerror or error}. What was moved is in {kept}"
+            f"{error.filename or folder}: {error.strerror or error}. Files that were moved are in {kept}"
         ) from error
     return kept if old else None

@@ -1,4 +1,4 @@
-"""What `flinkwatch rebuild` leaves in a new checkpoint for the job that begins with it."""
+"""The file that `flinkwatch rebuild` leaves in a new checkpoint for the job that starts with it."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,11 +13,11 @@ FILE = "flinkwatch.rebuild.json"
 
 
 class RebuildPlan(msgspec.Struct, frozen=True):
-    """What the job before had done, and where the new one begins to read.
+    """How far the previous job had come, and where the new one starts to read.
 
-    `until` is the clock (epoch ms) to which the job before had come, `read` the offsets to which it had read, where its
-    checkpoint still told. `known` has the number of the newest transition of each incident that may still change.
-    `offsets` are where reading begins. Offsets are by topic and partition.
+    `until` is the time (epoch ms) that the previous job had reached, `read` the offsets to which it had read, if its
+    checkpoint still had them. `known` has the number of the newest transition of each incident that may still change.
+    `offsets` are the starting offsets. Offsets are by topic and partition.
     """
 
     until: int = 0
@@ -26,10 +26,10 @@ class RebuildPlan(msgspec.Struct, frozen=True):
     offsets: dict[str, dict[str, int]] = {}
 
     def new(self, transitions: Iterable[Transition]) -> Iterator[Transition]:
-        """Those that the job before has not written, numbered above what it has written.
+        """The transitions that the previous job has not written, with numbers above those that it has written.
 
-        An incident that was found with less history may have had fewer changes than before: numbered as it counts them
-        itself, its next change would pass for one that was delivered long ago.
+        With less history, an incident may have fewer transitions than before. Without the offset, the number of its
+        next transition would be one that was delivered already.
         """
         for transition in transitions:
             if transition.at < self.until and not self._has_news(transition):
@@ -38,7 +38,7 @@ class RebuildPlan(msgspec.Struct, frozen=True):
             yield msgspec.structs.replace(transition, seq=transition.seq + before) if before else transition
 
     def _has_news(self, transition: Transition) -> bool:
-        """Whether it shows a record that the job before has not read, such as one of a partition that lagged."""
+        """Whether its evidence has a record that the previous job had not read, such as one of a lagging partition."""
         return bool(self.read) and any(
             each.offset >= self.read.get(each.topic, {}).get(str(each.partition), 0) for each in transition.evidence
         )
@@ -48,7 +48,7 @@ NOT_REBUILT = RebuildPlan()
 
 
 def rebuilt_in(checkpoint: str) -> RebuildPlan:
-    """What the checkpoint holds of it; nothing in one that was never rebuilt. Raises PreflightError."""
+    """The plan in a checkpoint, NOT_REBUILT if it has none. Raises PreflightError."""
     folder = local_path(checkpoint)
     file = folder / FILE if folder is not None else None
     if file is None or not file.is_file():
@@ -60,5 +60,5 @@ def rebuilt_in(checkpoint: str) -> RebuildPlan:
 
 
 def write(folder: Path, rebuilt: RebuildPlan) -> None:
-    """Raises OSError."""
+    """Write the plan into a checkpoint. Raises OSError."""
     (folder / FILE).write_bytes(msgspec.json.encode(rebuilt))

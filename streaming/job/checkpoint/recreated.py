@@ -1,11 +1,11 @@
-"""Topics that were deleted and made again while the job did not run.
+"""Detects topics that were deleted and created again while the job did not run.
 
-Their offsets began again, and Spark would go on at the old ones: it skips what lies below them without a word. So
-before the query starts, the newest offsets of the checkpoint are compared with Kafka. Partitions of a topic that was
-made again are put to their beginning there, in the one file that Spark goes on from, and it is said.
+Their offsets started again, but Spark would continue at the old ones and silently skip all records below them. So
+before the query starts, the newest offsets of the checkpoint are compared with Kafka. The offsets of a topic that was
+created again are reset to its beginning, in the file from which Spark continues, and a line reports it.
 
-A topic is known by the id that Kafka gives it, which the checkpoint keeps. Brokers before 2.8 give none; there, and for
-a checkpoint that has kept none yet, an end below the checkpoint's offset is the proof.
+A topic is identified by Kafka's topic id, which the checkpoint keeps. Brokers before 2.8 have no ids; there, and for a
+checkpoint without ids, an end offset below the checkpoint's offset is the proof.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ _decode_ids = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class InputTopics(NamedTuple):
-    """The input topics as they are now."""
+    """The current state of the input topics."""
 
     ids: dict[str, str]
     begins: Offsets
@@ -52,7 +52,8 @@ class InputTopics(NamedTuple):
 def recreated(stored: Offsets, known: Mapping[str, str], there: InputTopics) -> Offsets:
     """New offsets of the topics that must be read from their beginning. Pure.
 
-    All partitions of a topic that was made again; of one with the same id those alone that have lost their end.
+    They cover all partitions of a topic that was created again, but of a topic with the same id only the partitions
+    whose end is below the stored offset.
     """
     found: Offsets = {}
     for topic, partitions in stored.items():
@@ -68,9 +69,9 @@ def recreated(stored: Offsets, known: Mapping[str, str], there: InputTopics) -> 
 
 
 def read_recreated_from_their_beginning(spark: SparkSession, settings: Settings) -> list[str]:
-    """Correct the checkpoint where topics were made again; the lines that say so (`flinkwatch_itself.py`).
+    """Correct the offsets of topics that were created again; return the lines that report it (`flinkwatch_itself.py`).
 
-    Raises PreflightError when the brokers or the checkpoint cannot be used.
+    Raises PreflightError if the brokers or the checkpoint cannot be used.
     """
     place = settings.streaming.checkpoint
     there = _ask(settings.kafka.access, input_topics(settings))
@@ -81,7 +82,7 @@ def read_recreated_from_their_beginning(spark: SparkSession, settings: Settings)
             again = recreated(newest.offsets, checkpoint.ids(), there)
             if again:
                 checkpoint.put(newest, again)
-            lines = _said(newest.offsets, again)
+            lines = _report(newest.offsets, again)
         checkpoint.keep_ids(there.ids)
     except Py4JError as error:
         raise PreflightError(
@@ -91,17 +92,17 @@ def read_recreated_from_their_beginning(spark: SparkSession, settings: Settings)
 
 
 def kept_gaps(spark: SparkSession, place: str) -> Places:
-    """Partitions with a gap that were not read up when the process before ended."""
+    """Partitions with a gap that were not read to their end when the previous process ended."""
     return _Checkpoint(spark, place).gaps()
 
 
 def keep_gaps(spark: SparkSession, place: str, gaps: Places) -> None:
-    """Keep them for the next process, which else would never say that they are read."""
+    """Keep the gaps for the next process, which reports when they are read."""
     _Checkpoint(spark, place).keep_gaps(gaps)
 
 
 def topic_ids(admin: Any, topics: tuple[str, ...]) -> dict[str, str]:
-    """Ids by topic, of those that have one. `admin` is kafka-python's KafkaAdminClient."""
+    """Topic ids by name, for topics that have one. `admin` is kafka-python's KafkaAdminClient."""
     described = admin.describe_topics(list(topics))
     ids = {one["name"]: str(one.get("topic_id") or NO_ID) for one in described if not one["error_code"]}
     return {name: topic for name, topic in ids.items() if topic != NO_ID}
@@ -114,7 +115,7 @@ class _Newest(NamedTuple):
 
 
 class _Checkpoint:
-    """The files of the checkpoint that matter here, through Hadoop, wherever they are."""
+    """Reads and writes files of the checkpoint through Hadoop, on any storage."""
 
     def __init__(self, spark: SparkSession, place: str) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no public way to Hadoop's file systems
@@ -127,7 +128,7 @@ class _Checkpoint:
         self._atomic = checkpointing.CheckpointFileManager.create(self._place, configuration)
 
     def newest_offsets(self) -> _Newest | None:
-        """What the query goes on from; None without any, or with a file that Spark itself will complain about."""
+        """The offsets from which the query continues; None if there are none or the file is damaged."""
         folder = self._path("offsets")
         if not self._files.exists(folder):
             return None
@@ -143,28 +144,28 @@ class _Checkpoint:
             return None
 
     def put(self, newest: _Newest, again: Offsets) -> None:
-        """The same file with other offsets, in one step: half a file would stop the query."""
+        """Replace the offsets in the file atomically, since a partial file would stop the query."""
         offsets = newest.offsets | again
         self._write(newest.path, "\n".join([*newest.head, msgspec.json.encode(offsets).decode()]).encode())
 
     def ids(self) -> dict[str, str]:
-        """Topic ids as they were when the query last started."""
+        """The topic ids at the last start of the query."""
         path = self._path(_IDS)
         if not self._files.exists(path):
             return {}
         try:
             return _decode_ids(self._read(path))
         except msgspec.MsgspecError:
-            log.warning("topic ids of the checkpoint are damaged and are not compared", file=str(path.toString()))
+            log.warning("topic ids in the checkpoint are damaged and cannot be compared", file=str(path.toString()))
             return {}
 
     def keep_ids(self, ids: dict[str, str]) -> None:
-        """Keep them for the next start."""
+        """Keep the ids for the next start."""
         if ids != self.ids():
             self._write(self._path(_IDS), msgspec.json.encode(ids))
 
     def gaps(self) -> Places:
-        """Partitions with a gap that were not read up yet."""
+        """Partitions with a gap that are not read to their end yet."""
         path = self._path(_GAPS)
         if not self._files.exists(path):
             return []
@@ -172,12 +173,12 @@ class _Checkpoint:
             return _decode_gaps(self._read(path))
         except msgspec.MsgspecError:
             log.warning(
-                "open gaps of the checkpoint are damaged, their incidents may stay open", file=str(path.toString())
+                "open gaps in the checkpoint are damaged, their incidents may stay open", file=str(path.toString())
             )
             return []
 
     def keep_gaps(self, gaps: Places) -> None:
-        """Keep them for the next process."""
+        """Keep the gaps for the next process."""
         self._write(self._path(_GAPS), msgspec.json.encode(gaps))
 
     def _path(self, *parts: str) -> Any:
@@ -200,11 +201,11 @@ class _Checkpoint:
         stream.close()
 
 
-def _said(stored: Offsets, again: Offsets) -> list[str]:
+def _report(stored: Offsets, again: Offsets) -> list[str]:
     lines = []
     for topic, partitions in sorted(again.items()):
         log.warning(
-            "topic was deleted and made again, it is read from its beginning",
+            "topic was deleted and created again and is read from its beginning",
             topic=topic,
             offsets_before=stored[topic],
             offsets_now=partitions,

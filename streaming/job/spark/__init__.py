@@ -1,4 +1,4 @@
-"""The Spark session and its JVM: start, log, errors, and the program as executors get it.
+"""The Spark session and its JVM: start, log, errors, and the code archive for executors.
 
-What the job does with Spark is in `streaming.job`.
+The query that runs in the session is in `streaming.job`.
 """

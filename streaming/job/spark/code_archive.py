@@ -1,4 +1,4 @@
-"""flinkwatch itself as one file, for executors that have its dependencies only."""
+"""flinkwatch's code as one zip file, for executors that have only its dependencies."""
 
 import tempfile
 from functools import cache
@@ -10,7 +10,7 @@ _PARTS = {"detectors": "*.py", "sinks": "*.py", "streaming": "*.py", "conf": "*.
 
 
 def program() -> Path:
-    """A zip file of the packages, which lasts as long as the process: Spark serves it to executors from there."""
+    """Write the packages into a zip file that exists as long as the process, since Spark serves it to executors."""
     target = Path(_folder().name) / "flinkwatch.zip"
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for part, pattern in _PARTS.items():

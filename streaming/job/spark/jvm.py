@@ -1,7 +1,7 @@
-"""Spark's JVM as a child of this process: its start, its signals, what it writes to stderr, and its end.
+"""Runs Spark's JVM as a child of this process: start, signals, standard error, and end.
 
-pyspark can start it as well, but then it dies of the signal that asks flinkwatch to end, and takes the batch with it;
-what it writes goes past flinkwatch's log; and no one can say what killed it.
+If pyspark starts the JVM, the signal that stops flinkwatch also kills the JVM with its current batch, its output is not
+in flinkwatch's log, and the reason of its end is unknown.
 """
 
 import os
@@ -30,39 +30,39 @@ log = structlog.get_logger()
 _POLL_S = 0.1
 _END_WITHIN_S = 10.0
 _OUT_OF_HEAP = 3
-"""What -XX:+ExitOnOutOfMemoryError ends with."""
+"""The exit status of -XX:+ExitOnOutOfMemoryError."""
 _WORKER_START = Path(__file__).resolve().parent / "worker_start"
 
-# Their threads print a traceback when the JVM has gone, which is noticed elsewhere.
+# Threads of these servers print a traceback when the JVM ends, which is detected elsewhere.
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
     _server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
-# An ignored signal stays ignored in every program that is executed: the JVM and the workers it starts.
-_DEAF = 'trap "" INT TERM; exec "$0" "$@"'
+# The JVM and its workers inherit ignored signals, so that only flinkwatch handles them.
+_IGNORE_SIGNALS = 'trap "" INT TERM; exec "$0" "$@"'
 
 
 class Jvm:
-    """One JVM at a time; `start` may be called again after it has gone."""
+    """One JVM at a time. `start` may be called again after the JVM has ended."""
 
     def __init__(self, stop: Stop | None = None, inherits: tuple[int, ...] = ()) -> None:
-        """`inherits` are descriptors that it holds as long as it lives."""
+        """`inherits` are file descriptors that the JVM keeps open as long as it runs."""
         self._stop = stop or Stop()
         self._inherits = inherits
         self._process: subprocess.Popen[bytes] | None = None
         self._log = JvmLog()
         self._killed = False
         self.session: SparkSession | None = None
-        """The session in it, which ends before it does."""
+        """The session in the JVM, which is stopped before it."""
 
     @property
     def pid(self) -> int | None:
-        """Its process id, once it was started."""
+        """The process id; None before the first start."""
         return self._process.pid if self._process is not None else None
 
     def start(self, conf: Mapping[str, str]) -> Any:
-        """Start it with these properties of Spark; returns the gateway for SparkContext.
+        """Start the JVM with these Spark properties and return the gateway for SparkContext.
 
-        Raises Stopped when flinkwatch is asked to end meanwhile, PreflightError when it does not start.
+        Raises Stopped if flinkwatch is asked to stop meanwhile, PreflightError if the JVM does not start.
         """
         _forget()
         with tempfile.TemporaryDirectory(prefix="flinkwatch-") as folder:
@@ -75,12 +75,12 @@ class Jvm:
                 if (ended := self.gone()) is not None:
                     raise PreflightError(f"{ended} while it started. {self._log.last}".strip())
             gateway = _connected(info.read_bytes())
-        # pyspark keeps the gateway, which so keeps the pipe that the JVM lives by.
+        # pyspark keeps the gateway, which keeps the pipe open. The JVM ends when the pipe closes.
         gateway.proc = self._process
         return gateway
 
     def gone(self, within: float = 0.0) -> str | None:
-        """How it ended, in words; None while it runs, for which it has so many seconds."""
+        """How the JVM ended, as text; None if it still runs after `within` seconds."""
         if self._process is None:
             return None
         try:
@@ -90,24 +90,24 @@ class Jvm:
         return None if status is None else f"Spark's JVM {_how(status)}"
 
     def quiet(self) -> None:
-        """From now on what it writes is not passed on: it is about to end, and writes as if that were a failure."""
+        """Drop the JVM's output from now on: during a stop it writes errors that are not failures."""
         self._log.quiet = True
 
     def end(self) -> None:
-        """Stop the session and let the JVM end in order, for a while."""
+        """Stop the session, give the JVM time to end in order, then kill it."""
         self.quiet()
         if self.session is not None and self.gone() is None:
             try:
                 self.session.stop()
             except (Py4JError, OSError) as error:
-                log.debug("the session did not stop in order", error=str(error))
+                log.debug("the Spark session did not stop in order", error=str(error))
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             if self.gone(_END_WITHIN_S) is None:
                 self.kill()
 
     def kill(self) -> None:
-        """End it at once, also the one that is only about to start."""
+        """Kill the JVM at once, also if it is just starting."""
         self._killed = True
         self.quiet()
         if self._process is not None:
@@ -118,7 +118,7 @@ class Jvm:
         submit = str(Path(_find_spark_home()) / "bin" / "spark-submit")
         options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        # Spark hands PYTHONPATH of the driver's JVM to the workers on this host alone.
+        # Spark passes PYTHONPATH of the driver's JVM only to workers on this host.
         paths = [str(_WORKER_START), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,
@@ -127,7 +127,7 @@ class Jvm:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
         }
         process = subprocess.Popen(  # nosec B603
-            ["/bin/sh", "-c", _DEAF, submit, *options, *arguments],
+            ["/bin/sh", "-c", _IGNORE_SIGNALS, submit, *options, *arguments],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -138,7 +138,7 @@ class Jvm:
 
 
 def _connected(written: bytes) -> Any:
-    """pyspark takes a JVM that runs already from these two variables, which no other child needs to see."""
+    """Connect pyspark to the running JVM through two environment variables, which are removed again."""
     port, length = struct.unpack_from("!ii", written)
     secret = written[8 : 8 + length].decode()
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
@@ -149,14 +149,14 @@ def _connected(written: bytes) -> Any:
 
 
 def _forget() -> None:
-    """pyspark knows one JVM for the life of a process and has no public way to take another one."""
+    """Make pyspark forget its JVM, since it has no public way to use another one in the same process."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = None  # noqa: SLF001
 
 
 def _how(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "was killed (signal 9), as the kernel does when memory is short"
+        return "was killed (signal 9), probably by the kernel because memory was short"
     if status < 0:
         return f"was killed by signal {-status}"
     if status == _OUT_OF_HEAP:

@@ -1,4 +1,4 @@
-"""What Spark's JVM and the Python workers write to stderr, as lines of flinkwatch's own log."""
+"""Copies what Spark's JVM and the Python workers write to stderr into flinkwatch's own log."""
 
 import threading
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from streaming.logs import is_event, logs_json, write_line
 
 log = structlog.get_logger()
 
-# Said at every start, and nothing to act on.
+# Lines of every start, without use for the reader.
 _NOISE = (
     "WARNING: Using incubator modules",
     "Setting default log level to ",
@@ -18,21 +18,21 @@ _NOISE = (
     "Using Spark's default log4j profile",
     "Streaming TransformWithStateInPandas Python worker",
     "Starting Streaming TransformWithState",
-    # Of a batch that was ended; the query says why.
+    # From a batch that was stopped; the query has the reason.
     'Exception in thread "stateConnectionListenerThread"',
-    # Stack traces that no logger has written. Their first line is kept.
+    # Lines of stack traces outside of a logger. Their first line is kept.
     "\tat ",
     "\t... ",
 )
 
 
 class JvmLog:
-    """Reads `lines` until they end, in a thread of its own: a pipe that no one empties would hold the JVM."""
+    """Reads `lines` to their end in a thread of its own, since a full pipe would block the JVM."""
 
     def __init__(self, lines: Iterable[bytes] | None = None) -> None:
         self.quiet = False
         self.last = ""
-        """The last line that means something, for the error of a JVM that does not start."""
+        """The last line that is not noise, for the error message of a JVM that does not start."""
         if lines is not None:
             threading.Thread(target=self._read, args=(lines,), name="jvm-log", daemon=True).start()
 
@@ -41,7 +41,7 @@ class JvmLog:
             self.take(line.decode(errors="replace").rstrip())
 
     def take(self, line: str) -> None:
-        """One line: passed on when it is JSON already or a person reads it, wrapped when it is not."""
+        """Log one line: as it is if it is JSON or the log is text, else as a field of an event."""
         if not line.strip() or line.startswith(_NOISE):
             return
         self.last = line
@@ -50,4 +50,4 @@ class JvmLog:
         if not logs_json() or is_event(line):
             write_line(line)
         else:
-            log.warning("spark", line=line)
+            log.warning("output of Spark", line=line)

@@ -1,4 +1,4 @@
-"""The Spark session: which Java, which jars, which properties, and why."""
+"""Starts the Spark session: which Java, which jars, which properties, and why."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _JAVA_OPTIONS = (
     # The driver's heap is small: measured under load, the JVM takes 370 MB less than with G1 and many malloc arenas, in
     # the same CPU time.
     "-XX:+UseSerialGC",
-    # A JVM without memory goes on with some of its threads dead; one that ends is started again.
+    # A JVM that runs out of memory would continue without some of its threads; one that exits is restarted.
     "-XX:+ExitOnOutOfMemoryError",
 )
 
@@ -43,10 +43,10 @@ _ATTEMPTS = 4
 _STATE = "spark.sql.streaming.stateStore."
 
 PROPERTIES: dict[str, str] = {
-    # transformWithState runs on RocksDB only; the changelog spares a snapshot upload at each commit
+    # transformWithState needs RocksDB; with a changelog, a commit needs no snapshot upload
     _STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     _STATE + "rocksdb.changelogCheckpointing.enabled": "true",
-    # unique ids per attempt: a task that was thought dead cannot overwrite state
+    # unique ids per attempt, so that a task that was considered dead cannot overwrite state
     _STATE + "checkpointFormatVersion": "2",
     # RocksDB's memory is unbounded per instance otherwise
     _STATE + "rocksdb.boundedMemoryUsage": "true",
@@ -57,15 +57,15 @@ PROPERTIES: dict[str, str] = {
     # measured: a quarter less wall time where the state stage talks to Python
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # ten thousand lines of 400 kB would be one batch of 4 GB, held by the JVM and by Python
+    # ten thousand lines of 400 kB would be a batch of 4 GB, in the JVM and in Python
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
     "spark.sql.adaptive.enabled": "false",
     # Spark's own default, and the two options of the Kafka client that hold a password or a key
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",
     "spark.sql.session.timeZone": "UTC",
-    # the classic leak of small-batch queries is the history kept for the UI
+    # the history kept for the UI is the usual memory leak of queries with small batches
     "spark.ui.enabled": "false",
-    # for those who switch it on: whoever can read the page must not end the job
+    # if someone enables the UI, its readers must not be able to kill the job
     "spark.ui.killEnabled": "false",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -76,8 +76,8 @@ PROPERTIES: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
 
-# Spark's own choice asks Hadoop for links, and Hadoop without its native library starts `readlink` for each answer:
-# some twenty processes a batch. Measured on an idle job: a commit of state 190 ms with it, 2 ms without.
+# Spark's default asks Hadoop for links, and Hadoop without its native library starts a `readlink` process for each,
+# about twenty per batch. Measured on an idle job: 190 ms for a commit of state with the default, 2 ms without.
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -85,16 +85,16 @@ _LOCAL_CHECKPOINT = {
 }
 
 
-# The only executor lives in the driver's process. Spark compares times of day, and takes it for dead once somebody sets
-# the clock of the host ahead: its blocks are forgotten, and it cannot register again.
+# The only executor runs in the driver's process. Spark compares times of day, so if the host's clock is set ahead, it
+# considers the executor dead, forgets its blocks, and does not let it register again.
 _NEVER_DEAD = {"spark.storage.blockManagerHeartbeatTimeoutMs": "315360000s"}
 
 
 def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
-    """The session of the job, in a new JVM.
+    """Start the session of the job in a new JVM.
 
-    Raises JavaNotFoundError or JarsNotFoundError when bin/setup has not run, PreflightError when Spark does not start,
-    Stopped when `jvm` is asked to end meanwhile.
+    Raises JavaNotFoundError or JarsNotFoundError if bin/setup has not run, PreflightError if Spark does not start,
+    Stopped if flinkwatch is asked to stop meanwhile.
     """
     _await_master(settings.master)
     os.environ["JAVA_HOME"] = str(find_java())
@@ -103,7 +103,7 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
     local = settings.master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # glibc gives every thread of the JVM memory of its own otherwise, and takes little of it back.
+    # Otherwise glibc gives every thread of the JVM its own memory arena and returns little of it.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     conf = {
         "spark.app.name": "flinkwatch",
@@ -121,12 +121,12 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
         session = SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise PreflightError(
-            f"Spark does not start on {settings.master} (streaming.master): {cause_of(error)}"
+            f"Spark could not be started on {settings.master} (streaming.master): {cause_of(error)}"
         ) from error
     if jvm is not None:
         jvm.session = session
     if not local:
-        # Executors run the program of this driver, whatever of it they have themselves.
+        # Executors must run the code of this driver, even if they have another version.
         session.sparkContext.addPyFile(str(program()))
     return session
 
@@ -134,9 +134,10 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
 def start_session_while(
     meanwhile: Callable[[], Answer], settings: Streaming, jvm: Jvm, stop: Stop
 ) -> tuple[SparkSession, Answer]:
-    """The session, and what `meanwhile` returns. Raises Stopped on `stop`, and what the two raise.
+    """Start the session and call `meanwhile` at the same time; return both results.
 
-    The session is made in another thread: in the main one pyspark takes Ctrl-C over.
+    Raises Stopped on `stop`, and the errors of both. The session is created in another thread, because pyspark takes
+    over Ctrl-C in the main thread.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="session") as aside:
         session = aside.submit(start_session, settings, jvm)
@@ -152,7 +153,7 @@ def start_session_while(
 
 
 def _master(master: str) -> str:
-    """On one host Spark tries a task once, elsewhere four times; a worker that was killed is no reason to give up."""
+    """The master with four attempts for a task: on a single host Spark tries once, but a worker may be killed."""
     found = _ONE_HOST.fullmatch(master)
     return f"local[{found[1] or 1},{_ATTEMPTS}]" if found else master
 
@@ -163,7 +164,7 @@ def _java_options() -> tuple[str, ...]:
 
 
 def _await_master(master: str) -> None:
-    """Spark itself tries for a minute, and then says that its context was stopped."""
+    """Check that a standalone master answers. Spark itself tries for a minute and reports only a stopped context."""
     if not master.startswith("spark://"):
         return
     problem = ""
@@ -179,7 +180,7 @@ def _await_master(master: str) -> None:
 
 
 def _properties(settings: Streaming) -> dict[str, str]:
-    # Renaming over a file that is there is sure on a local disk only.
+    # Renaming over an existing file is reliable only on a local disk.
     scheme = settings.checkpoint.partition(":")[0] if ":" in settings.checkpoint else ""
     local = scheme == "file" or (not scheme and settings.master.startswith("local"))
     return {**PROPERTIES, **(_LOCAL_CHECKPOINT if local else {}), **settings.spark}

@@ -1,4 +1,4 @@
-"""What Spark and its JVM say when they fail, in one line."""
+"""Reduces errors of Spark and its JVM to one line."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -8,15 +8,15 @@ _MAX_PLACES = 5
 
 
 class StageError(Exception):
-    """A stage of the job failed: the message names the records it worked on, and the error.
+    """A stage of the job failed; the message names the records that it processed, and the error.
 
-    Only its text reaches the driver, amid the traces of two languages; `cause_of` finds it there.
+    Only its text reaches the driver, inside the stack traces of two languages, where `cause_of` finds it.
     """
 
 
 @contextmanager
 def naming(stage: str, where: Callable[[], str]) -> Iterator[None]:
-    """Turn an error within into a StageError that names the stage and `where` it failed."""
+    """Turn an error inside the block into a StageError that names the stage and `where` it failed."""
     try:
         yield
     except StageError:
@@ -27,21 +27,21 @@ def naming(stage: str, where: Callable[[], str]) -> Iterator[None]:
 
 
 def extent(places: Iterable[tuple[str, int, int]]) -> str:
-    """Records by (topic, partition, offset) in words, such as `flink.logs/0 offsets 5 to 17`."""
+    """Describe records given by (topic, partition, offset), such as `flink.logs/0 offsets 5 to 17`."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for topic, partition, offset in places:
         first, last = found.get((topic, partition), (offset, offset))
         found[topic, partition] = min(first, offset), max(last, offset)
-    said = [
+    ranges = [
         f"{topic}/{partition} " + (f"offset {first}" if first == last else f"offsets {first} to {last}")
         for (topic, partition), (first, last) in sorted(found.items())
     ]
-    more = [f"{len(said) - _MAX_PLACES} more partitions"] if len(said) > _MAX_PLACES else []
-    return ", ".join(said[:_MAX_PLACES] + more) or "no record"
+    more = [f"{len(ranges) - _MAX_PLACES} more partitions"] if len(ranges) > _MAX_PLACES else []
+    return ", ".join(ranges[:_MAX_PLACES] + more) or "no record"
 
 
 def cause_of(error: BaseException | str | None) -> str:
-    """The deepest reason in one line."""
+    """The root cause of an error in one line."""
     text = str(error) if error is not None else "the query ended"
     named = re.search(r"StageError: ([^\n]*)", text)
     if named is not None:

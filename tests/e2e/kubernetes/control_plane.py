@@ -21,7 +21,7 @@ from typing import Any, Self
 import trustme
 import yaml
 
-from tests.embedded.broker import LEASH
+from tests.embedded.broker import DIE_WITH_PARENT
 from tests.embedded.job_process import free_port
 from tests.unit.k8s.manifests import PROJECT
 
@@ -182,7 +182,15 @@ class ControlPlane:
     def _start(self, name: str, *arguments: str) -> None:
         path = program(name)
         assert path is not None
-        command = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), str(Path(path).resolve()), *arguments]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(DIE_WITH_PARENT),
+            str(os.getpid()),
+            str(Path(path).resolve()),
+            *arguments,
+        ]
         with (self._folder / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder

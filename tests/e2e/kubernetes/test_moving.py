@@ -159,7 +159,7 @@ def test_a_driver_beside_another_one_is_not_scheduled_and_move_sorts_it_out(
     assert node.on_node == 1
 
 
-def test_a_driver_beside_another_one_is_scheduled_once_that_is_deleted(installed: Installed, node: Kubelet) -> None:
+def test_a_second_driver_is_scheduled_once_the_first_is_deleted(installed: Installed, node: Kubelet) -> None:
     assert installed.apply("cluster").returncode == 0
     installed.rolled_out("statefulset/flinkwatch")
     assert installed.apply("single").returncode == 0
@@ -175,7 +175,7 @@ def waits_for(here: Installed, pod: str) -> str:
     return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled")
 
 
-def test_a_driver_that_was_stopped_by_hand_is_moved_as_well(installed: Installed) -> None:
+def test_a_driver_that_was_stopped_by_hand_is_moved_too(installed: Installed) -> None:
     assert installed.apply("single").returncode == 0
     installed.rolled_out("deployment/flinkwatch")
     installed.plane.done("--namespace", "flinkwatch", "scale", "deployment/flinkwatch", "--replicas=0")

@@ -66,10 +66,10 @@ def test_no_heartbeat_overtakes_a_record_before_it(producer: SlowProducer) -> No
     assert [at for _, at in producer.stored] == sorted(at for _, at in producer.stored)
 
 
-def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProducer) -> None:
+def test_after_the_recording_canaries_advance_the_clock(producer: SlowProducer) -> None:
     stop, began = threading.Event(), time.time()
     player = Playback(NOWHERE, RECORDS, "heartbeat", 1_000)
-    thread = threading.Thread(target=player.go_on, args=(stop,))
+    thread = threading.Thread(target=player.send_heartbeats, args=(stop,))
     thread.start()
     assert producer.flushed.wait(60)
     stop.set()
@@ -83,7 +83,7 @@ def test_a_recording_that_could_not_be_played_is_an_error_in_words(monkeypatch: 
     with Player(Playback(NOWHERE, RECORDS, "heartbeat", 1_000)) as player:
         player.thread.join(60)
         assert not player.played.is_set()
-        with pytest.raises(UserError, match=r"not played to its end: .*no broker"):
+        with pytest.raises(UserError, match=r"could not be played to its end: .*no broker"):
             player.check()
 
 

@@ -20,7 +20,7 @@ from tests.embedded.broker import Broker, BrokerError
 
 pytestmark = pytest.mark.e2e
 
-LEASH = Path(module.__file__).with_name("die_with_parent.py")
+DIE_WITH_PARENT = Path(module.__file__).with_name("die_with_parent.py")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_crash_keeps_the_address_and_every_acknowledged_record(broker: Broker)
     assert read(broker) == [b"before the crash", b"after the crash"]
 
 
-def test_a_topic_nobody_made_does_not_come_into_being(broker: Broker) -> None:
+def test_topics_are_not_created_automatically(broker: Broker) -> None:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     try:
         with pytest.raises(UnknownTopicOrPartitionError):
@@ -155,7 +155,7 @@ def test_kill_9_of_the_parent_takes_the_broker_along(tmp_path: Path) -> None:
     assert within(120, lambda: gone(pid))
 
 
-def test_in_the_foreground_it_stops_in_order_when_told_to(tmp_path: Path) -> None:
+def test_in_the_foreground_it_stops_in_order_after_a_signal(tmp_path: Path) -> None:
     parent = in_the_foreground(tmp_path)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline().split("process ")[1].split(".")[0])
@@ -164,8 +164,8 @@ def test_in_the_foreground_it_stops_in_order_when_told_to(tmp_path: Path) -> Non
     assert gone(pid)
 
 
-def test_where_the_kernel_does_not_tell_the_leash_looks(tmp_path: Path) -> None:
-    script = LEASH.read_text().replace('sys.platform == "linux"', "False")
+def test_without_help_of_the_kernel_it_polls_for_the_end_of_the_parent(tmp_path: Path) -> None:
+    script = DIE_WITH_PARENT.read_text().replace('sys.platform == "linux"', "False")
     (tmp_path / "die_with_parent.py").write_text(script)
     source = (
         "import os, subprocess, sys\n"

@@ -90,8 +90,8 @@ def test_a_message_in_the_demo_commands_nothing(text: str) -> None:
     ]
     table = Table.grid()
     table.add_row(Text(text))
-    said = printed(lambda console: console.print(Panel(as_terminal({"blocks": blocks})), table))
-    assert commands(said) == []
+    printed_text = printed(lambda console: console.print(Panel(as_terminal({"blocks": blocks})), table))
+    assert commands(printed_text) == []
 
 
 def test_styles_of_its_own_stay() -> None:
@@ -120,8 +120,8 @@ def test_yaml_with_names_out_of_logs_reads_back_as_it_was(text: str) -> None:
 @pytest.mark.parametrize("log_format", ["text", "json"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_log_line_commands_nothing(attack: str, log_format: str) -> None:
-    said = logged(log_format, lambda log: log.warning("input", line=attack))
-    assert commands(said) == []
+    printed_text = logged(log_format, lambda log: log.warning("input", line=attack))
+    assert commands(printed_text) == []
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -134,10 +134,10 @@ def test_a_traceback_shows_no_local_variable_and_commands_nothing(log_format: st
         except ValueError:
             log.exception("delivery failed")
 
-    said = logged(log_format, fail)
-    assert "ValueError" in said
-    assert "canary-local" not in said
-    assert commands(said) == []
+    printed_text = logged(log_format, fail)
+    assert "ValueError" in printed_text
+    assert "canary-local" not in printed_text
+    assert commands(printed_text) == []
 
 
 def logged(log_format: str, say: Callable[[Any], None]) -> str:
@@ -158,6 +158,6 @@ def logged(log_format: str, say: Callable[[Any], None]) -> str:
 def test_echo_goes_through_the_same_filter(capsys: pytest.CaptureFixture[str]) -> None:
     echo("\x1b[2Jjob\ta")
     echo("\x9b2J", error=True, newline=False)
-    said = capsys.readouterr()
-    assert said.out == "\ufffd[2Jjob\ta\n"
-    assert said.err == "\ufffd2J"
+    printed_text = capsys.readouterr()
+    assert printed_text.out == "\ufffd[2Jjob\ta\n"
+    assert printed_text.err == "\ufffd2J"

@@ -1,8 +1,8 @@
 """Connects a Python worker to Spark before the worker imports anything.
 
-Spark waits 10 s, hard-coded, for the worker that the driver starts with each query. On a busy host the imports alone
-take longer. Python runs this file first, because the driver puts its folder on PYTHONPATH of the JVM
-(streaming/job/spark/jvm.py); in any other process it does nothing. Standard library only.
+Spark waits 10 s (hard-coded) for the worker that the driver starts with each query, and on a busy host the imports
+alone take longer. Python runs this file first, because the driver adds its folder to PYTHONPATH of the JVM
+(streaming/job/spark/jvm.py). In any other process it does nothing. Standard library only.
 """
 
 import os
@@ -21,7 +21,7 @@ def _connect(path: str) -> None:
     early.connect(path)
 
     def connect(self: socket.socket, address: Any) -> None:
-        """The first connection to Spark's address is the one that exists already."""
+        """Use the existing connection for the first connection to Spark's address."""
         if address != path:
             super(socket.socket, self).connect(address)
             return
@@ -34,7 +34,7 @@ def _connect(path: str) -> None:
 
 
 def _run_shadowed() -> None:
-    """A sitecustomize of the host, which this one hides, still takes effect."""
+    """Run a sitecustomize of the host, which this one hides."""
     for folder in map(Path, sys.path):
         other = folder / "sitecustomize.py"
         if folder.resolve() != _HERE and other.is_file():

@@ -83,7 +83,7 @@ def test_a_recording_without_a_record_cannot_be_played_also_where_no_metrics_are
     empty.touch()
     done = flinkwatch("play", empty, "--config", config)
     assert done.returncode == 2
-    assert done.stderr.endswith(f"flinkwatch: {empty}: holds no record to play\n")
+    assert done.stderr.endswith(f"flinkwatch: {empty}: contains no records\n")
 
 
 def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
     )
 
 
-def test_every_line_of_bad_input_says_who_speaks_and_what_stands_there(tmp_path: Path) -> None:
+def test_every_error_line_names_the_program_and_the_wrong_value(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("streaming: {buckets: five}\ndetectors: {restart_loop: {count: 2.5, enabled: maybe}}\n")
     done = flinkwatch("config", "check", bad)

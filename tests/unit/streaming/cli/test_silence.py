@@ -73,32 +73,32 @@ def test_a_silence_without_a_pattern_asks_for_all(kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "sentence"),
     [
         ("restart_lop", "matches no kind of incident; did you mean restart_loop?"),
-        ("nosuch-*", "matches no kind of incident; there are: backpressure, checkpoint_"),
+        ("nosuch-*", "matches no kind of incident; allowed: backpressure, checkpoint_"),
         ("~x+", "matches no kind"),
     ],
 )
-def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, said: str) -> None:
+def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as error:
         run("silence", "add", "--kind", kind, "--for", "10m", *COMMENT)
-    assert said in str(error.value)
+    assert sentence in str(error.value)
     assert kafka.written() == []
     run("silence", "add", "--kind", "checkpoint_*", "--for", "10m", *COMMENT)
 
 
 def test_a_silence_for_years_is_refused_unless_the_configuration_allows_it(kafka: Kafka) -> None:
-    with pytest.raises(ConfigError, match=r"--for: a silence may last 30d at most \(sinks.max_silence\)"):
+    with pytest.raises(ConfigError, match=r"--for: a silence may last at most 30d \(sinks.max_silence\)"):
         run("silence", "add", "--job", "a", "--for", "31d", *COMMENT)
-    with pytest.raises(ConfigError, match="30d at most"):
+    with pytest.raises(ConfigError, match="at most 30d"):
         run("silence", "add", "--job", "a", "--until", "2096-01-01T00:00:00Z", *COMMENT)
     file = config_file("long.yaml", "k:9092", "sinks: {max_silence: 90d}\n")
     assert run("silence", "add", "--config", file, "--job", "a", "--for", "31d", *COMMENT).exit_code == 0
 
 
 def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
-    def said(job: str) -> str:
+    def sentence(job: str) -> str:
         return run("silence", "add", "--job", job, "--for", "118m", *COMMENT).stdout.splitlines()[-1]
 
     one = make_transition(job_name="orders")
@@ -111,12 +111,12 @@ def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
             {"name": "busy", "labels": {"cluster": "c", "job": "calm"}, "value": 1.0, "at": 1, "type": "gauge"}
         )
     }
-    assert said("ord*").startswith(f"It matches 1 open incident: {one.incident} ")
-    assert said("billing") == "It matches no open incident, but some that are resolved."
-    assert said("calm") == "It matches no open incident, but a cluster or job that is watched."
-    assert said("nosuch").startswith("Warning: it matches nothing seen")
+    assert sentence("ord*").startswith(f"It matches 1 open incident: {one.incident} ")
+    assert sentence("billing") == "It matches no open incident, but some resolved ones."
+    assert sentence("calm") == "It matches no incident, but a known cluster or job."
+    assert sentence("nosuch").startswith("Warning: it matches no incident and no known cluster")
     listed = " ".join(run("silence", "list").stdout.split())
-    assert re.search(r"Z, for 1 h 5\d min more", listed)
+    assert re.search(r"Z, 1 h 5\d min left", listed)
     assert "T" not in listed[listed.index("for 1 h") - 25 : listed.index("for 1 h")], "one format of times"
 
 
@@ -129,7 +129,7 @@ def test_a_silence_is_made_also_where_the_incidents_cannot_be_read(
     monkeypatch.setattr("streaming.cli.silenced_incidents.newest", fail)
     done = run("silence", "add", "--job", "a", "--for", "1h", *COMMENT)
     assert done.exit_code == 0
-    assert "Which incidents it matches is not known: no broker answers" in done.stdout
+    assert "The incidents that it matches could not be read: no broker answers" in done.stdout
     assert kafka.written() == ["localhost:9092"]
 
 
@@ -178,5 +178,5 @@ def test_a_dead_broker_is_named_after_a_moment_and_the_wait_has_an_end(
         took = time.monotonic() - began
     assert isinstance(done.exception, PublishedError)
     assert f"no Kafka broker answers at {servers}" in str(done.exception)
-    assert f"asking Kafka at {servers}, for at most 1 s (--timeout)" in done.stderr
+    assert f"waiting for Kafka at {servers}, at most 1 s (--timeout)" in done.stderr
     assert took < 25, "the default waits for 30 s"

@@ -37,7 +37,7 @@ def slack_section(server: SlackServer, **changes: Any) -> dict[str, Any]:
     return {"enabled": True, "channel": channel, "base_url": server.base_url, "timeout": "1s", **changes}
 
 
-def test_a_set_up_that_works_is_told_so_and_leaves_a_resolved_test_message(slack: SlackServer, tmp_path: Path) -> None:
+def test_working_receivers_are_reported_and_leave_a_resolved_test_message(slack: SlackServer, tmp_path: Path) -> None:
     result = run(tmp_path, slack=slack_section(slack))
     assert result.exit_code == 0, result.output
     assert [line.split()[0] for line in result.output.splitlines()] == ["ok"] * 4
@@ -46,7 +46,7 @@ def test_a_set_up_that_works_is_told_so_and_leaves_a_resolved_test_message(slack
     assert "test" in parent.text
 
 
-def test_every_lane_is_tried_though_one_fails(slack: SlackServer, tmp_path: Path) -> None:
+def test_every_receiver_is_tried_even_if_one_fails(slack: SlackServer, tmp_path: Path) -> None:
     with Receiver() as receiver:
         result = run(
             tmp_path,
@@ -82,7 +82,7 @@ def test_a_bot_that_is_not_in_the_channel_is_to_be_invited(slack: SlackServer, t
     assert "/invite" in result.output
 
 
-def test_a_wrong_and_a_missing_token_are_told_apart(
+def test_a_wrong_token_and_a_missing_one_have_different_errors(
     slack: SlackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
@@ -92,39 +92,39 @@ def test_a_wrong_and_a_missing_token_are_told_apart(
     assert (result.exit_code, "SLACK_BOT_TOKEN is not set" in result.output) == (1, True)
 
 
-def test_an_address_where_nobody_listens_is_told(slack: SlackServer, tmp_path: Path) -> None:
+def test_an_address_without_a_listener_is_reported(slack: SlackServer, tmp_path: Path) -> None:
     result = run(tmp_path, webhook={"enabled": True, "url": "http://127.0.0.1:9/in"})
     assert result.exit_code == 1
     assert "cannot connect" in result.output
     assert "check the address" in result.output
 
 
-def test_a_signature_that_is_refused_is_told(slack: SlackServer, tmp_path: Path) -> None:
+def test_a_refused_signature_is_reported(slack: SlackServer, tmp_path: Path) -> None:
     with Receiver() as receiver:
         receiver.answers.append((401, {}))
         result = run(tmp_path, webhook={"enabled": True, "url": receiver.url})
     assert "check token and signature" in result.output
 
 
-def test_a_channel_by_name_works_and_the_id_is_told(slack: SlackServer, tmp_path: Path) -> None:
+def test_a_channel_name_works_and_its_id_is_shown(slack: SlackServer, tmp_path: Path) -> None:
     result = run(tmp_path, slack=slack_section(slack, channel="flink-alerts"))
     assert result.exit_code == 0
     assert slack.channel_id("flink-alerts") in result.output
 
 
-def test_one_lane_alone_can_be_tried(slack: SlackServer, tmp_path: Path) -> None:
+def test_a_single_receiver_can_be_tried(slack: SlackServer, tmp_path: Path) -> None:
     with Receiver() as receiver:
         sections = {"slack": slack_section(slack), "webhook": {"enabled": True, "url": receiver.url}}
         assert run(tmp_path, "--only", "webhook", **sections).exit_code == 0
         assert slack.calls == []
         wrong = run(tmp_path, "--only", "mail", **sections)
     assert wrong.exit_code != 0
-    assert "there are: slack, webhook" in str(wrong.exception)
+    assert "Enabled receivers: slack, webhook" in str(wrong.exception)
 
 
 def test_without_any_sink_there_is_nothing_to_test(tmp_path: Path) -> None:
     result = run(tmp_path, slack={"enabled": False})
-    assert "none is enabled" in str(result.exception)
+    assert "no receiver is enabled" in str(result.exception)
 
 
 NEEDED = {

@@ -32,19 +32,19 @@ def hash_of(count: int) -> str:
 
 
 class Watched:
-    """A file, its watcher, the topic it publishes to, and what the gauge was told."""
+    """A file, its watcher, the topic it publishes to, and how the reloads went."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.topic: Any = MemoryTopic()
-        self.told: list[bool] = []
+        self.reloads: list[bool] = []
         publish_file(self.topic, live(4), "ann")
-        self.watch = FileWatch(ConfigFile(path, self.topic, load(path, {}), "ann", {}), self.told.append)
+        self.watch = FileWatch(ConfigFile(path, self.topic, load(path, {}), "ann", {}), self.reloads.append)
 
     def until(self, met: Callable[[], bool], within: float = 120.0) -> None:
         deadline = time.monotonic() + within
         while not met():
-            assert time.monotonic() < deadline, (self.told, self.topic.hashes())
+            assert time.monotonic() < deadline, (self.reloads, self.topic.hashes())
             time.sleep(0.02)
 
 
@@ -64,7 +64,7 @@ def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     monkeypatch.setattr(file_watch, "_SETTLED_S", 1.5)
     made = Watched(path)
     made.watch.start()
-    made.until(lambda: made.told == [True])
+    made.until(lambda: made.reloads == [True])
     yield made
     made.watch.stop()
 
@@ -110,7 +110,7 @@ def directory_replaced(path: Path, content: str) -> None:
 def test_a_change_is_published_once_however_it_is_written(watched: Watched, write: Callable[[Path, str], None]) -> None:
     write(watched.path, text(5))
     watched.until(lambda: watched.topic.hashes() == [hash_of(4), hash_of(5)])
-    watched.until(lambda: watched.told == [True, True])
+    watched.until(lambda: watched.reloads == [True, True])
 
 
 def test_a_configmap_is_taken_over_when_its_directory_is_swapped(
@@ -136,35 +136,35 @@ def test_a_configmap_is_taken_over_when_its_directory_is_swapped(
     watched = Watched(mount / "flinkwatch.yaml")
     watched.watch.start()
     try:
-        watched.until(lambda: watched.told == [True])
+        watched.until(lambda: watched.reloads == [True])
         swap(2, text(5))
         watched.until(lambda: watched.topic.hashes() == [hash_of(4), hash_of(5)])
         shutil.rmtree(mount / "..2026_11_21_1")
         swap(3, text(1))
-        watched.until(lambda: watched.told == [True, True, False])
+        watched.until(lambda: watched.reloads == [True, True, False])
         assert watched.topic.hashes() == [hash_of(4), hash_of(5)]
     finally:
         watched.watch.stop()
 
 
 def test_good_bad_same_good_is_told_as_such_and_publishes_nothing(watched: Watched) -> None:
-    for content, told in ((text(0), False), (text(4), True)):
-        count = len(watched.told)
+    for content, reloads in ((text(0), False), (text(4), True)):
+        count = len(watched.reloads)
         watched.path.write_text(content)
-        watched.until(lambda: len(watched.told) > count)  # noqa: B023 - called at once
-        assert watched.told[-1] is told
-    assert watched.told == [True, False, True]
+        watched.until(lambda: len(watched.reloads) > count)  # noqa: B023 - called at once
+        assert watched.reloads[-1] is reloads
+    assert watched.reloads == [True, False, True]
     assert watched.topic.hashes() == [hash_of(4)]
 
 
-def test_a_file_that_stays_away_is_told_and_the_same_one_is_good_again(
+def test_a_missing_file_is_reported_and_the_same_one_is_valid_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_watch, "_MISSING_S", 0.2)
     watched.path.unlink()
-    watched.until(lambda: watched.told == [True, False])
+    watched.until(lambda: watched.reloads == [True, False])
     watched.path.write_text(text(4))
-    watched.until(lambda: watched.told == [True, False, True])
+    watched.until(lambda: watched.reloads == [True, False, True])
 
 
 def test_a_file_that_is_being_written_when_the_process_ends_is_left_to_the_next_start(path: Path) -> None:
@@ -179,14 +179,14 @@ def test_a_file_that_is_being_written_when_the_process_ends_is_left_to_the_next_
 def test_what_no_broker_takes_is_published_when_one_does(watched: Watched) -> None:
     watched.topic.down = True
     watched.path.write_text(text(5))
-    watched.until(lambda: watched.told == [True, False])
+    watched.until(lambda: watched.reloads == [True, False])
     watched.topic.down = False
-    watched.until(lambda: watched.told == [True, False, True])
+    watched.until(lambda: watched.reloads == [True, False, True])
     assert watched.topic.hashes()[-1] == hash_of(5)
 
 
 def test_at_start_the_file_is_published_only_when_it_says_something_else_than_it_last_did() -> None:
-    """What somebody applied meanwhile stays in force over a restart; a newer file wins."""
+    """A configuration that was applied meanwhile stays in force over a restart; a newer file wins."""
     topic: Any = MemoryTopic()
     assert publish_file(topic, live(4), "ann").hash == hash_of(4)
     topic.publish(publish(live(7), 5, "bob", "apply"))

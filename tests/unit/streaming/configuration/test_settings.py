@@ -28,7 +28,7 @@ def test_every_setting_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("kafka: {acces: {}}", "kafka.acces: unknown key; did you mean access? allowed: access, logs, metrics, topics"),
         ("detectors: {checkpoint_overdu: {}}", "did you mean checkpoint_overdue?"),
@@ -43,13 +43,13 @@ def test_every_setting_has_its_reason() -> None:
         ("kafka: {", "not YAML"),
     ],
 )  # fmt: skip
-def test_an_error_names_file_and_key_and_what_is_allowed(tmp_path: Path, text: str, said: str) -> None:
+def test_an_error_names_file_and_key_and_what_is_allowed(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as error:
         load(file, {})
     assert str(error.value).startswith(str(file))
-    assert said in str(error.value)
+    assert problem in str(error.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml", {})
 
 
-def test_every_error_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_together(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("kafka: {acces: {}}\ndetectors: {late_barrier_acks: {burst: 5}}\n")
     with pytest.raises(ConfigError) as error:
@@ -87,12 +87,12 @@ def test_a_typing_error_in_the_environment_is_an_error_too() -> None:
     ["spark.hadoop.fs.s3a.secret.key", "spark.authenticate.secret", "spark.ssl.keyStorePassword", "spark.x.token"],
 )
 def test_a_secret_among_sparks_properties_is_refused_without_its_value(name: str, tmp_path: Path) -> None:
-    """It would stand in the list of processes."""
+    """It would be visible in the list of processes."""
     file = tmp_path / "flinkwatch.yaml"
     file.write_text(f"streaming:\n  spark:\n    {name}: canary\n")
     with pytest.raises(ConfigError) as raised:
         load(file, {})
-    assert f"{name} would stand in this file and in the list of processes" in str(raised.value)
+    assert f"{name} would be visible in this file and in the process list" in str(raised.value)
     assert "canary" not in str(raised.value)
 
 

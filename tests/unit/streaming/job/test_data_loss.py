@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from detectors.events.vocabulary import flinkwatch_itself
 from sinks.kafka.access import KafkaAccess
@@ -31,7 +32,7 @@ def test_records_that_were_removed_after_the_batch_began_may_have_been_read() ->
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == []
 
 
-def test_a_gap_is_told_once_and_its_end_when_nothing_is_left_to_read() -> None:
+def test_a_gap_is_reported_once_and_its_end_when_nothing_is_left_to_read() -> None:
     firsts = FirstOffsets()
     firsts.saw(100, at(5000))
     assert firsts.judge(1, 200, at(1000), at(6000), at(9000)) == [LOST]
@@ -60,21 +61,21 @@ def progress(batch: int, start: int, end: int, latest: int) -> dict[str, Any]:
     return {"batchId": batch, "timestamp": "2026-11-21T08:00:00.123Z", "sources": [source]}
 
 
-def gaps(told: list[str], began_again: list[str]) -> DataLossWatch:
+def gaps(lines: list[str], began_again: list[str]) -> DataLossWatch:
     return DataLossWatch(
-        KafkaAccess(bootstrap_servers="a:9092"), ("logs",), told.append, ("logs", "config"), began_again
+        KafkaAccess(bootstrap_servers="a:9092"), ("logs",), lines.append, ("logs", "config"), began_again
     )
 
 
 def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_reads_from_the_beginning() -> None:
-    told: list[str] = []
-    one = gaps(told, [])
+    lines: list[str] = []
+    one = gaps(lines, [])
     one.progressed(progress(1, 80, 89, 89))
-    with pytest.raises(TopicMadeAgainError, match="logs was deleted and made again while it was read"):
+    with pytest.raises(TopicMadeAgainError, match="logs was deleted and created again while it was read"):
         one.progressed(progress(2, 89, 32, 32))
 
 
-def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
+def test_another_topic_id_ends_the_query_even_if_offsets_continue() -> None:
     one = gaps([], [])
     one.compare({"logs": "old", "config": "x"})
     one.compare({"config": "x"})
@@ -84,38 +85,48 @@ def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
         one.progressed(progress(2, 89, 90, 90))
 
 
-def test_what_the_start_has_corrected_is_told_once_and_over_when_it_is_read() -> None:
-    told: list[str] = []
+def test_a_correction_at_the_start_is_reported_once_and_ends_when_it_is_read() -> None:
+    lines: list[str] = []
     line = flinkwatch_itself.began_again("logs", "0", 89)
-    one = gaps(told, [line, flinkwatch_itself.began_again("config", "0", 4)])
-    assert told == [line]
+    one = gaps(lines, [line, flinkwatch_itself.began_again("config", "0", 4)])
+    assert lines == [line]
     # The batch that was not committed ends where the topic begins now.
     one.progressed(progress(7, 89, 0, 40))
     one.progressed(progress(8, 0, 30, 40))
-    assert told == [line]
+    assert lines == [line]
     one.progressed(progress(9, 30, 40, 40))
-    assert told == [line, READ_UP]
+    assert lines == [line, READ_UP]
 
 
 def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
-    told: list[str] = []
-    one = gaps(told, [])
+    lines: list[str] = []
+    one = gaps(lines, [])
     one.compare({"logs": "old"})
     one.compare({"logs": "new"})
     one.corrected([flinkwatch_itself.began_again("logs", "0", 89)])
     one.compare({"logs": "new"})
     one.progressed(progress(3, 89, 0, 40))
-    assert told == [flinkwatch_itself.began_again("logs", "0", 89)]
+    assert lines == [flinkwatch_itself.began_again("logs", "0", 89)]
 
 
-def test_the_end_of_a_gap_is_told_by_the_next_process_as_well() -> None:
+def test_the_next_process_also_reports_the_end_of_a_gap() -> None:
     one = gaps([], [])
     one.firsts.saw(100, at(5000))
-    one.progressed(progress(1, 1000, 6000, 9000))
+    with capture_logs() as logged:
+        one.progressed(progress(1, 1000, 6000, 9000))
+    assert logged == [
+        {
+            "event": "unread records were deleted by Kafka",
+            "log_level": "warning",
+            "topic": "logs",
+            "partition": 0,
+            "count": 4000,
+        }
+    ]
     assert one.open() == [("logs", "0")]
-    told: list[str] = []
-    other = gaps(told, [])
+    lines: list[str] = []
+    other = gaps(lines, [])
     other.resume(one.open())
     other.progressed(progress(2, 6000, 9000, 9000))
-    assert told == [READ_UP]
+    assert lines == [READ_UP]
     assert other.open() == []

@@ -35,17 +35,17 @@ def test_readiness_waits_for_canaries_where_there_are_any(streaming: dict[str, o
     assert (b"canary: no canary has arrived yet" in body) == checked
 
 
-def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_heartbeat_is_a_canary_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new job is known to work at once, and then a canary is due once a minute."""
     clock = [100.0]
     monkeypatch.setattr("streaming.job.heartbeat.time.monotonic", lambda: clock[0])
     heartbeat = HeartbeatWriter(Settings().kafka.access, "heartbeat", every=1_000, canary_every=60_000)
-    beats = []
+    values = []
     for _ in range(122):
-        beats.append(heartbeat.next_value())
+        values.append(heartbeat.next_value())
         clock[0] += 1
-    assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
-    assert set(beats[1:60]) == {b""}
+    assert [number for number, value in enumerate(values) if value.startswith(b"flinkwatch canary ")] == [0, 60, 120]
+    assert set(values[1:60]) == {b""}
 
 
 def test_a_taken_port_is_one_line_that_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:

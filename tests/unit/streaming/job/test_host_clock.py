@@ -1,4 +1,4 @@
-"""The clock of the job's host is set, or runs wrong: what is said, and when, does not change."""
+"""The clock of the job's host is set, or runs wrong: reported incidents and their times do not change."""
 
 from collections.abc import Callable
 
@@ -22,20 +22,21 @@ Skew = Callable[[int], int]
 class Job:
     """A driver and a bucket; `skew` is how far the host's clock is ahead, ms, so long after the start."""
 
-    def __init__(self, begins: int, skew: Skew, beats: bool = True) -> None:
+    def __init__(self, begins: int, skew: Skew, heartbeats: bool = True) -> None:
         self.index, self.store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
         self.said: list[Transition] = []
-        self.begins, self.skew, self.beats, self.run = begins, skew, beats, "aaaaaaaa"
+        self.begins, self.skew, self.heartbeats, self.run = begins, skew, heartbeats, "aaaaaaaa"
 
     def step(self, batch: list[Arrived], now: int) -> None:
         clocks: dict[str, int] = {}
         for one in batch:
             clocks[one.partition] = max(clocks.get(one.partition, 0), one.timestamp)
         wall = now + self.skew(now - self.begins)
-        beat = Heartbeat(self.run, now - self.begins + BOOTED, wall) if self.beats else None
+        beat = Heartbeat(self.run, now - self.begins + BOOTED, wall) if self.heartbeats else None
         if HEARTBEAT in clocks and beat is None:
             clocks[HEARTBEAT] = wall
-        packed = Packed(clocks=clocks, wall=wall, beat=beat if HEARTBEAT in clocks else None, heartbeat=HEARTBEAT)
+        heartbeat = beat if HEARTBEAT in clocks else None
+        packed = Packed(clocks=clocks, wall=wall, heartbeat=heartbeat, heartbeat_partition=HEARTBEAT)
         until, front = read_up_to(self.index, [packed])
         events = [event for one in batch for event in one.events]
         said = bucket.step(self.index, self.store, events, until, front=front)
@@ -43,9 +44,9 @@ class Job:
         self.said += said.transitions
 
 
-def job(name: str, skew: Skew, beats: bool = True) -> Job:
+def job(name: str, skew: Skew, heartbeats: bool = True) -> Job:
     arrived = [a for a in arrivals(name, {}) if a.at < arrivals_end(name)]
-    made = Job(arrived[0].at, skew, beats)
+    made = Job(arrived[0].at, skew, heartbeats)
     for batch in batches(arrived, iter(lambda: 1_000, 0)):
         if batch:
             made.step(batch, batch[-1].at)
@@ -86,10 +87,10 @@ def test_it_is_measured_how_wrong_the_host_is() -> None:
     assert job("taskmanager-silent", SKEWS["an hour ahead for five seconds"]).index.heartbeat_clock.wrong == 0
 
 
-def test_without_beats_the_jump_is_believed() -> None:
-    """As before: a heartbeat of somebody else tells nothing but its Kafka timestamp."""
-    told = job("taskmanager-silent", SKEWS["an hour ahead for five seconds"], beats=False)
-    assert told.index.clock > arrivals_end("taskmanager-silent") + HOUR // 2
+def test_without_monotonic_time_the_stream_follows_the_jump() -> None:
+    """A heartbeat of another process has only its Kafka timestamp."""
+    jumped = job("taskmanager-silent", SKEWS["an hour ahead for five seconds"], heartbeats=False)
+    assert jumped.index.clock > arrivals_end("taskmanager-silent") + HOUR // 2
 
 
 def test_a_host_that_was_wrong_from_the_start_is_found_out_by_what_is_read() -> None:
@@ -102,26 +103,26 @@ def test_a_host_that_was_wrong_from_the_start_is_found_out_by_what_is_read() -> 
 
 
 def test_a_host_that_is_set_right_is_believed_once_the_partitions_agree() -> None:
-    beats = HeartbeatClock()
+    heartbeats = HeartbeatClock()
     start = 10 * DAY
-    assert current_time(beats, Heartbeat("a", 0, start - HOUR), 0, 0) == start - HOUR
-    assert current_time(beats, Heartbeat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
-    assert current_time(beats, Heartbeat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
-    assert beats.wrong == 0
+    assert current_time(heartbeats, Heartbeat("a", 0, start - HOUR), 0, 0) == start - HOUR
+    assert current_time(heartbeats, Heartbeat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
+    assert current_time(heartbeats, Heartbeat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
+    assert heartbeats.wrong == 0
 
 
 def test_another_process_is_another_monotonic_clock() -> None:
-    beats = HeartbeatClock()
-    current_time(beats, Heartbeat("a", 9_000_000, DAY), 0, 0)
-    assert current_time(beats, Heartbeat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
+    heartbeats = HeartbeatClock()
+    current_time(heartbeats, Heartbeat("a", 9_000_000, DAY), 0, 0)
+    assert current_time(heartbeats, Heartbeat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
 
 
 def test_one_partition_that_lags_far_for_a_moment_sets_nothing_back() -> None:
-    beats = HeartbeatClock()
+    heartbeats = HeartbeatClock()
     for second in range(0, 600, 1):
         others = 10 * DAY + second * 1_000 - (HOUR if second % 100 == 0 else 0)
         now = current_time(
-            beats, Heartbeat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000
+            heartbeats, Heartbeat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000
         )
         assert now == 10 * DAY + second * 1_000
 

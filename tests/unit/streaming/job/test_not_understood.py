@@ -114,8 +114,8 @@ def fed(tester: TwsTester, at: int, seen: int, missed: int, flink: int) -> dict[
     one = SourceSample("flink.logs", "prod", "tm-1", seen, missed, flink)
     packed = Packed(clocks={"flink.logs/0": at}, wall=10**12, looked=[one] if seen else [])
     rows = tester.test(0, [Row(packed=encode_packed(packed))])
-    told = {r.key.decode(): r.value and msgspec.json.decode(r.value)["value"] for r in rows if r.topic == "readings"}
-    return {key: value for key, value in told.items() if "understood" in key}
+    by_key = {r.key.decode(): r.value and msgspec.json.decode(r.value)["value"] for r in rows if r.topic == "readings"}
+    return {key: value for key, value in by_key.items() if "understood" in key}
 
 
 def test_a_source_is_told_while_it_lasts_and_ends_with_a_tombstone() -> None:
@@ -140,7 +140,7 @@ def test_a_source_that_sends_nothing_any_more_is_forgotten_after_an_hour() -> No
     assert values[-1] == -1
 
 
-def test_what_does_not_seem_to_be_flinks_and_what_is_little_is_not_told() -> None:
+def test_other_text_and_few_records_are_not_reported() -> None:
     for seen, flink in ((1_000, 0), (10, 10)):
         recognised = Recognition()
         for at in (0, 600_000):
@@ -171,11 +171,11 @@ def test_the_job_warns_of_a_source_once_an_hour_and_says_when_it_is_over() -> No
     with capture_logs() as logs:
         for at in (0.0, 15.0, 3_601.0):
             now[0] = at
-            follower.hear(key, value)
-        follower.hear(b"heap_floor_bytes|cluster=prod", value)
-        follower.hear(key, b"not a reading")
-        follower.hear(key, None)
-        follower.hear(key, None)
+            follower.take(key, value)
+        follower.take(b"heap_floor_bytes|cluster=prod", value)
+        follower.take(key, b"not a reading")
+        follower.take(key, None)
+        follower.take(key, None)
     assert [one["log_level"] for one in logs] == ["warning", "warning", "info"]
     named = [logs[0][name] for name in ("topic", "cluster", "source", "share")]
     assert named == ["flink.logs", "prod", "tm-1", 1]

@@ -86,7 +86,7 @@ def worst(text: str) -> Any:
     text=names,
     limit=st.sampled_from([60_000, 200_000, MAX_ROW_BYTES]),
 )
-def test_a_transition_that_is_too_large_is_told_with_less_evidence(text: str, limit: int) -> None:
+def test_a_transition_that_is_too_large_is_written_with_less_evidence(text: str, limit: int) -> None:
     outlet, transition = Outlet(limit), worst(text)
     whole = msgspec.json.encode(transition)
     sent = outlet.transition(transition)
@@ -99,15 +99,15 @@ def test_a_transition_that_is_too_large_is_told_with_less_evidence(text: str, li
         assert (sent.value, cut) == (whole, {})
         return
     assert cut == {"incidents": 1}
-    told = decode_transition(sent.value)
-    assert (told.incident, told.seq, told.cause, told.severity) == (
+    transition_read = decode_transition(sent.value)
+    assert (transition_read.incident, transition_read.seq, transition_read.cause, transition_read.severity) == (
         transition.incident,
         transition.seq,
         transition.cause,
         transition.severity,
     )
-    assert told.findings
-    assert told.more + len(told.findings) == 20
+    assert transition_read.findings
+    assert transition_read.more + len(transition_read.findings) == 20
 
 
 def test_a_reading_that_is_too_large_is_replaced_by_a_letter() -> None:

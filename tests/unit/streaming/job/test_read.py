@@ -14,7 +14,7 @@ from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import LiveSettings, encode_published, publish
 from streaming.job import canary
-from streaming.job.heartbeat import header
+from streaming.job.heartbeat import heartbeat_headers
 from streaming.job.prefilter import may_matter
 from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
@@ -167,12 +167,12 @@ def test_every_bucket_learns_how_far_each_partition_has_come() -> None:
         assert abs(parts[-1].wall - time.time() * 1000) < 60_000
 
 
-def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluster() -> None:
-    beats = [
+def test_a_line_of_the_driver_in_a_heartbeat_is_an_event_of_flinkwatchs_own_cluster() -> None:
+    heartbeats = [
         Record("flinkwatch.heartbeat", 0, n, NOW + n, None, value)
         for n, value in enumerate((b"", flinkwatch_itself.lost("flink.logs", "0", 7, 50).encode(), b"", None))
     ]
-    events, reasons = everything(run(batch([log(b"x", 0, 0, NOW), *beats])))
+    events, reasons = everything(run(batch([log(b"x", 0, 0, NOW), *heartbeats])))
     assert reasons == []
     assert [(e.cluster, e.event_type, e.fields) for e in events if isinstance(e, LogEvent)] == [
         (
@@ -184,11 +184,11 @@ def test_what_the_driver_says_with_a_beat_is_an_event_of_the_watchers_own_cluste
 
 
 def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
-    """The newest one; it beats as any other record of the heartbeat."""
-    beats = [
+    """Only the newest canary is kept, and it advances the clock like any other heartbeat."""
+    heartbeats = [
         Record("flinkwatch.heartbeat", 0, n, NOW + n, None, canary.value(sent)) for n, sent in enumerate((NOW, NOW + 9))
     ]
-    packed = run(batch(beats))
+    packed = run(batch(heartbeats))
     assert everything(packed) == ([], [])
     own = bucket_of(flinkwatch_itself.CLUSTER, BUCKETS)
     canaries = {n: part.canary for n, parts in packed.items() for part in parts}
@@ -197,7 +197,7 @@ def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
 
 
 @pytest.mark.parametrize("value", [b"flinkwatch canary", b"flinkwatch canary -5", b"flinkwatch canary 5 x", b"", None])
-def test_a_beat_that_is_no_canary_is_none(value: bytes | None) -> None:
+def test_a_heartbeat_that_is_no_canary_is_none(value: bytes | None) -> None:
     assert canary.sent_at(value) == 0
 
 
@@ -290,10 +290,15 @@ def test_every_bucket_learns_how_many_offsets_were_read() -> None:
     assert [p.offsets for one in run(*parts).values() for p in one] == [6] * BUCKETS
 
 
-def test_the_newest_beat_reaches_every_bucket_and_hostile_ones_none() -> None:
-    beats = [Heartbeat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
-    records = [Record("flinkwatch.heartbeat", 0, n, NOW, None, b"", tuple(header(b))) for n, b in enumerate(beats)]
-    records.append(Record("flinkwatch.heartbeat", 0, 9, NOW, None, b"", (("beat", b"0000000a -5 \xff"),)))
+def test_the_newest_heartbeat_reaches_every_bucket_and_hostile_ones_none() -> None:
+    heartbeats = [Heartbeat("0000000a", 1_000 * n, NOW + 1_000 * n) for n in range(3)]
+    records = [
+        Record("flinkwatch.heartbeat", 0, n, NOW, None, b"", tuple(heartbeat_headers(one)))
+        for n, one in enumerate(heartbeats)
+    ]
+    records.append(Record("flinkwatch.heartbeat", 0, 9, NOW, None, b"", (("heartbeat", b"0000000a -5 \xff"),)))
     packed = [p for parts in run(batch(records)).values() for p in parts]
-    assert [(p.beat, p.heartbeat) for p in packed] == [(beats[2], "flinkwatch.heartbeat/0")] * BUCKETS
+    assert [(p.heartbeat, p.heartbeat_partition) for p in packed] == [
+        (heartbeats[2], "flinkwatch.heartbeat/0")
+    ] * BUCKETS
     assert [p.rejected for p in packed] == [[]] * BUCKETS

@@ -79,7 +79,7 @@ class Scene:
         return query
 
 
-def test_what_passes_is_waited_out_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_passing_failure_is_waited_out_and_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     killed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
     scene = Scene(monkeypatch, tmp_path, killed, killed)
     scene.run()
@@ -87,7 +87,7 @@ def test_what_passes_is_waited_out_and_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert scene.restarts == 2
     assert [pause for pause in scene.stop.waited if pause >= 1] == [1, 2]
     assert scene.problems[0] == "no batch has finished yet"
-    assert "the query failed and is started again: A Python worker" in str(scene.problems[1])
+    assert "the query failed and is being restarted: A Python worker" in str(scene.problems[1])
     scene.begun.assert_called_once()
 
 
@@ -95,14 +95,16 @@ def test_what_does_not_pass_ends_the_process_after_so_many_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scene = Scene(monkeypatch, tmp_path, *["java.lang.IllegalStateException: unheard of"] * 9)
-    with pytest.raises(JobError, match=r"unheard of\. Started again 3 times within the last hour"):
+    with pytest.raises(JobError, match=r"unheard of\. 3 restarts within the last hour"):
         scene.run()
     assert scene.starts == 4
 
 
-@pytest.mark.parametrize("said", ["[CONCURRENT_STREAM_LOG_UPDATE] x", "[MISSING_STATE_DIRECTORY] x"])
-def test_what_is_not_safe_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str) -> None:
-    scene = Scene(monkeypatch, tmp_path, said)
+@pytest.mark.parametrize("spark_error", ["[CONCURRENT_STREAM_LOG_UPDATE] x", "[MISSING_STATE_DIRECTORY] x"])
+def test_what_is_not_safe_ends_the_process_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark_error: str
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, spark_error)
     with pytest.raises(JobError, match=str(tmp_path)) as raised:
         scene.run()
     assert "\n" not in str(raised.value)
@@ -111,7 +113,7 @@ def test_what_is_not_safe_ends_the_process_at_once(monkeypatch: pytest.MonkeyPat
 
 def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scene = Scene(monkeypatch, tmp_path, Py4JNetworkError("Answer from Java side is empty"))
-    scene.jvm.gone.return_value = "Spark's JVM was killed (signal 9), as the kernel does when memory is short"
+    scene.jvm.gone.return_value = "Spark's JVM was killed (signal 9), probably by the kernel because memory was short"
     started = []
 
     def start(meanwhile: Callable[[], Any], *_: object) -> tuple[Any, Any]:
@@ -141,7 +143,7 @@ def test_a_topic_that_is_gone_ends_it_and_brokers_that_are_away_do_not(
 
 
 def test_what_fails_because_of_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A signal to the whole group ends Python workers as well."""
+    """A signal to the whole group also ends Python workers."""
     scene = Scene(monkeypatch, tmp_path, "Python worker exited unexpectedly")
     scene.stop.set()
     scene.left = [Py4JNetworkError("gone")]

@@ -37,7 +37,7 @@ def samples(telemetry: Telemetry) -> dict[str, float]:
     return {" ".join([s.name.removeprefix("flinkwatch_"), *s.labels.values()]): s.value for s in found}
 
 
-def test_before_the_first_batch_nothing_is_said_of_the_last() -> None:
+def test_before_the_first_batch_there_are_no_metrics_of_the_last_batch() -> None:
     """A gauge of 0 would say that it finished in 1970."""
     assert samples(Telemetry("abc", 500))["config_info abc"] == 1
     assert samples(Telemetry("abc", 500))["trigger_seconds"] == 0.5
@@ -64,7 +64,7 @@ def test_batches_between_two_looks_are_not_missed() -> None:
     assert samples(telemetry)["batch_duration_seconds_count"] == 4
 
 
-def test_what_waits_in_kafka_is_told_by_topic_also_while_nothing_runs() -> None:
+def test_consumer_lag_is_exported_by_topic_also_while_idle() -> None:
     telemetry = Telemetry("abc", 500)
     telemetry.progressed(progress(0))
     assert samples(telemetry)["consumer_lag_records logs"] == 12

@@ -28,10 +28,10 @@ def every_server_is_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_broker_that_takes_connections_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        said: list[str] = []
+        reasons: list[str] = []
         port = server.getsockname()[1]
-        await_brokers(settings(f"127.0.0.1:{free_port()},127.0.0.1:{port}", "0s"), Stop(), said.append)
-        assert said == []
+        await_brokers(settings(f"127.0.0.1:{free_port()},127.0.0.1:{port}", "0s"), Stop(), reasons.append)
+        assert reasons == []
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_every_address_has_its_reason(server: str, reason: str) -> None:
     assert str(raised.value).endswith("; 127.0.0.1:2: Connection refused (kafka.access.bootstrap_servers)")
 
 
-def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
-    port, said = free_port(), list[str]()
+def test_a_broker_that_starts_later_is_waited_for_and_logged_once() -> None:
+    port, reasons = free_port(), list[str]()
 
     def come_up() -> None:
         time.sleep(1.5)
@@ -61,15 +61,15 @@ def test_a_broker_that_comes_up_later_is_waited_for_and_said_once() -> None:
     thread = threading.Thread(target=come_up, daemon=True)
     thread.start()
     with capture_logs() as logged:
-        await_brokers(settings(f"127.0.0.1:{port}", "30s"), Stop(), said.append)
+        await_brokers(settings(f"127.0.0.1:{port}", "30s"), Stop(), reasons.append)
     thread.join(5)
-    assert len(said) >= 2
+    assert len(reasons) >= 2
     assert [line["event"] for line in logged] == ["waiting for Kafka"]
-    assert logged[0]["reason"] == said[0]
+    assert logged[0]["reason"] == reasons[0]
 
 
 def test_the_limit_ends_it_with_the_reason_and_the_setting() -> None:
-    with pytest.raises(PreflightError, match=r"refused .*waited 1 s \(streaming.wait_for_brokers\)"):
+    with pytest.raises(PreflightError, match=r"refused .*after 1 s \(streaming.wait_for_brokers\)"):
         await_brokers(settings(f"127.0.0.1:{free_port()}", "500ms"), Stop(), str)
 
 
@@ -80,7 +80,7 @@ def test_a_stop_ends_it() -> None:
         await_brokers(settings(f"127.0.0.1:{free_port()}", "1m"), stop, str)
 
 
-def test_a_missing_secret_is_said_before_any_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_secret_is_reported_before_any_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
     access = {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     access |= {"sasl_username": "flinkwatch", "sasl_password_env": "KAFKA_PASSWORD"}

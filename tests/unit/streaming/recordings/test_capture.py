@@ -74,14 +74,14 @@ def _read(file: Path) -> list[Record]:
 
 @pytest.mark.e2e
 def test_what_is_captured_is_what_was_sent_byte_for_byte(kafka: Kafka, sent: list[Record], tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    found = capture(kafka, NOW - 2 * HOUR, tmp_path / "day.jsonl.gz", lambda *done: told.append(done))
+    progress: list[tuple[int, int]] = []
+    found = capture(kafka, NOW - 2 * HOUR, tmp_path / "day.jsonl.gz", lambda *done: progress.append(done))
     read = _read(tmp_path / "day.jsonl.gz")
     place = lambda r: (r.topic, r.partition, r.offset)  # noqa: E731
     assert sorted(read, key=place) == sorted(sent, key=place)
     assert [r.timestamp for r in read] == sorted(r.timestamp for r in sent)
     assert found == (len(sent), min(r.timestamp for r in sent), max(r.timestamp for r in sent), ())
-    assert told[-1] == (3_000, len(sent))
+    assert progress[-1] == (3_000, len(sent))
 
 
 @pytest.mark.e2e
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_written_is_named(kafka: Kafka, tmp_path: Path) -
         capture(kafka, 0, tmp_path / "none" / "a.jsonl.gz")
 
 
-def test_no_broker_is_said_with_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_broker_is_reported_with_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CONNECT_MS", 500)
     access = KafkaAccess(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(CaptureError, match=r"127\.0\.0\.1:1"):

@@ -4,7 +4,7 @@ from detectors.events.event import Record
 from tests.recorded import said
 
 
-def test_the_log_of_a_jobmanager_that_ends_with_its_fatal_error_is_told() -> None:
+def test_a_fatal_error_at_the_end_of_a_jobmanager_log_is_reported() -> None:
     text = (
         "2026-11-21 00:06:25,154 ERROR org.apache.flink.runtime.entrypoint.ClusterEntrypoint [] - "
         "Fatal error occurred in the cluster entrypoint.\n"

@@ -20,7 +20,7 @@ EXAMPLES = [
 
 
 def test_the_page_is_current() -> None:
-    """Write it anew with `flinkwatch config docs > docs/configuration.md`."""
+    """Write it again with `flinkwatch config docs > docs/configuration.md`."""
     assert (DOCS / "configuration.md").read_text() == configuration_page()
 
 
@@ -33,7 +33,7 @@ def test_every_example_loads_and_an_editor_finds_no_fault(page: str, text: str, 
     assert editor_says(text) == []
 
 
-def test_the_example_of_overrides_does_what_is_said_of_it(tmp_path: Path) -> None:
+def test_the_example_of_overrides_works_as_described(tmp_path: Path) -> None:
     (text,) = (text for _, text in EXAMPLES if text.startswith("overrides:"))
     file = tmp_path / "c.yaml"
     file.write_text(text)
@@ -59,7 +59,7 @@ def test_every_setting_has_a_row_with_its_default_its_reason_and_when_a_change_c
     for part in re.split(r"\n##+ ", page):
         heading = part.split("\n", 1)[0].strip("`").removeprefix("detectors.")
         found = re.findall(
-            r"^\| `([^`]+)` \| ([^|]+) \| (`.*?`|needed) \| (.*?) \| (live|restart) \| (.+) \|$", part, re.MULTILINE
+            r"^\| `([^`]+)` \| ([^|]+) \| (`.*?`|required) \| (.*?) \| (live|restart) \| (.+) \|$", part, re.MULTILINE
         )
         rows |= {(heading, row[0]): row for row in found}
     sections = Settings()

@@ -52,7 +52,7 @@ def flinkwatch_says(text: str, path: Path) -> str:
 
 
 def test_the_schema_is_current_and_a_schema() -> None:
-    """Write it anew with `flinkwatch config schema > conf/flinkwatch.schema.json`."""
+    """Write it again with `flinkwatch config schema > conf/flinkwatch.schema.json`."""
     assert (CONF / "flinkwatch.schema.json").read_text() == configuration_schema()
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 

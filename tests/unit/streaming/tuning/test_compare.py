@@ -32,14 +32,14 @@ def live(**detectors: dict[str, Any]) -> LiveSettings:
 @pytest.mark.parametrize(
     "name", ["checkpoint-hung-then-done", "restart-loop", "taskmanager-killed", "zookeeper-killed"]
 )
-def test_it_tells_what_a_replay_tells(name: str) -> None:
+def test_it_finds_the_incidents_of_a_replay(name: str) -> None:
     replayed = Replayed(OLD)
     for batches in pieces((recording(name),), SETTINGS):
         replayed.take(batches)
-    told = [(t.cause, t.severity, t.opened_at) for t in replayed.incidents()]
+    incident_of = [(t.cause, t.severity, t.opened_at) for t in replayed.incidents()]
     whole = [i for i in summary(said(records(name))) if i["end"] != "merged"]
-    assert told == [(i["cause"], i["severity"], i["opened_at"]) for i in whole]
-    assert told
+    assert incident_of == [(i["cause"], i["severity"], i["opened_at"]) for i in whole]
+    assert incident_of
 
 
 def test_the_same_configuration_changes_nothing() -> None:
@@ -68,7 +68,7 @@ def test_old_and_new_change_places() -> None:
     assert len(earlier.earlier) == 1
 
 
-def test_another_cause_and_severity_are_told_of_the_same_incident() -> None:
+def test_another_cause_and_severity_belong_to_the_same_incident() -> None:
     found = compare([ACKS], OLD, live(late_barrier_acks={"enabled": False}), SETTINGS)
     assert (found.added, found.removed) == ([], [])
     assert [m.old.cause for m in found.cause_changed] == ["late_barrier_acks"]
@@ -84,7 +84,7 @@ def test_a_silence_hides_an_incident_and_loses_none() -> None:
     assert not found.exceeds()
 
 
-def told(
+def incident_of(
     incident: str, began: int, ended: int | None, *subjects: str, job: str = "a", cluster: str = "c"
 ) -> ReplayedIncident:
     findings = {("kind", s): (began, 1 << 62 if ended is None else ended) for s in subjects}
@@ -110,24 +110,24 @@ def pairs(old: list[ReplayedIncident], new: list[ReplayedIncident]) -> list[tupl
 
 
 def test_incidents_are_paired_by_findings_then_by_time_each_once() -> None:
-    old = [told("o1", 0, 100, "x"), told("o2", 50, 150, "y", "z")]
-    new = [told("n1", 60, 160, "y", "z"), told("n2", 90, 160, "x"), told("n3", 95, 200, "x")]
+    old = [incident_of("o1", 0, 100, "x"), incident_of("o2", 50, 150, "y", "z")]
+    new = [incident_of("n1", 60, 160, "y", "z"), incident_of("n2", 90, 160, "x"), incident_of("n3", 95, 200, "x")]
     assert pairs(old, new) == [("o1", "n2"), ("o2", "n1")]
 
 
 @pytest.mark.parametrize(
     ("other", "same"),
     [
-        (told("n", 100, 200, "x"), True),
-        (told("n", 101, 200, "x"), False),
-        (told("n", 50, None, "y"), True),
-        (told("n", 50, None, "y", job="b"), False),
-        (told("n", 50, None, "x", job="b"), True),
-        (told("n", 50, None, "x", cluster="d"), False),
+        (incident_of("n", 100, 200, "x"), True),
+        (incident_of("n", 101, 200, "x"), False),
+        (incident_of("n", 50, None, "y"), True),
+        (incident_of("n", 50, None, "y", job="b"), False),
+        (incident_of("n", 50, None, "x", job="b"), True),
+        (incident_of("n", 50, None, "x", cluster="d"), False),
     ],
 )
 def test_the_same_is_one_cluster_and_time_and_a_finding_or_a_job(other: ReplayedIncident, same: bool) -> None:
-    assert pairs([told("o", 0, 100, "x")], [other]) == ([("o", "n")] if same else [])
+    assert pairs([incident_of("o", 0, 100, "x")], [other]) == ([("o", "n")] if same else [])
 
 
 def test_a_large_recording_is_decoded_by_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

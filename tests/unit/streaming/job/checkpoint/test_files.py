@@ -10,7 +10,7 @@ from streaming.job.checkpoint.files import damage_in, local_path
 
 
 def put(folder: Path, name: str, data: bytes) -> Path:
-    """A file as Hadoop writes it, with its checksums beside it."""
+    """A file as Hadoop writes it, with its checksums next to it."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)

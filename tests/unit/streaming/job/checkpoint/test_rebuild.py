@@ -54,8 +54,8 @@ def test_open_incidents_that_began_before_what_is_read_end_as_stale() -> None:
     }
     assert rebuild.end_lost(producer, Kafka(), all_known, first=50, now=2_000) == {"early"}
     (call,) = producer.send.call_args_list
-    said = decode_transition(call.kwargs["value"])
-    assert (said.incident, said.seq, said.transition, said.at) == ("early", 4, "stale", 2_000)
+    result = decode_transition(call.kwargs["value"])
+    assert (result.incident, result.seq, result.transition, result.at) == ("early", 4, "stale", 2_000)
     assert (call.kwargs["key"], call.kwargs["partition"]) == (b"early", 1)
     assert all_known["early"].transition.seq == 4
 
@@ -101,17 +101,17 @@ def test_a_time_is_a_duration_or_a_date(
 ) -> None:
     asked = Mock(return_value=rebuild.RebuildResult(tmp_path, 0, ["id"]))
     monkeypatch.setattr(rebuild, "rebuild", asked)
-    said = CliRunner().invoke(cli, ["rebuild", "--from", given])
-    assert said.exit_code == 0
-    assert "not notified again" in said.output
+    result = CliRunner().invoke(cli, ["rebuild", "--from", given])
+    assert result.exit_code == 0
+    assert "not notified again" in result.output
     since, now = asked.call_args.args[1:]
     assert since == (pytest.approx(now - 7_200_000, abs=60_000) if expected is None else expected)
 
 
 def test_another_word_is_refused() -> None:
-    said = CliRunner().invoke(cli, ["rebuild", "--from", "yesterday"])
-    assert said.exit_code == 2
-    assert "neither a duration such as 2h nor a time" in said.output
+    result = CliRunner().invoke(cli, ["rebuild", "--from", "yesterday"])
+    assert result.exit_code == 2
+    assert "neither a duration such as 2h nor a time" in result.output
 
 
 def test_it_is_written_as_the_job_reads_it() -> None:

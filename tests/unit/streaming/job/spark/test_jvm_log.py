@@ -28,8 +28,8 @@ def test_every_line_is_json_where_the_log_is(capsys: pytest.CaptureFixture[str])
     log = JvmLog()
     for line in LINES:
         log.take(line)
-    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line.get("line", line["event"]) for line in said] == ["from log4j", *LINES[5:]]
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line.get("line", line["event"]) for line in logged] == ["from log4j", *LINES[5:]]
     assert log.last == LINES[-1]
 
 

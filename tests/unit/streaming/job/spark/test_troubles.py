@@ -30,11 +30,11 @@ SEEN = {
     ),
     "Caused by: org.apache.spark.SparkException: Python worker failed to connect back.": (
         PASSES,
-        "The host is too busy: Spark's Python worker took longer than 10 s to start",
+        "The host is overloaded: Spark's Python worker took longer than 10 s to start",
     ),
     "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider": (
         PASSES,
-        "A Python worker of Spark ended or was killed",
+        "A Python worker of Spark exited or was killed",
     ),
     "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)": (PASSES, "Spark lost an executor"),
     "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 60000 ms.": (
@@ -43,16 +43,16 @@ SEEN = {
     ),
     "org.apache.kafka.common.InvalidRecordException: Timestamp 17 of message with offset 0 is out of range.": (
         WAITS,
-        "The clock of this host is wrong, and Kafka refuses what it dates",
+        "The clock of this host is wrong, and Kafka refuses its timestamps",
     ),
     "java.lang.IllegalStateException: what nobody has seen": (UNKNOWN, "The query failed: java.lang.Illegal"),
 }
 
 
-@pytest.mark.parametrize("said", SEEN)
-def test_each_failure_is_one_sentence_and_says_whether_it_is_tried_again(said: str) -> None:
-    limit, begins = SEEN[said]
-    trouble = trouble_of(_STREAM + said, "/state")
+@pytest.mark.parametrize("message", SEEN)
+def test_each_failure_is_one_sentence_and_says_whether_it_is_tried_again(message: str) -> None:
+    limit, begins = SEEN[message]
+    trouble = trouble_of(_STREAM + message, "/state")
     assert trouble.limit == limit
     assert begins in trouble.line
     assert "\n" not in trouble.line

@@ -47,7 +47,7 @@ def test_the_connection_exists_before_the_worker_asks_for_it(tmp_path: Path) -> 
 def test_a_sitecustomize_of_the_host_still_takes_effect(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mark = 'seen'")
     environment = {**os.environ, "PYTHONPATH": f"{FOLDER}{os.pathsep}{tmp_path}"}
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", "print(mark)"], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    assert said.stdout == "seen\n"
+    assert result.stdout == "seen\n"
