@@ -22,7 +22,7 @@ def news(cluster: str, before: dict[str, int], now: dict[str, int]) -> tuple[Ent
     """The counts to report in the log: the first entry, and each time that the count has ten times as many.
 
     >>> news("prod", {}, {"jobs": 3}), news("prod", {"jobs": 3}, {"jobs": 9}), news("prod", {"jobs": 9}, {"jobs": 12})
-    ((Cut(cluster='prod', what='jobs', number=3),), (), (Cut(cluster='prod', what='jobs', number=12),))
+    ((EntriesCut(cluster='prod', what='jobs', number=3),), (), (EntriesCut(cluster='prod', what='jobs', number=12),))
     """
     return tuple(
         EntriesCut(cluster, what, count)

@@ -33,7 +33,7 @@ def part_of(line: bytes, before: AggregateFile) -> AggregateFile | None:
     """The part that begins or goes on with a line that is the aggregate's own; None for a line of a log.
 
     >>> part_of(b"Container: container_1_2_3_4 on node-7_8041", NO_PART)
-    Part(host='node-7', container='container_1_2_3_4', file='')
+    AggregateFile(host='node-7', container='container_1_2_3_4', file='')
     """
     if line.startswith(b"Container: ") and (found := _CONTAINER.match(line)) is not None:
         return AggregateFile((found[2] or b"").decode(errors="replace"), found[1].decode())

@@ -31,7 +31,7 @@ def scale_for(unit: str, values: Iterable[float]) -> UnitScale:
     """The unit in which the greatest of `values` is a number people are used to.
 
     >>> scale_for("bytes", [3e9]), scale_for("s", [240.0]), scale_for("MB", [12.0])
-    (Scale(factor=1073741824.0, unit='GB'), Scale(factor=60.0, unit='min'), Scale(factor=1.0, unit='MB'))
+    (UnitScale(factor=1073741824.0, unit='GB'), UnitScale(factor=60.0, unit='min'), UnitScale(factor=1.0, unit='MB'))
     """
     greatest = max(map(abs, values), default=0.0)
     if unit == "bytes":

@@ -109,15 +109,15 @@ def test_show_says_where_each_value_of_a_job_comes_from(topic: MemoryTopic, tmp_
         "detectors: {restart_loop: {count: 5}}\n"
         "overrides:\n"
         "- {cluster: prod-*, job: orders, detectors: {restart_loop: {count: 7}}}\n"
-        "- {cluster: prod-*, detectors: {restart_loop: {count: 8, window: 20m}, node_lost: {confirm: 9s}}}\n"
-        "- {cluster: test, detectors: {node_lost: {confirm: 1s}}}\n",
+        "- {cluster: prod-*, detectors: {restart_loop: {count: 8, window: 20m}, node_lost: {confirmation_delay: 9s}}}\n"
+        "- {cluster: test, detectors: {node_lost: {confirmation_delay: 1s}}}\n",
     )
 
     def values(subject: str) -> dict[str, tuple[str, str]]:
         shown = json.loads(run(config, "show", "--for", subject, "--json").output)
         return {s["key"]: (s["value"], s["from"]) for s in shown["settings"]}
 
-    of_all = {"restart_loop.window": ("20m", "overrides[1]"), "node_lost.confirm": ("9s", "overrides[1]")}
+    of_all = {"restart_loop.window": ("20m", "overrides[1]"), "node_lost.confirmation_delay": ("9s", "overrides[1]")}
     assert values("prod-a/orders") == {**of_all, "restart_loop.count": ("7", "overrides[0]")}
     assert values("prod-a/other") == {**of_all, "restart_loop.count": ("8", "overrides[1]")}
     assert values("elsewhere/orders") == {"restart_loop.count": ("5", "detectors")}

@@ -169,7 +169,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
         rows = feed(tester, packed_of("late-barrier-acks", slice(half, half + 40)))
     letters = [msgspec.json.decode(v) for v in said(rows, "rejected") if v is not None]
     assert {letter["detail"] for letter in letters} == {"ZeroDivisionError: division by zero"}
-    assert {letter["event"][1] for letter in letters} <= LateBarrierAcks.wants
+    assert {letter["event"][1] for letter in letters} <= LateBarrierAcks.event_types
     rest = feed(tester, packed_of("late-barrier-acks", slice(half + 40, None)))
     numbers = [decode_transition(v).seq for v in said(first + rest, "incidents") if v is not None]
     assert numbers == list(range(1, len(numbers) + 1))
