@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes the image localhost/debian:bookworm-slim out of Debian's packages, where no registry can be reached.
+# Builds the image localhost/debian:bookworm-slim from Debian's packages, for hosts that cannot reach a registry.
 # Like Debian's own slim image: without documentation, manuals and translations. Needs root and debootstrap.
 set -euo pipefail
 
@@ -9,7 +9,7 @@ mirror=$(sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) bookworm main.*
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# No mirror found: debootstrap takes its own.
+# No mirror found: debootstrap uses its default.
 # shellcheck disable=SC2086
 debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder/root" ${mirror:-} >"$folder/log" 2>&1 ||
     { tail -n 20 "$folder/log" >&2; exit 1; }

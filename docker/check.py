@@ -1,4 +1,4 @@
-"""Runs the image as it is run in earnest, against a real broker, and checks what must be so: docker/test.sh calls it.
+"""Runs the image as in production, against a real broker, and checks its behaviour; docker/test.sh calls it.
 
     python docker/check.py ENGINE IMAGE
 
@@ -21,7 +21,7 @@ from streaming.recordings.playback import Playback, create_topics
 from streaming.recordings.replay import load
 
 FIRST_BATCH_S = 25.0
-# What helps an attacker, and what a build needs.
+# Tools that help an attacker, and tools that only a build needs.
 ABSENT = "gcc cc make ld pip pip3 javac git curl wget debootstrap"
 
 
@@ -30,7 +30,7 @@ def settings(bootstrap: str, **streaming: object) -> dict[str, Any]:
 
 
 def refusals(bootstrap: str) -> None:
-    """What a person must mend: status 1, the reason as the last line."""
+    """Faults that a person must fix: exit status 1, the reason as the last line."""
     slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
     secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
     secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
@@ -74,7 +74,7 @@ def refusals(bootstrap: str) -> None:
 
 
 def hardening(container: Container) -> None:
-    """What the container may not do, seen from within."""
+    """Check from inside the container that it has no privileges it does not need."""
     status = container.inside("cat /proc/1/status")
     require("\nUid:\t185\t185" in status and "\nNoNewPrivs:\t1" in status, "user 185, no new privileges", status)
     require(
@@ -93,7 +93,7 @@ def hardening(container: Container) -> None:
 
 
 def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
-    """Alive but not ready while there is no broker; then it goes on by itself, and tells the incident."""
+    """Alive but not ready without a broker; with a broker it continues and notifies of the incident."""
     sinks = {"slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url}}
     streaming = {"heartbeat": False, "starting_offsets": "earliest"}
     bootstrap = broker.bootstrap
@@ -121,12 +121,12 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         hardening(container)
         playback = Playback(bootstrap, records, "flinkwatch.heartbeat", 20)
         playback.run(threading.Event())
-        told = container.until(
+        seconds = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
             180,
-            "the incident is told",
+            "a notification of the incident",
         )
-        passed(f"the recorded incident in Slack's stand-in, {told:.1f} s after its last record")
+        passed(f"the recorded incident in Slack's stand-in, {seconds:.1f} s after its last record")
         container.until(lambda: shows_incident(container.get("/metrics")[1]), 30, "the incident is on the metrics page")
         passed("and on the metrics page")
         page = container.get("/metrics")[1]
@@ -137,15 +137,13 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
 
 
 def shows_incident(page: str) -> bool:
-    """Whether it is open there; every kind has a counter from the start."""
+    """Whether the incident is open on the page; every kind has a counter from the start."""
     active = (line for line in page.splitlines() if line.startswith("flinkwatch_incident_active{"))
     return any('kind="late_barrier_acks"' in line for line in active)
 
 
 def first_batch(bootstrap: str) -> None:
-    """As in earnest, with heartbeat and canary. A machine that has no time for it is not the image's fault: then the
-    figure is only said.
-    """
+    """As in production, with heartbeat and canary. On a busy machine the time is only printed."""
     configuration = settings(bootstrap)
     configuration["kafka"]["topics"] = {"prefix": "second"}
     container = Container("start", configuration)
@@ -162,14 +160,14 @@ def first_batch(bootstrap: str) -> None:
 
 
 def judge(seconds: float) -> None:
-    """Says it, and refuses more than is allowed."""
+    """Print the time, and fail if it is above the limit."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     circumstances = f"at most {FIRST_BATCH_S:.0f}; load {load:.1f} on {cores} cores"
-    said = f"container start to the first batch {seconds:.1f} s ({circumstances})"
+    figure = f"container start to the first batch {seconds:.1f} s ({circumstances})"
     if load > 2 * cores:
-        sys.stdout.write(f"  not judged, the machine is busy: {said}\n")
+        sys.stdout.write(f"  not judged, the machine is busy: {figure}\n")
     else:
-        require(seconds <= FIRST_BATCH_S, said, "")
+        require(seconds <= FIRST_BATCH_S, figure, "")
 
 
 def main() -> None:

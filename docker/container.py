@@ -1,4 +1,4 @@
-"""A container of the image, as docker/check.py runs it: hardened as docker/compose.yaml and k8s/ have it."""
+"""A container of the image, as docker/check.py runs it, hardened as in docker/compose.yaml and k8s/."""
 
 import os
 import subprocess
@@ -81,7 +81,7 @@ class Container:
             return 0, str(error)
 
     def until(self, met: Callable[[], bool], within: float, what: str) -> float:
-        """Seconds until it was so."""
+        """Wait for a condition; returns the seconds it took."""
         begun = time.monotonic()
         while not met():
             if (
@@ -98,7 +98,7 @@ class Container:
 
 
 def engine(*arguments: str, timeout: float = 60) -> str:
-    """What the engine says, errors and all. Ends the check when it fails."""
+    """The engine's output with its errors. Ends the check if the command fails."""
     command = [ENGINE, *arguments]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False

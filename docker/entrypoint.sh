@@ -1,9 +1,9 @@
 #!/bin/bash
-# What the container runs: flinkwatch, or what Spark on Kubernetes asks its image for.
+# The container's command: flinkwatch, or the roles that Spark on Kubernetes expects of its image.
 set -euo pipefail
 
 export SPARK_HOME=${SPARK_HOME:-/opt/flinkwatch/.venv/spark}
-# The Java that the image brought; without one, that of the base is on PATH.
+# The image's own Java; without one, the base image has Java on PATH.
 own=/opt/flinkwatch/.flinkwatch/java
 if [ -z "${JAVA_HOME:-}" ] && [ -x "$own/bin/java" ]; then
     export JAVA_HOME=$own

@@ -32,12 +32,12 @@ def main(document: Path, folder: Path, file: Path) -> None:
 
 
 def component(jar: Path) -> dict[str, Any]:
-    """A jar, by its Maven coordinates where it carries them."""
+    """A jar, by its Maven coordinates if it contains them."""
     group, found = "", _NAME.fullmatch(jar.name)
     name, version = (found["name"], found["version"]) if found else (jar.stem, "")
     with zipfile.ZipFile(jar) as archive:
         own = [n for n in archive.namelist() if n.startswith("META-INF/maven/") and n.endswith("/pom.properties")]
-        # A jar with others inside has their coordinates, too.
+        # A jar that contains others has their coordinates too.
         own = [n for n in own if n.split("/")[3] == name] or (own if len(own) == 1 else [])
         if own:
             properties = dict(re.findall(r"^(\w+)=(\S*)", archive.read(own[0]).decode(), re.MULTILINE))
@@ -50,7 +50,7 @@ def component(jar: Path) -> dict[str, Any]:
 
 
 def debian(status: Path) -> Iterator[dict[str, Any]]:
-    """What dpkg says is installed."""
+    """The packages that dpkg lists as installed."""
     for entry in status.read_text().split("\n\n"):
         fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", entry, re.MULTILINE))
         if fields.get("Status", "").endswith(" installed"):
@@ -60,7 +60,7 @@ def debian(status: Path) -> Iterator[dict[str, Any]]:
 
 
 def runtime(own: Path) -> Iterator[dict[str, Any]]:
-    """The Java of requirements-java.lock, where the base brings none."""
+    """The Java of requirements-java.lock, if the base image has none."""
     for release in own.glob("java/release"):
         found = re.search(r'^JAVA_RUNTIME_VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
         version = found[1] if found else "unknown"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The software bill of materials of an image, in CycloneDX: docker/sbom.sh ENGINE IMAGE FILE
-# Python packages, jars, Java and the distribution's packages; then pip-audit, where its service answers.
+# Python packages, jars, Java and the distribution's packages; then pip-audit, if its service answers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 engine=$1 image=$2 file=$3
@@ -23,7 +23,7 @@ chmod 755 "$folder/python"
 "$tools/cyclonedx-py" environment --pyproject pyproject.toml --output-file "$folder/python.json" "$folder/python"
 "$tools/python" docker/sbom.py "$folder/python.json" "$folder" "$file"
 
-# The lock holds what the image has, less what docker/left-out.txt takes out. Strict: what could not be asked for is no success.
+# The lock lists the packages of the image, minus docker/left-out.txt. A package that could not be checked is a failure.
 if "$tools/pip-audit" --strict --requirement requirements-runtime.lock --disable-pip --require-hashes \
     --progress-spinner off >"$folder/audit" 2>&1; then
     echo "  ok: pip-audit: $(tail -n 1 "$folder/audit")"

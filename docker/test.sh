@@ -1,5 +1,5 @@
 #!/bin/bash
-# Lints what is here, builds the image on plain Debian, says what takes what in it, and runs it: docker/check.py.
+# Lints the files here, builds the image on plain Debian, prints the size of its parts, and runs it with docker/check.py.
 # bin/test --all runs it. Images and layers stay in .flinkwatch/oci
 # (or FLINKWATCH_OCI) for the next time.
 set -euo pipefail
@@ -21,7 +21,7 @@ fi
 "$tools/docker-compose" --file docker/compose.yaml --profile demo config --quiet
 echo "  ok: hadolint, shellcheck, compose.yaml"
 
-# An engine of its own: no container of the user is touched. The host's network: the embedded broker is there.
+# A separate storage for podman: no container of the user is affected. The host's network has the embedded broker.
 cat >"$work/storage.conf" <<END
 [storage]
 driver = "overlay"
@@ -58,7 +58,7 @@ if ! podman image exists "$base"; then
     fi
 fi
 
-# What pip and Java trust on this machine, for the time of the build alone.
+# The certificate authorities of pip and Java on this machine, only during the build.
 options=()
 for bundle in "${PIP_CERT:-}" "${SSL_CERT_FILE:-}"; do
     if [ -f "$bundle" ]; then

@@ -1,4 +1,4 @@
-"""Takes out of the image what docker/left-out.txt names, and RocksDB for other systems; one Spark instead of two.
+"""Removes the files of docker/left-out.txt and RocksDB for other systems from the image; keeps one of two Sparks.
 
 Runs in the build, in /opt/flinkwatch, on the standard library alone.
 """
@@ -15,7 +15,7 @@ ROCKSDB = {f"librocksdbjni-linux{name}.so" for name in ("64", "-aarch64")}
 
 
 def main() -> None:
-    """Trim, or end with what is wrong."""
+    """Trim, or exit with the error."""
     packages = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     for pattern in patterns():
         remove(packages, pattern)
@@ -37,7 +37,7 @@ def patterns() -> list[str]:
 
 
 def remove(packages: Path, pattern: str) -> None:
-    """Remove what the pattern finds; one that finds nothing is out of date."""
+    """Remove the files that match; a pattern without a match is outdated and an error."""
     found = list(packages.glob(pattern))
     if not found and not os.environ.get("SPARK_HOME"):
         sys.stderr.write(f"docker/left-out.txt: {pattern} finds nothing\n")
@@ -49,7 +49,7 @@ def remove(packages: Path, pattern: str) -> None:
 
 
 def use_spark_of_base(spark: Path, home: Path) -> None:
-    """The base brings the jars: those of the wheel go, when both are of one version."""
+    """The base image has Spark's jars: remove those of the wheel if both have the same version."""
     own = next(spark.glob("jars/spark-core_*.jar")).name
     if not (home / "jars" / own).is_file():
         found = [path.name for path in home.glob("jars/spark-core_*.jar")]
@@ -59,7 +59,7 @@ def use_spark_of_base(spark: Path, home: Path) -> None:
 
 
 def keep_own_rocksdb(jar: Path) -> None:
-    """The jar carries the library of 15 systems, 5 MB each."""
+    """The jar contains the library for 15 systems, 5 MB each."""
     small = jar.with_suffix(".new")
     with zipfile.ZipFile(jar) as old, zipfile.ZipFile(small, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs the pod of overlays/single for real, against the embedded broker: k8s/test.sh [IMAGE]
-# Needs podman and the image of docker/test.sh; without them it says so and ends well. bin/test --all runs it.
+# Needs podman and the image of docker/test.sh; without them it prints so and exits 0. bin/test --all runs it.
 set -eu
 cd "$(dirname "$0")/.."
 image=${1:-localhost/flinkwatch}
-# The engine that docker/test.sh has set up.
+# The podman storage that docker/test.sh has set up.
 engine=${FLINKWATCH_OCI:-$PWD/.flinkwatch/oci}
 if [ -f "$engine/containers.conf" ]; then
     export CONTAINERS_CONF="$engine/containers.conf" CONTAINERS_STORAGE_CONF="$engine/storage.conf"
