@@ -17,8 +17,8 @@ PAGE = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PICTURE = PROJECT / "docs" / "images" / "rooms.svg"
 PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
 RINGS = {
-    "streaming": "the program; streaming/job alone imports pyspark",
-    "sinks": "incidents out of Kafka to people and Prometheus",
+    "streaming": "the program; only job imports pyspark",
+    "sinks": "incidents to people and Prometheus",
     "detectors": "pure: records in, incidents out",
 }
 _WIDTH, _GAP, _ROW, _TOP = 270, 24, 30, 74
