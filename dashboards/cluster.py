@@ -35,7 +35,6 @@ def _labels(metrics: str, label: str) -> str:
 
 
 def cluster() -> dashboard.Dashboard:
-    """The dashboard Cluster."""
     made = board(
         "flinkwatch-cluster", "Flink cluster", "The numbers flinkwatch works with, and what it said.", "now-6h"
     )

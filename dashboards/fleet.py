@@ -26,7 +26,6 @@ def _worst() -> str:
 
 
 def fleet() -> dashboard.Dashboard:
-    """The dashboard Fleet."""
     made = board("flinkwatch-fleet", "Flink fleet", "Incidents of all Flink clusters, by flinkwatch.", "now-24h")
     return fill(made, {"": _panels()})
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grafana_foundation_sdk.builders import dashboard
 
 from dashboards.frame import board, choice, fill
-from dashboards.panels import ORANGE, RED, Column, Panel, Query, graph, listing, number, word
+from dashboards.panels import ORANGE, RED, Panel, Query, graph, number, word
 
 _WHERE = 'instance=~"$instance"'
 
@@ -28,7 +28,6 @@ def _rate(metric: str, by: str) -> str:
 
 
 def flinkwatch() -> dashboard.Dashboard:
-    """The dashboard flinkwatch."""
     made = board("flinkwatch-itself", "flinkwatch", "The job and delivery of flinkwatch itself.", "now-3h")
     made.with_variable(choice("instance", "Instance", "label_values(flinkwatch_build_info, instance)"))
     rows = {"": _overview(), "Reading": _reading(), "Batches and state": _batches(), "Delivery": _delivery()}
@@ -217,9 +216,3 @@ def _configuration() -> Iterator[Panel]:
         unit="s",
     )
     yield word("In force", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash")
-    yield listing(
-        "Overrides",
-        "How many entities each override is about; one with 0 has a pattern that fits nothing.",
-        Column(f"max by (override, match) ({_of('override_matched')})", "matched"),
-        width=12,
-    )

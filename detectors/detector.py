@@ -14,12 +14,6 @@ from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 
-LESS_SENSITIVE = "x-less-sensitive"
-"""Key under which a setting's schema tells which way the detector says less: the setting can be tuned."""
-
-LESS_SENSITIVE_HIGHER: dict[str, Any] = {LESS_SENSITIVE: "higher"}
-LESS_SENSITIVE_LOWER: dict[str, Any] = {LESS_SENSITIVE: "lower"}
-
 
 class DetectorConfig(BaseModel):
     """What every detector's section of the configuration has."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from container import Container, engine, passed, require
 
-from streaming.demo.demo import find_scenario
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.broker import Broker
-from streaming.recordings.playback import Playback, create_topics
+from streaming.recordings.play import find_scenario
 from streaming.recordings.replay import load
+from tests.demo.playback import Playback, create_topics
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import TOKEN, SlackServer
 
 FIRST_BATCH_S = 25.0
 # Tools that help an attacker, and tools that only a build needs.

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from streaming.embedded.job_process import free_port
+from tests.embedded.job_process import free_port
 
 ENGINE, IMAGE = sys.argv[1:3]
 HARDENED = ["--network=host", "--user=185:185", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges"]

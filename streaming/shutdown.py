@@ -35,7 +35,6 @@ class Stop:
             raise Stopped
 
     def set(self) -> None:
-        """End."""
         self._event.set()
 
     def _signalled(self, number: int, _frame: object) -> None:

@@ -6,7 +6,8 @@ through this module alone, which the linter holds them to.
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -40,9 +41,15 @@ class Console(RichConsole):
     """rich's, whose styles are its own and none that a text brings along."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of `renderable`."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+@contextmanager
+def status(title: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what a command does; the function that is yielded shows how far it is."""
+    with Console(stderr=True).status(title) as shown:
+        yield lambda detail: shown.update(f"{title}: {detail}")
 
 
 def printable_fields(_logger: Any, _method: str, event: Any) -> Any:

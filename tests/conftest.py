@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def broker() -> Iterator[object]:
     """A real broker; tests make topics of their own."""
     # Imported late: nine in ten tests need no broker.
-    from streaming.embedded.broker import Broker
+    from tests.embedded.broker import Broker
 
     with Broker() as running:
         yield running

@@ -27,7 +27,6 @@ from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, settings_hash
 from detectors.values.bounded import put_bounded
-from detectors.values.name_pattern import NamePatterns
 
 INDEX_VERSION = 1
 # Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
@@ -54,11 +53,10 @@ class Store(Protocol):
 class BucketIndex(msgspec.Struct):
     """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
 
-    `silences` are those made on the command line, by id, and `silences_hash` names them; `matched` tells for each
-    cluster how many of its jobs each override is about. `cut` counts rows that were too large for their topic,
-    and `recognised` what of the input is understood. `front` is how far the furthest partition has come, `orders` what
-    clusters wait for, `beats` what is known of the driver's clock. `catching_up` tells that the last batch left records
-    behind: what is read next may be late because of the reader.
+    `silences` are those made on the command line, by id, and `silences_hash` names them. `cut` counts rows that were
+    too large for their topic, and `recognised` what of the input is understood. `front` is how far the furthest
+    partition has come, `orders` what clusters wait for, `beats` what is known of the driver's clock. `catching_up`
+    tells that the last batch left records behind: what is read next may be late because of the reader.
     """
 
     version: int = INDEX_VERSION
@@ -69,7 +67,6 @@ class BucketIndex(msgspec.Struct):
     rejected: dict[str, int] = {}
     counted_at: int = 0
     silences: dict[str, PublishedSilence] = {}
-    matched: dict[str, list[int]] = {}
     silences_hash: str = ""
     cut: dict[str, int] = {}
     recognised: Recognition = msgspec.field(default_factory=Recognition)
@@ -96,7 +93,6 @@ class BucketIndex(msgspec.Struct):
         self.silences_hash = sha256(made).hexdigest()[:8] if self.silences else ""
         if before != (self.config_hash(), self.silences_hash):
             self.dues = dict.fromkeys(self.dues, 0)
-            self.matched = {}
         return refused
 
     def _silence(self, published: dict[str, PublishedSilence]) -> int:
@@ -107,12 +103,6 @@ class BucketIndex(msgspec.Struct):
             known = {i: s for i, s in known.items() if s.ends() > self.clock}
         self.silences = dict(islice(known.items(), MAX_SILENCES))
         return len(known) - len(self.silences)
-
-    def overrides(self) -> list[str]:
-        """What each override in force is about, such as `cluster=prod-*, job=orders`."""
-        written = self.published.overrides if self.published else []
-        said = [[f"{key}={o[key]}" for key in NamePatterns.model_fields if o.get(key, "*") != "*"] for o in written]
-        return [", ".join(patterns) or "everything" for patterns in said]
 
     def config_hash(self) -> str:
         """Names the settings in force."""
@@ -248,15 +238,12 @@ def _step(
     said.cut.extend(result.cut)
     if engine.over(state, taken.until):
         store.remove(cluster)
-        for known in (index.dues, index.matched, index.orders):
+        for known in (index.dues, index.orders):
             known.pop(cluster, None)
         counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
         said.gone.extend([*result.gone, *engine.said(state), *counted])
         return
     store.put(cluster, encoded)
     index.dues[cluster] = min(engine.due(state), waiting) if waiting is not None else engine.due(state)
-    if configuration.overrides:
-        jobs = [job.name for job in state.topology.jobs.values()]
-        index.matched[cluster] = configuration.matched(cluster, jobs)
     said.readings.extend(result.readings)
     said.gone.extend(result.gone)

@@ -1,6 +1,5 @@
 """The configuration in force, as engines: one for all clusters to which the same overrides apply."""
 
-from collections import Counter
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -37,15 +36,6 @@ class Configuration:
     def engine(self, cluster: str) -> Engine:
         """The engine for a cluster."""
         return self._of_cluster(cluster)
-
-    def matched(self, cluster: str, jobs: list[str]) -> list[int]:
-        """To how many of these jobs each override applies; to the cluster itself, 1, where it names no job."""
-        counts = Counter(number for job in jobs for number in self._of_job(job))
-        fitting = self._fitting(cluster)
-        return [
-            (counts[number] if override.by_job else 1) if number in fitting else 0
-            for number, override in enumerate(self.overrides)
-        ]
 
     def _fitting_cluster(self, cluster: str) -> tuple[int, ...]:
         return tuple(number for number, override in enumerate(self.overrides) if override.fits_cluster(cluster))

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.flink.expired_checkpoints import CheckpointAttempts
 from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
@@ -104,7 +104,6 @@ class Backpressure(Detector):
 
         busy_ms_per_s: float = Field(
             900,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             le=1000,
             description="ms/s from which a subtask is busy all the time.",
@@ -129,7 +128,6 @@ class Backpressure(Detector):
         )
         min_duration: Duration = Field(
             10_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Busy for this long, over two scrapes: one may be a burst.",
         )
         sample_max_age: Duration = Field(180_000, description="A sample older than this says nothing any more.")
@@ -142,7 +140,6 @@ class Backpressure(Detector):
         min_history: int = Field(5, ge=2, le=16, description="Checkpoints before the job's usual duration is known.")
         min_slow_checkpoints: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1,
             description="Dragged checkpoints in a row that make it a warning.",
         )

@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
 from detectors.flink.topology import Topology
@@ -100,13 +100,11 @@ class CheckpointDurationCreep(Detector):
         )
         growth: float = Field(
             0.5,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=0.1,
             description="Share by which durations must have grown: below it is what load and storage do.",
         )
         min_increase: Duration = Field(
             500,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Growth below this never matters: short checkpoints vary by large factors.",
         )
         horizon: Duration = Field(

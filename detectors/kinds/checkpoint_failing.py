@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
@@ -114,7 +114,6 @@ class CheckpointFailing(Detector):
 
         in_a_row: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             le=16,
             description="Failures without a completed checkpoint between: one heals.",

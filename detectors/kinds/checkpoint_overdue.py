@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading
@@ -112,13 +112,11 @@ class CheckpointOverdue(Detector):
 
         factor: float = Field(
             3.0,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1.5,
             description="Overdue at this multiple of the job's usual high: above normal variation.",
         )
         min_age: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Never overdue below this age: short checkpoints vary by large factors.",
         )
         min_history: int = Field(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
@@ -56,7 +56,6 @@ class ClockSkew(Detector):
 
         ahead: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="A lead below this does no harm: scrapes are 10 s to 30 s apart.",
         )
         min_lines: int = Field(5, ge=2, description="Lines in a row: one may have been written by hand or replayed.")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink import timeouts
 from detectors.flink.timeouts import Timeouts
@@ -81,7 +81,6 @@ class HaConnectionLost(Detector):
 
         suspended_for: Duration = Field(
             5_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Suspended this long it is an incident: a client that only changes servers is faster.",
         )
         confirmation_delay: Duration = Field(

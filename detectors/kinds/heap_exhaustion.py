@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.gc_window import GcWindow
@@ -117,14 +117,12 @@ class HeapExhaustion(Detector):
         )
         gc_share: float = Field(
             0.3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="Share of time in collections from which work suffers: usual are 1 to 5 %.",
         )
         full_share: float = Field(
             0.9,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0.5,
             lt=1,
             description="Of Heap.Max still in use after two collections: the next state will not fit.",
@@ -141,7 +139,6 @@ class HeapExhaustion(Detector):
         )
         missing_for: Duration = Field(
             30_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="And its scrapes missing so long, or four of their intervals, while others come.",
         )
         recovered_after: Duration = Field(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Severity
@@ -100,13 +100,11 @@ class LateBarrierAcks(Detector):
 
         min_acks: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=1,
             description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint.",
         )
         repeats: int = Field(
             2,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.",
         )

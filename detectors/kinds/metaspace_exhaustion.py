@@ -19,7 +19,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Now
+from detectors.detector import Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.root_causes import only_job
@@ -106,20 +106,17 @@ class MetaspaceExhaustion(OutOfMemory):
 
         usage_warning: float = Field(
             0.8,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="No warning below this share of the limit: there is room.",
         )
         growth_factor: float = Field(
             1.5,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=1,
             description="No warning before it has grown by this factor: by then the JVM has tried to unload classes.",
         )
         min_deployments: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             le=_MAX_MARKS,
             description="Deployments each of which left more behind.",

@@ -23,7 +23,7 @@ from itertools import pairwise
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, LESS_SENSITIVE_LOWER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
 from detectors.flink.root_causes import CONSEQUENCES, RootCause, RootCauses, job_of, same
 from detectors.flink.stack_traces import FAILURE
@@ -99,14 +99,12 @@ class RestartLoop(Detector):
 
         count: int = Field(
             3,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             le=_MAX_RESTARTS,
             description="Restarts with the same first fault: two may chance.",
         )
         window: Duration = Field(
             600_000,
-            json_schema_extra=LESS_SENSITIVE_LOWER,
             description="In which they count together: one restart takes seconds.",
         )
         period_tolerance: float = Field(

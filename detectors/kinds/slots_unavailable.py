@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now, evidence
+from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.flink.root_causes import job_of, role_of
 from detectors.flink.stack_traces import FAILURE
@@ -94,7 +94,6 @@ class SlotsUnavailable(Detector):
 
         confirmation_delay: Duration = Field(
             10_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Wait this long after a WARN alone: a TaskManager may be about to register.",
         )
         planned_for: Duration = Field(
@@ -103,7 +102,6 @@ class SlotsUnavailable(Detector):
         )
         no_taskmanager_for: Duration = Field(
             180_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="A job without any TaskManager for this long: starting pods or containers, even with a new "
             "node, takes less; Flink itself says so after 5 min.",
         )

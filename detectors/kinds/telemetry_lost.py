@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
@@ -97,13 +97,11 @@ class TelemetryLost(Detector):
 
         gap_factor: float = Field(
             5.0,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Silent after this multiple of the usual longest gap.",
         )
         min_gap: Duration = Field(
             60_000,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             description="Never silent before: Flink itself waits 50 s for a heartbeat, shippers flush in 30 s.",
         )
         cluster_min_gap: Duration = Field(

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import msgspec
 from pydantic import Field
 
-from detectors.detector import LESS_SENSITIVE_HIGHER, Detector, DetectorConfig, Now
+from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old, task_manager, task_managers
@@ -118,7 +118,6 @@ class ZeroInputLeak(Detector):
 
         min_checkpoints: int = Field(
             10,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             ge=2,
             description="Completed checkpoints without a commit: one may be skipped while another is under way.",
         )
@@ -133,7 +132,6 @@ class ZeroInputLeak(Detector):
         significance: float = Field(0.01, gt=0, lt=0.1, description="Of the rank test for a rising floor.")
         min_rise: float = Field(
             0.05,
-            json_schema_extra=LESS_SENSITIVE_HIGHER,
             gt=0,
             lt=1,
             description="Share of Heap.Max by which the floor must have risen: above its own noise.",

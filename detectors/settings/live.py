@@ -7,7 +7,6 @@ is whole or not there. Silences made on the command line are records of their ow
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -79,9 +78,8 @@ Origin = Literal["file", "apply", "rollback"]
 
 
 class PublishedConfiguration(msgspec.Struct, frozen=True):
-    """The value of a configuration record: the sections as written, their hash, when (epoch ms), by whom, from where.
-
-    `fixed` is what of the other sections the publisher has, as hashes by key: a change of these needs a restart.
+    """The value of a configuration record: the sections as written and their hash; published when (epoch ms), by whom,
+    and from where.
     """
 
     hash: str
@@ -91,7 +89,6 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
     overrides: list[dict[str, Any]] = []
     silences: list[dict[str, Any]] = []
     origin: Origin = "file"
-    fixed: dict[str, str] = {}
 
     def live(self) -> LiveSettings:
         """The settings. Raises pydantic.ValidationError when they are another version's."""
@@ -118,12 +115,10 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
-def publish(
-    live: LiveSettings, at: int, by: str, origin: Origin = "file", fixed: Mapping[str, str] | None = None
-) -> PublishedConfiguration:
+def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> PublishedConfiguration:
     """The settings as a record; the hash depends on the settings alone."""
     body = live.model_dump(mode="json")
-    return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin, fixed=dict(fixed or {}))
+    return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin)
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
@@ -146,7 +141,7 @@ def _read_published(value: bytes) -> PublishedConfiguration:
     found = _decode(value)
     # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
     # in every message.
-    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin, found.fixed)
+    return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
 def _read_silence(value: bytes) -> PublishedSilence:

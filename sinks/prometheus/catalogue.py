@@ -178,9 +178,6 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "sum",
         ),
         MetricDescription(
-            "override_matched", "gauge", ("override", "match"), "Jobs, or else clusters, that an override fits.", "sum"
-        ),
-        MetricDescription(
             "state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"
         ),
         MetricDescription(

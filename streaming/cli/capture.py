@@ -8,7 +8,7 @@ import click
 
 from detectors.values.durations import humanize
 from streaming.cli.options import Duration, config_option, settings_of
-from streaming.terminal import Console, echo
+from streaming.terminal import echo, status
 
 
 @click.command()
@@ -26,12 +26,9 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
     kafka = settings_of(config_file).kafka
     now = time.time()
     out = out or Path(f"flinkwatch-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}.jsonl.gz")
-    with Console(stderr=True).status("capturing") as status:
+    with status("capturing") as say:
         found = capture_records(
-            kafka,
-            round(now * 1000) - last,
-            out,
-            lambda done, of: status.update(f"capturing {done:,} of {of:,} records"),
+            kafka, round(now * 1000) - last, out, lambda done, of: say(f"{done:,} of {of:,} records")
         )
     for topic in found.missing:
         echo(f"Warning: Kafka has no topic {topic}, so nothing of it is in the recording.", error=True)

@@ -1,13 +1,15 @@
 """`flinkwatch config`: check, publish and look at the configuration."""
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import msgspec
 from click.core import ParameterSource
 
-from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
+from detectors.settings.live import LiveSettings, publish
+from detectors.settings.overrides import Override
 from streaming.cli import config_report
 from streaming.cli.options import (
     asking,
@@ -20,9 +22,10 @@ from streaming.cli.options import (
     user,
 )
 from streaming.cli.reference import docs, schema
+from streaming.cli.silenced_incidents import places
 from streaming.configuration.diff import changes
-from streaming.configuration.restart_only import fixed_values, refuse_other_hashes
-from streaming.configuration.settings import SECTIONS, Settings, load, validate
+from streaming.configuration.effective import about
+from streaming.configuration.settings import RESTART_ONLY, SECTIONS, Kafka, Settings, load, validate
 from streaming.configuration.topic import ConfigTopic
 from streaming.configuration.yaml_document import YamlDocument, read_document
 from streaming.errors import ConfigError, PublishedError, RefusedError
@@ -94,13 +97,16 @@ def apply(
     topic = _topic(settings, timeout)
     with asking(settings, timeout):
         in_force = topic.history().in_force
-    fixed = in_force.fixed if in_force is not None else {}
-    refuse_other_hashes(document, fixed_values(document, {}), fixed)
+    if ignored := [section for section in RESTART_ONLY if section in document.data]:
+        echo(f"Not published, because a running job does not reload them: {', '.join(ignored)}.", error=True)
     old = in_force.live() if in_force is not None else LiveSettings()
     config_report.difference(changes(old, new))
+    if new.overrides:
+        with asking(settings, timeout):
+            _warn_of_unmatched(new.overrides, settings.kafka, timeout)
     if recordings:
         _check_against(recordings, old, new, settings, max_new, max_lost)
-    published = publish(new, _now(), user(), "apply", fixed)
+    published = publish(new, _now(), user(), "apply")
     if in_force is not None and in_force.hash == published.hash:
         echo(f"{published.hash} is in force already.")
     elif dry_run:
@@ -119,7 +125,6 @@ def apply(
 def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: int) -> None:
     """Print the configuration in force, as the topic has it: what is not default, overrides and silences."""
     from streaming.configuration.effective import settings_for
-    from streaming.configuration.override_matches import matched_by
 
     settings = settings_of(config_file)
     with asking(settings, timeout):
@@ -133,19 +138,17 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
         cluster, _, job = subject.rpartition("/") if "/" in subject else (subject, "", "")
         config_report.settings_for(settings_for(in_force.live(), cluster, job), cluster, job, in_force, as_json)
         return
-    matched = matched_by(settings.kafka.access, settings.kafka.topics.readings, in_force)
     if as_json:
         echo_json(
             msgspec.json.encode(
                 {
                     **msgspec.to_builtins(in_force),
-                    "matched": matched,
                     "silences_by_command": [msgspec.to_builtins(s) for s in history.silences.values()],
                 }
             )
         )
     else:
-        config_report.in_force(history, in_force, matched, _now())
+        config_report.in_force(history, in_force, _now())
 
 
 @config.command("history")
@@ -156,7 +159,7 @@ def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print every configuration that was published, oldest first, with what it changed."""
     settings = settings_of(config_file)
     with asking(settings, timeout):
-        found = _once(_topic(settings, timeout).history().configurations)
+        found = _topic(settings, timeout).history().configurations
     if as_json:
         for published in found:
             echo_json(msgspec.json.encode(published))
@@ -174,7 +177,7 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
     say_where(settings, config_path(config_file))
     topic = _topic(settings, timeout)
     with asking(settings, timeout):
-        found = _once(topic.history().configurations)
+        found = topic.history().configurations
     if not found:
         raise PublishedError(f"{topic.name}: nothing was published yet")
     in_force = found[-1]
@@ -186,7 +189,7 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
         raise ConfigError(f"{hash}: there is no such configuration in the history, which has {', '.join(hashes)}")
     old, new = in_force.live(), chosen[-1].live()
     config_report.difference(changes(old, new))
-    published = publish(new, _now(), user(), "rollback", in_force.fixed)
+    published = publish(new, _now(), user(), "rollback")
     if published.hash == in_force.hash:
         echo(f"{published.hash} is in force already.")
         return
@@ -211,10 +214,13 @@ def _check_against(
         )
 
 
-def _once(configurations: list[PublishedConfiguration]) -> list[PublishedConfiguration]:
-    """Without those that were published again only because of other sections."""
-    pairs = zip([None, *configurations], configurations, strict=False)
-    return [p for before, p in pairs if before is None or (before.hash, before.at) != (p.hash, p.at)]
+def _warn_of_unmatched(overrides: Iterable[Override], kafka: Kafka, timeout: int) -> None:
+    """Name each override that fits none of the clusters and jobs that the job has readings of, if it has any."""
+    known = [(cluster, job) for cluster, job in places(kafka, timeout) if cluster]
+    for number, override in enumerate(overrides):
+        if known and not any(override.fits_cluster(c) and override.fits_job(j) for c, j in known):
+            match = f"override {number} ({about(override)})"
+            echo(f"Warning: {match} matches none of the known clusters and jobs. Check the patterns.", error=True)
 
 
 def _brokers_of(file: Path, document: YamlDocument, config_file: Path | None, ctx: click.Context) -> Path | None:

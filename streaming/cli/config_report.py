@@ -34,8 +34,8 @@ def difference(found: Sequence[SettingChange]) -> None:
     _print(_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new"))
 
 
-def in_force(found: ConfigHistory, published: PublishedConfiguration, matched: list[int | None], now: int) -> None:
-    """What is in force: settings that are not default, overrides with what they match, silences."""
+def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) -> None:
+    """What is in force: settings that are not default, overrides, silences."""
     echo(_head(published))
     live = published.live()
     usual = LiveSettings()
@@ -45,13 +45,8 @@ def in_force(found: ConfigHistory, published: PublishedConfiguration, matched: l
     else:
         echo("Every detector is at its defaults.")
     if live.overrides:
-        rows = [
-            (str(i), about(o), _said(o.detectors), "not known yet" if matched[i] is None else str(matched[i]))
-            for i, o in enumerate(live.overrides)
-        ]
-        _print(_table(rows, "override", "for", "settings", "matches"))
-        for i in [i for i, count in enumerate(matched) if count == 0]:
-            echo(f"Warning: override {i} ({about(live.overrides[i])}) matches nothing that was ever seen.")
+        rows = [(str(i), about(o), _said(o.detectors)) for i, o in enumerate(live.overrides)]
+        _print(_table(rows, "override", "for", "settings"))
     silences(listed(found, now), now, ended=False)
 
 
@@ -73,7 +68,6 @@ def settings_for(
 
 
 def history(found: list[PublishedConfiguration]) -> None:
-    """Every configuration with what it changed."""
     rows = []
     before = LiveSettings()
     for published in found:

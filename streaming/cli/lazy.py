@@ -31,11 +31,9 @@ class LazyGroup(click.Group):
             signal(SIGINT, before)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
         return sorted({*super().list_commands(ctx), *self._later})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command, loaded now if it was not."""
         found = super().get_command(ctx, cmd_name)
         if found is not None or cmd_name not in self._later:
             return found

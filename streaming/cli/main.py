@@ -93,16 +93,3 @@ def sinks_test(config_file: Path | None, only: str) -> None:
     from streaming.cli.sinks import run_sinks_test
 
     sys.exit(run_sinks_test(settings_of(config_file), only))
-
-
-@cli.command()
-@click.argument("scenario", required=False, default="late-barrier-acks")
-@click.option(
-    "--speed", type=click.FloatRange(min=1), default=20.0, show_default=True, help="Times faster than it happened."
-)
-@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
-def demo(scenario: str, speed: float, keep: bool) -> None:
-    """Everything embedded: a broker, the job, a recorded incident, and the message as Slack would show it."""
-    from streaming.demo.demo import run_demo
-
-    sys.exit(run_demo(scenario, speed, keep))

@@ -1,16 +1,14 @@
 """`flinkwatch replay`: which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from streaming.cli.options import config_option, settings_of
-from streaming.terminal import echo, echo_json
+from streaming.terminal import echo, echo_json, status
 
 _NOT_UNDERSTOOD = 2
 _SAY_EVERY = 5_000
@@ -60,7 +58,7 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
     scribe = replay_report.IncidentLog()
-    with _progress() as say:
+    with status("reading") as say:
         inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
         arrived = _read(inputs, reader, topics.config, say)
         published = publish(settings.live, at=0, by="replay")
@@ -131,23 +129,3 @@ def _runbooks(kinds: set[str]) -> dict[str, str]:
 
 def _near(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal how far it is, at most five times a second."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from streaming.terminal import Console
-
-    last = 0.0
-
-    def say(detail: str) -> None:
-        nonlocal last
-        if time.monotonic() - last > 0.2:
-            last = time.monotonic()
-            status.update(f"reading: {detail}")
-
-    with Console(stderr=True).status("reading") as status:
-        yield say

@@ -40,7 +40,6 @@ class IncidentLog:
         self.timeline: list[TimelineEntry] = []
 
     def take(self, t: Transition) -> None:
-        """Take in the next transition."""
         before = self._last.get(t.incident)
         self._last[t.incident] = t
         said = t.summary if before is None else with_words(t.reason) or t.summary
@@ -62,7 +61,6 @@ class ReportClock:
         self._mark = "Z" if not zone else f" {self.name}"
 
     def time(self, ms: int) -> str:
-        """Date and time."""
         try:
             return datetime.fromtimestamp(ms / 1000, self._zone).strftime("%Y-%m-%d %H:%M:%S") + self._mark
         except (OverflowError, ValueError, OSError):
@@ -108,7 +106,6 @@ def rows(
 def print_incidents(
     incidents: Iterable[Transition], clock: ReportClock, files: Collection[str], runbooks: Mapping[str, str]
 ) -> None:
-    """A block for each."""
     console = Console(highlight=False)
     for t in incidents:
         style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
@@ -120,7 +117,6 @@ def print_incidents(
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: ReportClock) -> None:
-    """A line for each transition."""
     console = Console(highlight=False)
     for c in changes:
         line = Text(f"{clock.time(c.at)}  ").append(

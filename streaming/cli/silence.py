@@ -59,11 +59,12 @@ def add(
 
     Prints the id with which `silence expire` ends it, and which open incidents it matches now.
     """
-    from streaming.configuration.silences import about
+    from streaming.configuration.effective import about
 
     now = int(time.time() * 1000)
     made = _silence(lasting, until, now, fields)
-    _check_extent(about(made) == "everything", everything)
+    match = about(made, made.kinds)
+    _check_extent(match == "everything", everything)
     _check_kinds(made)
     settings = settings_of(config_file)
     _check_length(made, now, settings.sinks.max_silence)
@@ -75,7 +76,7 @@ def add(
 
         echo_json(msgspec.json.encode(made.model_dump(mode="json")))
         return
-    echo(f"{made.id} silences {about(made)} {_span(made, now)}")
+    echo(f"{made.id} silences {match} {_span(made, now)}")
     with asking(settings, timeout):
         echo(_matches_now(made, settings, timeout))
 

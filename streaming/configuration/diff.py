@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from detectors.settings.live import LiveSettings
 
-ABSENT = "—"
-"""How a value is shown that is not there."""
+_ABSENT = "—"
 
 
 class SettingChange(NamedTuple):
@@ -25,7 +24,7 @@ def changes(before: LiveSettings, after: LiveSettings) -> list[SettingChange]:
     """Keys of `detectors` by name, overrides by number, silences by id."""
     old, new = _by_key(before), _by_key(after)
     return [
-        SettingChange(key, old.get(key, ABSENT), new.get(key, ABSENT))
+        SettingChange(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
         for key in [*old, *(key for key in new if key not in old)]
         if old.get(key) != new.get(key)
     ]

@@ -1,9 +1,11 @@
 """What counts for one job or cluster, and where each value comes from."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.settings.live import LiveSettings
-from detectors.settings.overrides import Override, resolve
+from detectors.settings.overrides import resolve
+from detectors.values.name_pattern import NamePatterns
 from streaming.configuration.diff import written
 
 
@@ -29,7 +31,7 @@ def settings_for(live: LiveSettings, cluster: str, job: str) -> list[EffectiveSe
     ]
 
 
-def about(override: Override) -> str:
-    """The patterns of an override, such as `cluster=prod-*, job=orders`."""
-    patterns = {"cluster": override.cluster, "namespace": override.namespace, "job": override.job}
-    return ", ".join(f"{key}={pattern}" for key, pattern in patterns.items() if pattern != "*") or "everything"
+def about(match: NamePatterns, kinds: Iterable[str] = ()) -> str:
+    """The patterns of an override or a silence, such as `cluster=prod-*, job=orders`."""
+    patterns = [(key, getattr(match, key)) for key in NamePatterns.model_fields] + [("kind", kind) for kind in kinds]
+    return ", ".join(f"{key}={pattern}" for key, pattern in patterns if pattern != "*") or "everything"

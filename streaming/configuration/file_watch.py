@@ -9,15 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import msgspec
 import structlog
 from watchfiles import watch
 
 from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
-from streaming.configuration.restart_only import Values, fixed_values, hashes, refuse_changes
-from streaming.configuration.settings import SECTIONS, validate
+from streaming.configuration.diff import leaves
+from streaming.configuration.settings import RESTART_ONLY, SECTIONS, Settings, validate
 from streaming.configuration.topic import ConfigTopic
-from streaming.configuration.yaml_document import parse_document, read_document
+from streaming.configuration.yaml_document import parse_document
 from streaming.errors import ConfigError, PublishedError
 from streaming.threads import Background
 
@@ -29,46 +28,56 @@ _MISSING_S = 5.0
 _LOOK_EVERY_MS = 2_000
 
 
-def publish_file(topic: ConfigTopic, live: LiveSettings, fixed: Values, by: str) -> PublishedConfiguration:
+def publish_file(topic: ConfigTopic, live: LiveSettings, by: str) -> PublishedConfiguration:
     """Publish what a file says, if it says something else than the file last did; what is in force afterwards.
 
     Raises PublishedError.
     """
     history = topic.history()
     last, in_force = history.from_file, history.in_force
-    new = publish(live, int(time.time() * 1000), by, "file", hashes(fixed))
+    new = publish(live, int(time.time() * 1000), by, "file")
     if last is not None and in_force is not None and last.hash == new.hash:
-        if in_force.fixed == new.fixed:
-            return in_force
-        # The job was restarted with other sections: the settings in force stay whose they are.
-        new = msgspec.structs.replace(in_force, fixed=new.fixed)
+        return in_force
     topic.publish(new)
     return new
 
 
 class ConfigFile:
-    """Publishes a file again and again: `fixed` are the settings with which the job began that cannot change."""
+    """Publishes a file again and again; `running` are the settings with which the job started."""
 
     def __init__(
-        self, path: Path, topic: ConfigTopic, fixed: Values, by: str, environment: Mapping[str, str] = os.environ
+        self,
+        path: Path,
+        topic: ConfigTopic,
+        running: Settings,
+        by: str,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self.path = path
         self._topic = topic
-        self._fixed = fixed
+        self._running = running
         self._by = by
         self._environment = environment
 
     def reload(self, content: bytes) -> PublishedConfiguration:
-        """Take over what the file holds now, whole; what is in force afterwards. Raises ConfigError, PublishedError."""
-        document = parse_document(str(self.path), content, SECTIONS)
-        settings = validate(document, self._environment)
-        refuse_changes(document, fixed_values(document, self._environment), self._fixed)
-        return publish_file(self._topic, settings.live, self._fixed, self._by)
+        """Publish what the file holds now; what is in force afterwards. Raises ConfigError, PublishedError.
+
+        Settings that need a restart are ignored until then, with a warning in the log.
+        """
+        settings = validate(parse_document(str(self.path), content, SECTIONS), self._environment)
+        published = publish_file(self._topic, settings.live, self._by)
+        if ignored := needs_restart(self._running, settings):
+            log.warning("changed settings are ignored until the job restarts", file=str(self.path), settings=ignored)
+        return published
 
 
-def fixed_of(path: Path | None, environment: Mapping[str, str] = os.environ) -> Values:
-    """The settings of a file that cannot change while the job runs. Raises ConfigError."""
-    return fixed_values(read_document(path, SECTIONS) if path else None, environment)
+def needs_restart(running: Settings, new: Settings) -> list[str]:
+    """Keys of the settings that differ and take effect only at a start; without values, which may be secret."""
+    old, now = (
+        {key: value for name in RESTART_ONLY for key, value in leaves(name, dumped[name])}
+        for dumped in (running.model_dump(mode="json"), new.model_dump(mode="json"))
+    )
+    return sorted(key for key in {**old, **now} if old.get(key) != now.get(key))
 
 
 class FileWatch(Background):

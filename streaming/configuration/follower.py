@@ -10,7 +10,6 @@ from kafka.errors import KafkaError
 from detectors.settings.live import PublishedConfiguration, PublishedSilence
 from sinks.secret import SecretError
 from streaming.configuration.diff import changes
-from streaming.configuration.override_matches import Unmatched
 from streaming.configuration.topic import ConfigHistory, ConfigTopic, warn_unreadable
 from streaming.threads import Background
 
@@ -23,16 +22,12 @@ _RETRY_S = 2.0
 class ConfigFollower(Background):
     """Follows the topic in a thread of its own from `published` on; `told` hears the hash of each that follows."""
 
-    def __init__(
-        self, topic: ConfigTopic, published: PublishedConfiguration, told: Callable[[str], None], unmatched: Unmatched
-    ) -> None:
+    def __init__(self, topic: ConfigTopic, published: PublishedConfiguration, told: Callable[[str], None]) -> None:
         super().__init__("configuration in force")
         self._topic = topic
         self._published = published
         self._told = told
-        self._unmatched = unmatched
         self._silences: tuple[PublishedSilence, ...] = ()
-        unmatched.expect(published)
 
     def publish_lost(self) -> None:
         """Write what is in force, and the silences, to a topic that has lost them. Raises PublishedError."""
@@ -68,7 +63,6 @@ class ConfigFollower(Background):
                 if consumer.position(partition) >= end and history.in_force is not None:
                     self._now(history.in_force)
                     self._silences = tuple(history.silences.values())
-                self._unmatched.look()
 
     def _now(self, published: PublishedConfiguration) -> None:
         before, self._published = self._published, published
@@ -82,4 +76,3 @@ class ConfigFollower(Background):
             changes=[str(change) for change in changes(before.live(), published.live())],
         )
         self._told(published.hash)
-        self._unmatched.expect(published)

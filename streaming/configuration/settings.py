@@ -156,7 +156,7 @@ class Settings(_Section):
 
 
 SECTIONS = tuple(Settings.model_fields)
-FIXED = tuple(name for name in SECTIONS if name not in LiveSettings.model_fields)
+RESTART_ONLY = tuple(name for name in SECTIONS if name not in LiveSettings.model_fields)
 """The sections of which a change needs a restart."""
 
 

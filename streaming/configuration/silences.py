@@ -8,6 +8,7 @@ from detectors.incident import Transition
 from detectors.incidents.silences import Silence, at
 from detectors.settings.live import PublishedSilence
 from streaming.cli.silenced_incidents import muted
+from streaming.configuration.effective import about
 from streaming.configuration.topic import ConfigHistory
 from streaming.errors import ConfigError
 
@@ -68,21 +69,13 @@ def _ended(published: PublishedSilence, now: int) -> Silence:
     return silence.model_copy(update={"until": at(now), "begins": silence.begins if begins < now else None})
 
 
-def about(silence: Silence) -> str:
-    """Its patterns, such as `cluster=prod-*, kind=restart_loop`."""
-    patterns = {"cluster": silence.cluster, "namespace": silence.namespace, "job": silence.job}
-    said = [f"{key}={pattern}" for key, pattern in patterns.items() if pattern != "*"]
-    said += [f"kind={kind}" for kind in silence.kinds if kind != "*"]
-    return ", ".join(said) or "everything"
-
-
 def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> SilenceRow:
     begins, until = silence.edges()
     state: State = "ended" if until <= now else "active" if begins <= now else "pending"
     return SilenceRow(
         silence.id,
         state,
-        about(silence),
+        about(silence, silence.kinds),
         _iso(silence.begins) if silence.begins is not None else "",
         _iso(silence.until),
         silence.author,

@@ -32,16 +32,6 @@ class YamlDocument(NamedTuple):
             mark, node = found
         return int(mark.line) + 1
 
-    def value(self, place: Sequence[int | str]) -> Any:
-        """What stands there, None when nothing does."""
-        value: Any = self.data
-        for step in place:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
-
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's, with the line of a date such as 2026-13-01."""

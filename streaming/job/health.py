@@ -34,7 +34,6 @@ class Health:
         self._before_the_first = f"the query failed and is started again: {reason}"
 
     def finished(self, batch: int) -> None:
-        """A batch has finished."""
         if batch != self._batch:
             self._batch, self._finished_at = batch, time.monotonic()
 

@@ -6,17 +6,15 @@ with its cause in one line.
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import structlog
 from pyspark.sql import SparkSession
 
 from detectors.settings.live import PublishedConfiguration
-from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
 from streaming.configuration.follower import ConfigFollower
 from streaming.configuration.known_issues import shipped
-from streaming.configuration.override_matches import Unmatched, matched_by
 from streaming.configuration.settings import Settings
 from streaming.configuration.topic import ConfigTopic
 from streaming.errors import PreflightError, PublishedError
@@ -54,11 +52,11 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
     health = Health(settings.streaming.trigger)
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)
-        topic, fixed = ConfigTopic(settings.kafka.access, settings.kafka.topics.config), fixed_of(file)
+        topic = ConfigTopic(settings.kafka.access, settings.kafka.topics.config)
 
         def ask() -> tuple[Offsets, PublishedConfiguration]:
             await_brokers(settings, stop, health.waiting)
-            return _preflight(settings, lambda: publish_file(topic, settings.live, fixed, by))
+            return _preflight(settings, lambda: publish_file(topic, settings.live, by))
 
         try:
             jvm = _new_jvm(settings, stop, health, exits)
@@ -87,14 +85,13 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
         exits.callback(not_understood.stop)
         not_understood.start()
-        unmatched = Unmatched(partial(matched_by, settings.kafka.access, settings.kafka.topics.readings))
-        in_force = ConfigFollower(topic, published, telemetry.configured, unmatched)
+        in_force = ConfigFollower(topic, published, telemetry.configured)
         exits.callback(in_force.stop)
 
         def begun() -> None:
             in_force.start()
             if file is not None:
-                watched = FileWatch(ConfigFile(file, topic, fixed, by), telemetry.reloaded)
+                watched = FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
                 exits.callback(watched.stop)
                 watched.start()
             if settings.streaming.heartbeat:

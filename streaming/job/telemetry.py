@@ -73,7 +73,6 @@ class Telemetry(Collector):
         self._behind_now(latest)
 
     def collect(self) -> Iterator[Metric]:
-        """What is known so far."""
         for metric in self._known:
             yield from metric.collect()
         yield info("config_info", self._hash)
@@ -117,5 +116,4 @@ class Build(Collector):
     """The version, where no board tells it."""
 
     def collect(self) -> Iterator[Metric]:
-        """The one series."""
         yield build_info()

@@ -50,12 +50,10 @@ class BucketProcessor(StatefulProcessor):
         self._max_offsets = max_offsets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the two state variables."""
         self._index = handle.getValueState("index", "data binary")
         self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
-        """One batch of one bucket."""
         packed: list[Packed] = []
         with collector_resting(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
             packed += [decode_packed(row.packed) for row in rows]
@@ -68,7 +66,7 @@ class BucketProcessor(StatefulProcessor):
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.BucketIndex()
         before = bucket.encode_index(index)
-        left = _configure(index, number, packed)
+        _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         until, front = _clocks(index, packed)
         said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
@@ -84,7 +82,7 @@ class BucketProcessor(StatefulProcessor):
         letters += [_dropped_letter(d) for d in said.dropped] + _refused(index, said.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
-        left += index.recognised.fold((one for p in packed for one in p.looked), index.clock)
+        left = index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = said.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
             readings.append(canary.reading(sent, index.clock))
@@ -122,19 +120,17 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> list[str]:
-    """A configuration takes force at the start of a batch, before any event of it; the keys of readings it ends."""
+def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> None:
+    """A configuration takes force at the start of a batch, before any event of it."""
     # The topic has one partition, so one task has read what there is of it, in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
     if published is None and not silences:
-        return []
-    before = {r.key() for r in _matched(index, number)}
+        return
     refused = index.configure(published, silences)
     if refused and number == 0:
         # Every bucket has refused the same.
         index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
-    return sorted(before.difference(r.key() for r in _matched(index, number)))
 
 
 def _extent(packed: list[Packed]) -> str:
@@ -192,7 +188,6 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
         for name, labels, value in counts
     ]
     readings += index.recognised.readings({"bucket": str(number)}, index.clock)
-    readings += _matched(index, number)
     readings += [
         Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
         for c, order in index.orders.items()
@@ -205,16 +200,6 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
         readings.append(Reading(name="stream_time_timestamp_seconds", labels={}, value=clock, at=index.clock))
         wrong = index.beats.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
-    return readings
-
-
-def _matched(index: bucket.BucketIndex, number: int) -> list[Reading]:
-    """How many of the bucket's jobs each override fits."""
-    readings = []
-    for override, match in enumerate(index.overrides()):
-        labels = {"override": str(override), "match": match, "bucket": str(number)}
-        matched = float(sum(counts[override] for counts in index.matched.values() if len(counts) > override))
-        readings.append(Reading(name="override_matched", labels=labels, value=matched, at=index.clock))
     return readings
 
 

@@ -7,26 +7,29 @@ import http.client
 import time
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import structlog
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError, TopicAlreadyExistsError
+from msgspec import structs
 
 from detectors.events.event import Record
 from sinks.kafka.access import client_options
 from streaming.configuration.settings import Settings
-from streaming.demo.demo import find_scenario
 from streaming.errors import RecordingError, UserError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
 from streaming.recordings.exercise import exercise
-from streaming.recordings.playback import records_to_play
+from streaming.recordings.recording import is_recording
 from streaming.recordings.redate import redated
+from streaming.recordings.replay import load
 from streaming.shutdown import Stop
 
 log = structlog.get_logger()
 
 
+_SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 _SAY_EVERY_S = 30.0
 _READY_WITHIN_S = 300.0
 _ENDS = (
@@ -52,6 +55,28 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
     except KafkaError as error:
         raise UserError(f"Kafka at {settings.kafka.access.bootstrap_servers}: {error}") from error
     log.info("played", recording=recording, records=played, open_incidents=_ENDS)
+
+
+def find_scenario(name: str) -> Path:
+    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
+    if Path(name).is_file():
+        return Path(name)
+    found = _SCENARIOS / name / "input.jsonl.gz"
+    if not found.is_file():
+        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
+    return found
+
+
+def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
+    """The records of one file. Raises RecordingError, also when there are none."""
+    records = load([recording], logs_topic, metrics_topic)
+    if not is_recording(recording):
+        # Of a log file each line has the name of the file for its topic.
+        records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
+    if not records:
+        raise RecordingError(f"{recording}: holds no record to play")
+    return records
 
 
 def _play(settings: Settings, records: list[Record], stop: Stop) -> int:

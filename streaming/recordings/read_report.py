@@ -33,7 +33,6 @@ def failures(files: list[InputFile]) -> list[InputFile]:
 
 
 def sentence(one: InputFile) -> str:
-    """What was read of a file."""
     if one.problem:
         return f"{one.path}: {one.problem}"
     if one.kind != "log":

@@ -137,15 +137,12 @@ class MemoryStore:
         self._versions = dict(versions or {})
 
     def get(self, cluster: str) -> bytes | None:
-        """The bytes, or None."""
         if (version := self._versions.pop(cluster, None)) is not None:
             return self._states.setdefault(cluster, encode_state(ClusterState(topology=Topology(version=version))))
         return self._states.get(cluster)
 
     def put(self, cluster: str, state: bytes) -> None:
-        """Keep the bytes."""
         self._states[cluster] = state
 
     def remove(self, cluster: str) -> None:
-        """Forget the cluster."""
         self._states.pop(cluster, None)

@@ -13,7 +13,7 @@ from detectors.settings.live import DetectorSettings
 from detectors.settings.overrides import Override
 from detectors.values.durations import format_duration
 from sinks.routing import QuietHours, Route
-from streaming.configuration.settings import FIXED, Settings
+from streaming.configuration.settings import RESTART_ONLY, Settings
 from streaming.reference.json_schema import DURATION, MOMENT, TIME, schema_of
 from streaming.reference.page_text import HEAD, OVERRIDES, SILENCES
 
@@ -40,9 +40,9 @@ def configuration_page() -> str:
         if isinstance(value, DetectorSettings):
             parts += [_detector(kind, getattr(value, kind)) for kind in DetectorSettings.model_fields]
         else:
-            parts += ["\n", _COLUMNS, *_rows(value, "", section in FIXED)]
+            parts += ["\n", _COLUMNS, *_rows(value, "", section in RESTART_ONLY)]
     for name, model, about in _ITEMS:
-        fixed = name.split(".", maxsplit=1)[0] in FIXED
+        fixed = name.split(".", maxsplit=1)[0] in RESTART_ONLY
         parts.append(f"\n## Entries of `{name}`\n\n{about}\n{_COLUMNS}")
         schema = schema_of(model)["properties"]
         for key, field in model.model_fields.items():

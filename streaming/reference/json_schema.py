@@ -38,11 +38,9 @@ class _Generator(GenerateJsonSchema):
         return found
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:  # noqa: ARG002
-        """Times with a zone."""
         return {"type": "string", "pattern": MOMENT}
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:  # noqa: ARG002
-        """Times of the day."""
         return {"type": "string", "pattern": TIME}
 
 

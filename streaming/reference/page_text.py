@@ -11,8 +11,8 @@ One YAML file. A setting that is left out has its default; an unknown key is an 
 - Environment variables win over the file: `FLINKWATCH__KAFKA__ACCESS__BOOTSTRAP_SERVERS=kafka-1:9092`.
 - Secrets never stand in the file: settings name the variable or the file that holds them.
 - `change` says when a new value counts: `live` for all clusters at the start of one batch, without a restart and
-  without losing state; `restart` when the process starts anew. A live change that also touches a `restart` setting is
-  refused.
+  without losing state; `restart` at the next start. A running job ignores a changed `restart` setting until then and
+  names it in a warning.
 - Editors complete and check with the schema beside the file, `conf/flinkwatch.schema.json`, when this is its first
   line:
 
@@ -54,8 +54,8 @@ overrides:
 Each setting has the value of the first entry that fits and names it: `orders-v2` on `prod-eu` has `count` 2 from the
 first entry and `window` 20m from the third; what none names is as in `detectors`. By job can be overridden what is
 decided for a job; the rest, such as the loss of a TaskManager, by cluster and namespace. `flinkwatch config show
---for CLUSTER/JOB` says where each value comes from; `flinkwatch_override_matched` tells how many jobs or clusters an
-entry fits: 0 is a pattern that nothing has.
+--for CLUSTER/JOB` says where each value comes from; `flinkwatch config apply` warns of an entry that matches none of
+the known clusters and jobs.
 """
 
 SILENCES = """\

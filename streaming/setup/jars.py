@@ -10,17 +10,11 @@ class JarsNotFoundError(RuntimeError):
     """The jars are not there; the message says what to do."""
 
 
-def spark_jars() -> list[Path]:
-    """What Spark loads in addition to its own: the Kafka connector."""
-    return _jars("spark")
+def jars_of(process: str) -> list[Path]:
+    """The jars that `spark` loads in addition to its own, or the class path of a Kafka `broker`.
 
-
-def broker_jars() -> list[Path]:
-    """The class path of the embedded Kafka broker."""
-    return _jars("broker")
-
-
-def _jars(process: str) -> list[Path]:
+    Raises JarsNotFoundError.
+    """
     folder = Path(os.environ.get("FLINKWATCH_JARS") or JARS) / process
     jars = sorted(folder.glob("*.jar"))
     if not jars:

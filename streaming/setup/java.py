@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,11 @@ def _feature(text: str) -> int | None:
     """17 for "17.0.15" and 8 for "1.8.0_292"."""
     found = re.match(r"(?:1\.)?(\d+)", text)
     return int(found[1]) if found else None
+
+
+if __name__ == "__main__":
+    # bin/setup asks whether one has to be installed.
+    try:
+        find_java()
+    except JavaNotFoundError:
+        sys.exit(1)

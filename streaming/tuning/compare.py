@@ -24,8 +24,6 @@ Progress = Callable[[int], None]
 
 
 class Moved(msgspec.Struct):
-    """One incident under both configurations."""
-
     old: ReplayedIncident
     new: ReplayedIncident
 
@@ -87,7 +85,6 @@ class Replayed:
             self._tale.take(step(self._index, self._store, events, until))
 
     def incidents(self) -> list[ReplayedIncident]:
-        """What it told."""
         return self._tale.incidents()
 
 

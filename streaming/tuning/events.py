@@ -1,17 +1,15 @@
 """The events of recordings, cut by the stream's clock as a replay cuts them, in larger batches.
 
-A recording is decoded once, whatever is done with its events, and never held: a large one is decoded by a process of
-its own while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
+A recording is decoded once for both configurations and never held in memory: a process of its own decodes a large one
+while this one steps. Every recording is a stream of its own; plain log files and metric pages are one together.
 """
 
 import multiprocessing
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +23,6 @@ from streaming.recordings.read_report import failures, sentence
 from streaming.recordings.recording import is_recording, records_of
 
 _OWN_PROCESS_BYTES = 4_000_000
-_IN_MEMORY_BYTES = 64_000_000
 _MANY = 12
 _BATCH_MS = 10_000
 """Ten triggers: what is told is the same however the stream is cut, and a step costs as much as some events."""
@@ -66,28 +63,6 @@ def pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
             if isinstance(found, str):
                 raise RecordingError(found)
             yield found
-
-
-class DecodedRecording:
-    """The batches of some streams, decoded once and kept on disk (in memory as long as they are small)."""
-
-    def __init__(self, files: Iterable[Path], settings: Settings) -> None:
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
-        self._streams: list[list[tuple[int, int]]] = []
-        for stream in streams(files):
-            self._streams.append([self._keep(batches) for batches in pieces(stream, settings)])
-
-    def _keep(self, batches: Batches) -> tuple[int, int]:
-        return self._file.tell(), self._file.write(zlib.compress(_encode(batches), 1))
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def pieces(self, stream: int) -> Iterator[Batches]:
-        """The batches of a stream, by its number, as `pieces` gives them."""
-        for place, size in self._streams[stream]:
-            self._file.seek(place)
-            yield cast("Batches", _decode(zlib.decompress(self._file.read(size))))
 
 
 @contextmanager

@@ -70,7 +70,6 @@ class ReplayedIncidents:
         self._part_of: dict[str, str] = {}
 
     def take(self, transitions: Iterable[Transition]) -> None:
-        """Take in the next transitions."""
         for t in transitions:
             told = self._told.get(t.incident)
             if told is None:

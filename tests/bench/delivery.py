@@ -30,10 +30,10 @@ from detectors.incident import Reading, Series, Transition
 from sinks.delivery.notification_log import Entry
 from sinks.kafka.topics import TopicNames, ensure_topics
 from sinks.prometheus.catalogue import READINGS
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
-from streaming.embedded.broker import LEASH, Broker
-from streaming.embedded.job_process import free_port
 from tests.bench.latency import Arrivals, quantile
+from tests.embedded.broker import LEASH, Broker
+from tests.embedded.job_process import free_port
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 from tests.unit.sinks.samples import late_acks_finding, make_transition, overdue_finding
 
 PROJECT = Path(__file__).parents[2]

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
 
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import JobProcess
 from tests.bench.usage import Usage
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import JobProcess
 
 WARM_UP_S = 75
 PROJECT = Path(__file__).parents[2]

@@ -20,11 +20,11 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import JobProcess
 from tests.bench.corpus import expired
 from tests.bench.usage import Usage
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import JobProcess
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 
 WARM_UP_S = 15.0
 WARM_UP_INCIDENTS = 20

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming.demo.stack import DemoStack
 from streaming.job import canary
-from streaming.recordings.playback import Playback, create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
 from tests.dashboard_queries import read, scraping
+from tests.demo.playback import Playback, create_topics
+from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, import_samples
 from tests.recorded import records
 from tests.recorded_metrics import SCRAPE_S, Played, write_samples
@@ -60,7 +60,7 @@ def recorded(names: list[str], folder: Path) -> None:
 
 def beside_the_demo(folder: Path) -> None:
     """flinkwatch while the demo's recording happens again, with a canary every ten seconds."""
-    with DemoStack(lambda _: None) as stack:
+    with Stack(lambda _: None) as stack:
         create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
         stack.job.start()
         stack.job.await_ready(300)

@@ -37,12 +37,12 @@ from detectors.events.vocabulary.match import WORDINGS
 from sinks.kafka.access import spark_options
 from sinks.kafka.topics import ensure_topics
 from streaming.configuration.settings import Settings
-from streaming.embedded.broker import Broker
 from streaming.job.query import outbox, read, source, watch
 from streaming.job.spark.session import start_session
 from streaming.job.watch import OutputTopics
 from tests.bench.corpus import Line, dense, sparse
 from tests.bench.usage import Usage
+from tests.embedded.broker import Broker
 
 PARTITIONS = 2
 COUNTS = {"sparse": 500_000, "dense": 200_000}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.embedded.broker import Broker
 from tests.e2e.harness import Installation
+from tests.embedded.broker import Broker
 
 _numbers = itertools.count(1)
 

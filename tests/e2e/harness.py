@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from detectors.events.event import Record
 from detectors.incident import Transition, decode_transition
-from streaming.embedded.job_process import JobProcess
+from tests.embedded.job_process import JobProcess
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 _TOGETHER_MS = 500

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import yaml
 
-from streaming.embedded.job_process import free_port
+from tests.embedded.job_process import free_port
 from tests.unit.k8s.manifests import find, overlay
 
 IMAGE = os.environ.get("FLINKWATCH_POD_IMAGE", "")

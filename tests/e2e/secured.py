@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization as form
 from kafka import KafkaAdminClient
 from kafka.admin import UserScramCredentialUpsertion
 
-from streaming.embedded.broker import Broker
-from streaming.embedded.listeners import Listener
+from tests.embedded.broker import Broker
+from tests.embedded.listeners import Listener
 
 USER = "flinkwatch"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -11,9 +11,9 @@ from typing import Self
 
 import pyspark
 
-from streaming.embedded.broker import LEASH
-from streaming.embedded.job_process import free_port
 from streaming.setup.java import find_java
+from tests.embedded.broker import LEASH
+from tests.embedded.job_process import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 EXECUTOR = b"CoarseGrainedExecutorBackend"

@@ -15,7 +15,7 @@ import pytest
 from sinks.contract.outcome import Delivered
 from sinks.contract.sink import Notice
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
-from streaming.embedded.job_process import free_port
+from tests.embedded.job_process import free_port
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.embedded.job_process import JobProcess
 from tests.e2e.harness import Installation
 from tests.e2e.standalone import StandaloneCluster
 from tests.e2e.test_job import essence, recorded, replayed
+from tests.embedded.job_process import JobProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

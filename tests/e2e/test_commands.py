@@ -13,8 +13,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
 from streaming.cli.main import cli
-from streaming.embedded.broker import Broker
 from streaming.recordings.recording import line_of
+from tests.embedded.broker import Broker
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e

@@ -24,10 +24,10 @@ from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
 from streaming.cli.main import cli
 from streaming.configuration.topic import ConfigTopic
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.job_process import JobProcess
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
+from tests.embedded.job_process import JobProcess
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streaming.demo.stack import DemoStack
 from streaming.job import canary
-from streaming.recordings.playback import Playback, create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
+from tests.demo.playback import Playback, create_topics
+from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, available
 from tests.recorded import records
 
@@ -48,7 +48,6 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
         "The oldest waits for A": ALL_WELL,
         "Ledger unsettled for A": ALL_WELL,
         "Records delivery could not read A": ALL_WELL,
-        "Overrides A": "the demo overrides nothing",
     },
 }
 CLUSTER = "clickstream"
@@ -57,7 +56,7 @@ CLUSTER = "clickstream"
 def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
-    with DemoStack(lambda _: None) as stack:
+    with Stack(lambda _: None) as stack:
         create_topics(stack.broker.bootstrap, played)
         stack.job.start()
         stack.job.await_ready()

@@ -19,8 +19,8 @@ from sinks.kafka.clients import KafkaClients
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
 from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
-from streaming.embedded.broker import Broker
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e

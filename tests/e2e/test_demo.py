@@ -1,4 +1,4 @@
-"""`flinkwatch demo`, as a user runs it: the alert comes, the summary says so, and nothing is left running."""
+"""`bin/demo`, as a user runs it: the alert comes, the summary says so, and nothing is left running."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[2]
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "streaming", "demo", *arguments],
+        [sys.executable, "-m", "tests.demo", *arguments],
         cwd=PROJECT,
         env={**os.environ, "COLUMNS": "120"},
         stdin=subprocess.DEVNULL,

@@ -11,10 +11,10 @@ from kafka import KafkaAdminClient
 from detectors.events.event import Record
 from sinks.kafka.access import KafkaAccess
 from streaming.configuration.topic import ConfigTopic
-from streaming.embedded.job_process import JobProcess
 from streaming.recordings.replay import load
 from tests.e2e.harness import SCENARIOS, Installation
 from tests.e2e.test_job import essence, replayed
+from tests.embedded.job_process import JobProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from kafka import KafkaAdminClient
 
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import free_port
 from tests.e2e.pod import IMAGE, Pod, podman
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import free_port
 
 pytestmark = [
     pytest.mark.e2e,

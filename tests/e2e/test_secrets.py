@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.fake_slack.server import SlackServer
-from streaming.embedded.job_process import JobProcess, free_port
 from tests.e2e.harness import Installation
 from tests.e2e.secured import secured_broker
 from tests.e2e.test_job import recorded, replayed
+from tests.embedded.job_process import JobProcess, free_port
+from tests.fake_slack.server import SlackServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

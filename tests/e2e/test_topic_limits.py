@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from sinks.kafka import topic_limits
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topic_limits import largest_record
-from streaming.embedded.broker import Broker
+from tests.embedded.broker import Broker
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
-from streaming.embedded.job_process import free_port
+from tests.embedded.job_process import free_port
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 
 PROGRAM = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 """Debian's name and the project's own; None when it is not installed."""

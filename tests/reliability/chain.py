@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from detectors.incident import Silenced, Transition
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.topics import TopicNames, ensure_topics
-from streaming.demo.fake_slack.server import Call, SlackServer
+from tests.fake_slack.server import Call, SlackServer
 from tests.reliability.deliverer import IN_PROCESS, Deliverer, configuration
 from tests.reliability.history import Verdict, judge, shows
 from tests.unit.sinks.samples import make_transition

@@ -22,7 +22,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 
 from sinks.kafka import clients
 from streaming.cli.main import cli
-from streaming.demo.fake_slack.server import TOKEN
+from tests.fake_slack.server import TOKEN
 
 SESSION_MS = 1_500
 """How long the group waits for a member that was killed, unless a test wants the product's 10 s."""

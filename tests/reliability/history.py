@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from detectors.incident import Transition
-from streaming.demo.fake_slack.server import Call, Posted
+from tests.fake_slack.server import Call, Posted
 
 
 @dataclass

@@ -10,9 +10,9 @@ import msgspec
 
 from detectors.events.event import Record
 from detectors.incident import Transition
-from streaming.embedded.job_process import JobProcess
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import recorded, replayed
+from tests.embedded.job_process import JobProcess
 from tests.reliability import killed_job
 
 SCENARIO = "checkpoint-declined"

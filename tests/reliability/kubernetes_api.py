@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from streaming.embedded.broker import LEASH
+from tests.embedded.broker import LEASH
 from tests.reliability.kubernetes_http import Handler
 from tests.unit.k8s.manifests import PROJECT, problems
 

@@ -11,10 +11,10 @@ from typing import Self
 
 import pytest
 
-from streaming.embedded import broker as embedded
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import free_port
-from streaming.embedded.listeners import Listener
+from tests.embedded import broker as embedded
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import free_port
+from tests.embedded.listeners import Listener
 
 _FETCH = 1
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.embedded.broker import Broker
 from tests.e2e.harness import Installation
+from tests.embedded.broker import Broker
 from tests.reliability.damage import Damaged, empty, flipped, half, spark_session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1_800)]

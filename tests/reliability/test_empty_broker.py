@@ -14,9 +14,9 @@ import pytest
 from kafka.errors import KafkaError
 
 from detectors.incident import Transition
-from streaming.demo.fake_slack.server import SlackServer
-from streaming.embedded.broker import Broker
 from tests.e2e.harness import Installation
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import SlackServer
 from tests.reliability.checkpoint_lines import completed, hung
 from tests.reliability.deliverer import Deliverer, configuration
 from tests.reliability.history import judge, shows

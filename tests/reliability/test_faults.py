@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.fake_slack.server import Call
+from tests.fake_slack.server import Call
 from tests.reliability.chain import Chain
 from tests.reliability.deliverer import END_S, SESSION_MS
 from tests.reliability.history import shows

@@ -3,7 +3,7 @@
 from typing import Any
 
 from detectors.incident import Silenced
-from streaming.demo.fake_slack.server import Call, Posted
+from tests.fake_slack.server import Call, Posted
 from tests.reliability.history import judge
 from tests.unit.sinks.samples import make_transition
 

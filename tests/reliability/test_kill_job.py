@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from detectors.incident import decode_transition
-from streaming.embedded.broker import Broker
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence
+from tests.embedded.broker import Broker
 from tests.reliability.job_chain import JobChain
 
 log = logging.getLogger(__name__)

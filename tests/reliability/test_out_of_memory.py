@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.embedded.broker import Broker
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import recorded
+from tests.embedded.broker import Broker
 from tests.reliability.chain import START_S, Chain
 from tests.reliability.job_chain import SCENARIO
 from tests.reliability.out_of_memory import Starved

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from detectors.incident import Transition
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.job_process import JobProcess, free_port
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
+from tests.embedded.job_process import JobProcess, free_port
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge, shows
 from tests.reliability.job_chain import of_another, portions
 from tests.unit.sinks.delivery.test_delivery import World

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.embedded.job_process import JobProcess
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence, recorded
+from tests.embedded.job_process import JobProcess
 from tests.reliability.job_chain import JobChain
 from tests.reliability.processes import daemons_of, descendants, jvm_of, send, workers_of
 from tests.reliability.test_kill_job import judge

@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 from detectors.events.event import Record
 from streaming.configuration.settings import Settings
-from streaming.demo.fake_slack.server import SlackServer
-from streaming.embedded.broker import Broker
 from streaming.job.checkpoint.guard import check_layout
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import start_query
 from tests.e2e.harness import Installation
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import SlackServer
 from tests.reliability.damage import spark_session
 from tests.reliability.deliverer import Deliverer, configuration
 from tests.reliability.history import judge, shows

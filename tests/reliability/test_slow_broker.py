@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sinks.delivery.service import Delivery
-from streaming.demo.fake_slack.server import TOKEN
 from tests.e2e.harness import Installation as JobInstallation
 from tests.e2e.test_delivery import Installation, get
 from tests.e2e.test_job import essence, recorded, replayed
+from tests.fake_slack.server import TOKEN
 from tests.reliability.history import judge
 from tests.reliability.slow_broker import SlowBroker
 from tests.unit.sinks.samples import make_transition

@@ -19,12 +19,12 @@ import pytest
 from kafka import KafkaProducer
 
 from detectors.numerics.trend import theil_sen
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.job_process import JobProcess
 from tests.bench.shipped import Shipped, ShippedCluster, seconds
 from tests.bench.usage import tree
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
+from tests.embedded.job_process import JobProcess
+from tests.fake_slack.server import TOKEN, SlackServer
 
 _log = logging.getLogger(__name__)
 

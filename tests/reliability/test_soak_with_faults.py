@@ -22,11 +22,11 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from detectors.incident import Transition
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import JobProcess
 from tests.bench.usage import tree
 from tests.e2e.harness import Installation
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import JobProcess
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
 from tests.reliability.test_soak import EXPIRES_EVERY_S, play
 

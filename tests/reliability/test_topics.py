@@ -11,10 +11,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 
 from detectors.events.event import Record
-from streaming.embedded.job_process import JobProcess
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence, replayed
+from tests.embedded.job_process import JobProcess
 from tests.reliability.job_chain import portions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1_500)]

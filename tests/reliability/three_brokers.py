@@ -9,9 +9,9 @@ from typing import Self
 
 import pytest
 
-from streaming.embedded import broker as embedded
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import free_port
+from tests.embedded import broker as embedded
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import free_port
 
 _COUNT = 3
 _START_WITHIN_S = 240.0

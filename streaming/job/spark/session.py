@@ -20,7 +20,7 @@ from streaming.job.spark.code_archive import program
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.spark_errors import cause_of
 from streaming.logs import logs_json
-from streaming.setup.jars import spark_jars
+from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
 from streaming.shutdown import Stop
 
@@ -108,7 +108,7 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
     conf = {
         "spark.app.name": "flinkwatch",
         "spark.master": _master(settings.master),
-        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.jars": ",".join(str(jar) for jar in jars_of("spark")),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(_java_options()),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),

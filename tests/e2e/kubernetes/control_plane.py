@@ -21,8 +21,8 @@ from typing import Any, Self
 import trustme
 import yaml
 
-from streaming.embedded.broker import LEASH
-from streaming.embedded.job_process import free_port
+from tests.embedded.broker import LEASH
+from tests.embedded.job_process import free_port
 from tests.unit.k8s.manifests import PROJECT
 
 Object = dict[str, Any]

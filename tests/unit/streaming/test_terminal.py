@@ -24,9 +24,9 @@ from rich.text import Text
 from detectors.incident import Evidence, Transition
 from sinks.secret import Secret
 from streaming.cli import replay_report
-from streaming.demo.terminal_message import as_terminal
 from streaming.logs import configure_logs
 from streaming.terminal import Console, echo, echo_json, printable
+from tests.demo.terminal_message import as_terminal
 from tests.unit.sinks.samples import make_transition
 
 # Escape sequences that clear, retitle, hide and paste; C1 in one character; text that runs backwards.

@@ -11,7 +11,6 @@ from detectors.engine.engine import decode_state
 from detectors.events.event import Event, LogEvent
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.kinds.unread_records_lost import UnreadRecordsLost
-from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live, silence
@@ -28,12 +27,12 @@ def line(at: int, offset: int = 0, cluster: str = "c", **fields: str) -> LogEven
 def test_a_cluster_without_an_event_for_a_week_is_forgotten_with_all_that_was_kept_of_it() -> None:
     played = Played(live(overrides=[{"job": "orders", "detectors": {"restart_loop": {"enabled": False}}}]))
     played.take(line(0))
-    assert (list(played.index.dues), played.index.matched) == (["c"], {"c": [1]})
+    assert list(played.index.dues) == ["c"]
     played.take(until=WEEK - 1)
     assert played.store.get("c") is not None
     played.take(until=WEEK)
     assert played.store.get("c") is None
-    assert (played.index.dues, played.index.matched) == ({}, {})
+    assert played.index.dues == {}
 
 
 def test_a_cluster_is_stepped_when_its_deadline_comes_and_not_before() -> None:
@@ -93,14 +92,6 @@ def test_events_are_taken_in_order_of_arrival_however_the_batch_has_them(monkeyp
     assert taken == sorted(places)
 
 
-def test_an_override_is_named_by_its_patterns() -> None:
-    off = {"detectors": {"restart_loop": {"enabled": False}}}
-    written = [{"cluster": "prod-*", "job": "orders", **off}, {"job": "orders", **off}, {"cluster": "*", **off}]
-    index = BucketIndex(published=publish(LiveSettings.model_validate({"overrides": written}), 0, "tests"))
-    assert index.overrides() == ["cluster=prod-*, job=orders", "job=orders", "everything"]
-    assert BucketIndex().overrides() == []
-
-
 def full(played: Played, ended_at: int) -> None:
     """As many silences as there is room for; one of them ends at `ended_at`."""
     many = [silence(DAY, id=f"s{n}") for n in range(MAX_SILENCES - 1)]
@@ -132,14 +123,6 @@ def test_one_that_is_ended_by_hand_gives_way_to_one_of_the_same_batch() -> None:
     assert played.change(silence(29_000, id="s0"), silence(2 * DAY, id="new"), silence(DAY, id="too many")) == 1
     assert "new" in played.index.silences
     assert "s0" not in played.index.silences
-
-
-def test_what_overrides_matched_is_forgotten_with_them() -> None:
-    played = Played(live(overrides=[{"job": "orders", "detectors": {"restart_loop": {"enabled": False}}}]))
-    played.take(line(0))
-    assert played.index.matched == {"c": [1]}
-    played.change(live())
-    assert played.index.matched == {}
 
 
 def test_a_silence_is_forgotten_a_day_after_its_end() -> None:

@@ -13,7 +13,7 @@ from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
 from sinks.prometheus.http_server import StatusServer
 from sinks.receivers import make_lanes
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
 from tests.unit.sinks.receiver import Receiver

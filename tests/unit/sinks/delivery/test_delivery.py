@@ -20,7 +20,7 @@ from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
 from sinks.receivers import make_lanes
 from sinks.secret import SecretError
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 

@@ -11,7 +11,7 @@ from kafka.errors import KafkaTimeoutError
 
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import Ledger
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_bootstrap import DAY_S, lose_ledger
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, Kept

@@ -15,7 +15,7 @@ from detectors.incident import Silenced
 from sinks.delivery.service import Delivery
 from sinks.receivers import make_lanes
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, Posted, SlackServer
+from tests.fake_slack.server import TOKEN, Posted, SlackServer
 from tests.unit.sinks.delivery.test_bootstrap import DAY_S, QUIET, Lanes, lanes, lose_ledger
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka, Producer

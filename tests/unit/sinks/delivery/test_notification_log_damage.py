@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from detectors.incident import Transition
 from sinks.delivery.notification_log import Entry
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_bootstrap import lanes
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS

@@ -13,7 +13,7 @@ from sinks.contract.sink import Notice
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
 from sinks.integrations.pagerduty import event
 from sinks.prometheus.collector import IncidentCollector
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
 from tests.unit.sinks.delivery.test_bootstrap import lanes, lose_ledger
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, World, metric

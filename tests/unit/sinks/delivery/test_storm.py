@@ -11,7 +11,7 @@ import pytest
 
 from detectors.incident import Transition
 from sinks.integrations.slack.message.blocks import Message
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import World, metric
 from tests.unit.sinks.samples import make_transition
 

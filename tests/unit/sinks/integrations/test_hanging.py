@@ -13,7 +13,7 @@ from sinks.integrations.deadline import HangingError, within
 from sinks.integrations.http_post import post_json
 from sinks.integrations.slack.errors import classify_transport
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, UPDATED, World
 from tests.unit.sinks.hanging_proxy import HOW, HangingProxy, How
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka

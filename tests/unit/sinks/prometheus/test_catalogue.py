@@ -35,7 +35,6 @@ COUNTED = (
     "incident_active",
     "incident_silenced",
     "state_rows",
-    "override_matched",
     "ledger_entries",
     "consumer_lag_records",
 )

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -12,30 +13,18 @@ from detectors.settings.live import LiveSettings, publish, settings_hash
 from streaming.cli import config as config_module
 from streaming.cli.config import config
 from streaming.cli.silence import silence
-from streaming.configuration.file_watch import fixed_of
-from streaming.configuration.restart_only import hashes
 from streaming.errors import ConfigError, PublishedError
 from tests.recorded import SCENARIOS
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 USUAL = settings_hash(LiveSettings())
-READINGS = [
-    Reading(name="override_matched", labels={"override": n, "match": match, "bucket": bucket}, value=value, at=1)
-    for n, match, bucket, value in (
-        ("0", "cluster=a", "0", 2.0),
-        ("0", "cluster=a", "1", 3.0),
-        ("1", "cluster=b", "0", 0.0),
-        # Of an override that stood there before.
-        ("1", "cluster=c", "0", 4.0),
-    )
-]
 CALM = "detectors: {checkpoint_duration_creep: {enabled: false}}\n"
 
 
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
     """What a job has published at its start."""
-    made = MemoryTopic(publish(LiveSettings(), 1_795_228_000_000, "ann@job", "file", hashes(fixed_of(None, {}))))
+    made = MemoryTopic(publish(LiveSettings(), 1_795_228_000_000, "ann@job", "file"))
     monkeypatch.setattr(config_module, "ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", lambda access, name, timeout: made)
     monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: {})
@@ -59,7 +48,7 @@ def test_apply_shows_the_difference_and_publishes(topic: MemoryTopic, tmp_path: 
     ]
     in_force = topic.history().in_force
     assert in_force is not None
-    assert (in_force.origin, in_force.fixed) == ("apply", topic.history().configurations[0].fixed)
+    assert in_force.origin == "apply"
     assert in_force.detectors["restart_loop"]["count"] == 9
     assert "is in force already" in applied(tmp_path, "detectors: {restart_loop: {count: 9}}\n")
     assert len(topic.hashes()) == 2
@@ -70,10 +59,11 @@ def test_a_dry_run_publishes_nothing(topic: MemoryTopic, tmp_path: Path) -> None
     assert topic.hashes() == [USUAL]
 
 
-def test_apply_refuses_a_section_that_needs_a_restart_when_the_file_has_it(topic: MemoryTopic, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"new\.yaml:2: streaming\.trigger: changed to 2s.*needs a restart"):
-        applied(tmp_path, "streaming:\n  trigger: 2s\n")
-    assert "No setting changes" in applied(tmp_path, "streaming:\n  trigger: 1000ms\n"), "the same value"
+def test_apply_names_the_sections_that_a_running_job_does_not_reload(topic: MemoryTopic, tmp_path: Path) -> None:
+    output = applied(tmp_path, "streaming: {trigger: 2s}\ndetectors: {restart_loop: {count: 9}}\n")
+    assert "Not published, because a running job does not reload them: streaming." in output
+    assert len(topic.hashes()) == 2
+    assert "Not published" not in applied(tmp_path, CALM)
 
 
 def test_apply_refuses_what_loses_more_incidents_than_allowed(topic: MemoryTopic, tmp_path: Path) -> None:
@@ -124,20 +114,24 @@ def test_show_says_where_each_value_of_a_job_comes_from(topic: MemoryTopic, tmp_
     assert "overrides[0]" in run(config, "show", "--for", "prod-a/orders").output
 
 
-def test_show_warns_of_an_override_that_matches_nothing(
+def test_apply_warns_of_an_override_that_matches_no_known_cluster_or_job(
     topic: MemoryTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    applied(
-        tmp_path,
-        "overrides:\n"
-        "- {cluster: a, detectors: {restart_loop: {count: 7}}}\n"
-        "- {cluster: b, detectors: {restart_loop: {count: 7}}}\n",
-    )
-    monkeypatch.setattr("streaming.configuration.override_matches._newest", lambda access, name: READINGS)
-    output = run(config, "show").output
-    assert "override 1 (cluster=b) matches nothing" in output
-    assert "override 0" not in output
-    assert json.loads(run(config, "show", "--json").output)["matched"] == [5, 0]
+    off = "detectors: {restart_loop: {enabled: false}}"
+    patterns = ("cluster: prod-*, job: orders", "cluster: prdo-*", "job: oders")
+    text = "overrides:\n" + "".join(f"- {{{pattern}, {off}}}\n" for pattern in patterns)
+    assert "Warning" not in applied(tmp_path, text), "nothing is known yet"
+    readings = [
+        Reading(name="job_restarts", labels={"cluster": "prod-eu", "job": "orders"}, value=1.0, at=1),
+        Reading(name="state_rows", labels={"bucket": "0"}, value=1.0, at=1),
+    ]
+    known = {r.key().encode(): msgspec.json.encode(r) for r in readings}
+    monkeypatch.setattr("streaming.cli.silenced_incidents.newest", lambda access, name, timeout: known)
+    output = applied(tmp_path, text, "--dry-run")
+    assert [line for line in output.splitlines() if "Warning" in line] == [
+        f"Warning: override {number} ({match}) matches none of the known clusters and jobs. Check the patterns."
+        for number, match in ((1, "cluster=prdo-*"), (2, "job=oders"))
+    ]
 
 
 def test_without_anything_published_show_says_so(topic: MemoryTopic) -> None:

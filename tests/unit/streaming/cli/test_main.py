@@ -112,7 +112,7 @@ def test_every_line_of_bad_input_says_who_speaks_and_what_stands_there(tmp_path:
     assert "restart_loop.enabled: must be true or false, not 'maybe'" in done.stderr
 
 
-@pytest.mark.parametrize("command", [("play", "nosuch"), ("demo", "nosuch"), ("replay", "missing.log"), ("nosuch",)])
+@pytest.mark.parametrize("command", [("play", "nosuch"), ("replay", "missing.log"), ("nosuch",)])
 def test_bad_input_has_one_exit_status(command: tuple[str, ...]) -> None:
     assert flinkwatch(*command).returncode == 2
 

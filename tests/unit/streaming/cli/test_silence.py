@@ -14,8 +14,6 @@ from detectors.settings.live import LiveSettings, publish
 from streaming.cli import config as config_module
 from streaming.cli import options as options_module
 from streaming.cli.main import cli
-from streaming.configuration.file_watch import fixed_of
-from streaming.configuration.restart_only import hashes
 from streaming.errors import ConfigError, PublishedError
 from tests.unit.sinks.samples import make_transition
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
@@ -33,7 +31,7 @@ class Kafka:
     def config(self, access: Any, _name: str, _timeout: int) -> MemoryTopic:
         servers = access.bootstrap_servers
         if servers not in self.topics:
-            self.topics[servers] = MemoryTopic(publish(LiveSettings(), 1, "ann", "file", hashes(fixed_of(None, {}))))
+            self.topics[servers] = MemoryTopic(publish(LiveSettings(), 1, "ann", "file"))
         return self.topics[servers]
 
     def written(self) -> list[str]:
@@ -140,7 +138,7 @@ def test_apply_publishes_to_the_brokers_of_its_file(kafka: Kafka) -> None:
     Path("conf").mkdir()
     config_file("conf/flinkwatch.yaml", "first:9092")
     second = config_file("second.yaml", "second:9092", "detectors: {restart_loop: {count: 9}}\n")
-    kafka.topics["second:9092"] = MemoryTopic(publish(LiveSettings(), 1, "ann", "file", hashes(fixed_of(second, {}))))
+    kafka.topics["second:9092"] = MemoryTopic(publish(LiveSettings(), 1, "ann", "file"))
     done = run("config", "apply", second)
     assert kafka.written() == ["second:9092"]
     assert "Using second.yaml: Kafka at second:9092, topics flinkwatch.*" in done.stderr

@@ -13,7 +13,7 @@ from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
 from streaming.cli.main import cli
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.receiver import Receiver
 
 MANIFEST = Path(__file__).parents[4] / "conf" / "slack-app-manifest.yaml"

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from detectors.settings.live import LiveSettings, publish, settings_hash
 from sinks.kafka.access import KafkaAccess
 from streaming.configuration import file_watch
-from streaming.configuration.file_watch import ConfigFile, FileWatch, fixed_of, publish_file
+from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
+from streaming.configuration.settings import load
 from streaming.configuration.topic import ConfigTopic
-from streaming.errors import ConfigError, PublishedError
+from streaming.errors import PublishedError
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 
@@ -36,9 +38,8 @@ class Watched:
         self.path = path
         self.topic: Any = MemoryTopic()
         self.told: list[bool] = []
-        fixed = fixed_of(path, {})
-        publish_file(self.topic, live(4), fixed, "ann")
-        self.watch = FileWatch(ConfigFile(path, self.topic, fixed, "ann", {}), self.told.append)
+        publish_file(self.topic, live(4), "ann")
+        self.watch = FileWatch(ConfigFile(path, self.topic, load(path, {}), "ann", {}), self.told.append)
 
     def until(self, met: Callable[[], bool], within: float = 120.0) -> None:
         deadline = time.monotonic() + within
@@ -187,50 +188,36 @@ def test_what_no_broker_takes_is_published_when_one_does(watched: Watched) -> No
 def test_at_start_the_file_is_published_only_when_it_says_something_else_than_it_last_did() -> None:
     """What somebody applied meanwhile stays in force over a restart; a newer file wins."""
     topic: Any = MemoryTopic()
-    assert publish_file(topic, live(4), {}, "ann").hash == hash_of(4)
+    assert publish_file(topic, live(4), "ann").hash == hash_of(4)
     topic.publish(publish(live(7), 5, "bob", "apply"))
-    assert publish_file(topic, live(4), {}, "ann").by == "bob"
+    assert publish_file(topic, live(4), "ann").by == "bob"
     assert topic.hashes() == [hash_of(4), hash_of(7)]
-    assert publish_file(topic, live(5), {}, "ann").hash == hash_of(5)
+    assert publish_file(topic, live(5), "ann").hash == hash_of(5)
     assert topic.hashes() == [hash_of(4), hash_of(7), hash_of(5)]
 
 
-def test_other_fixed_sections_at_a_start_are_made_known_without_a_change_of_who_published() -> None:
+def test_settings_that_need_a_restart_are_named_and_the_others_take_effect(path: Path) -> None:
     topic: Any = MemoryTopic()
-    publish_file(topic, live(4), {"streaming.trigger": "1s"}, "ann")
-    applied = publish(live(7), 5, "bob", "apply")
-    topic.publish(applied)
-    after = publish_file(topic, live(4), {"streaming.trigger": "2s"}, "ann")
-    assert (after.hash, after.by, after.at, after.origin) == (applied.hash, "bob", 5, "apply")
-    assert after.fixed != applied.fixed
-
-
-def test_a_file_that_changes_what_needs_a_restart_is_refused_as_a_whole(path: Path) -> None:
-    topic: Any = MemoryTopic()
-    file = ConfigFile(path, topic, fixed_of(path, {}), "ann", {})
+    file = ConfigFile(path, topic, load(path, {}), "ann", {})
     more = "streaming:\n  trigger: 2s\n  spark: {spark.ui.enabled: 'true'}\nkafka:\n  logs: [other]\n"
     more += "sinks:\n  webhook:\n    url: https://hooks.example/hunter2\n"
-    with pytest.raises(ConfigError) as error:
-        file.reload(text(5, more).encode())
-    end = "which needs a restart. The file was not applied"
-    *lines, hint = str(error.value).splitlines()
-    assert "take streaming.trigger, streaming.spark.spark.ui.enabled, kafka.logs, sinks.webhook.url out" in hint
-    assert "`flinkwatch config apply`" in hint
-    assert lines == [
-        f"{path}:5: streaming.trigger: changed from 1s to 2s, {end}",
-        f"{path}:6: streaming.spark.spark.ui.enabled: changed from — to true, {end}",
-        f'{path}:8: kafka.logs: changed from ["flink.logs"] to ["other"], {end}',
-        f"{path}:11: sinks.webhook.url: changed from a value that is not shown to a value that is not shown, {end}",
-    ]
-    assert topic.hashes() == []
+    with capture_logs() as logs:
+        assert file.reload(text(5, more).encode()).hash == hash_of(5)
+        file.reload(text(6).encode())
+    assert [(one["log_level"], one["settings"]) for one in logs] == [
+        ("warning", ["kafka.logs", "sinks.webhook.url", "streaming.spark.spark.ui.enabled", "streaming.trigger"])
+    ], "by key alone: a value may be secret"
+    assert topic.hashes() == [hash_of(5), hash_of(6)]
 
 
 def test_the_environment_is_not_a_change_of_the_file(path: Path) -> None:
     """It wins over the file at start and at each reload alike."""
     environment = {"FLINKWATCH__STREAMING__BUCKETS": "3", "FLINKWATCH__DETECTORS__RESTART_LOOP__WINDOW": "7m"}
     topic: Any = MemoryTopic()
-    file = ConfigFile(path, topic, fixed_of(path, environment), "ann", environment)
-    file.reload(text(5).encode())
+    file = ConfigFile(path, topic, load(path, environment), "ann", environment)
+    with capture_logs() as logs:
+        file.reload(text(5).encode())
+    assert logs == []
     assert topic.history().in_force.detectors["restart_loop"]["window"] == "7m"
 
 

@@ -1,8 +1,5 @@
 """The configuration in force, when its topic has lost it."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from detectors.settings.live import LiveSettings, publish
@@ -14,8 +11,7 @@ PUBLISHED = publish(LiveSettings(), 17, "ann")
 
 
 def in_force(topic: MemoryTopic) -> ConfigFollower:
-    unmatched: Any = SimpleNamespace(expect=lambda _: None, look=lambda: None)
-    return ConfigFollower(topic, PUBLISHED, lambda _: None, unmatched)  # type: ignore[arg-type]
+    return ConfigFollower(topic, PUBLISHED, lambda _: None)  # type: ignore[arg-type]
 
 
 def test_what_an_empty_topic_has_lost_is_published_again_as_it_was() -> None:

@@ -28,7 +28,6 @@ from detectors.settings.live import (
 from detectors.values.decoding import UndecodableError
 from sinks.delivery.notification_log import Ledger
 from streaming.cli import config_report
-from streaming.configuration.override_matches import _told
 from streaming.configuration.silences import listed
 from streaming.configuration.topic import ConfigHistory, encode_silence
 from streaming.job import canary
@@ -68,7 +67,6 @@ ENTRY = {
     "folded": {"storm": 5, "kind": "k", "cluster": "c", "job": "j", "severity": "warning", "since": 4},
 }
 READING = Reading(name="up", labels={"cluster": "c"}, value=1.0, at=5)
-MATCHED = {"name": "override_matched", "labels": {"override": "0", "match": "job=a"}, "value": 1.0, "at": 5}
 
 
 def _ledger(value: bytes) -> object:
@@ -92,7 +90,6 @@ READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
         decode_reading,
     ),
     "notification log": (ENTRY, _ledger),
-    "match of an override": (MATCHED, _told),
     "canary": ({"flinkwatch canary": 5}, canary.sent_at),
 }
 readers = pytest.mark.parametrize("name", READERS)

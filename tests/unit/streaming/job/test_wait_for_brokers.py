@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from streaming.configuration.settings import Settings
-from streaming.embedded.job_process import free_port
 from streaming.errors import PreflightError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
 from streaming.shutdown import Stop
+from tests.embedded.job_process import free_port
 
 
 def settings(servers: str, within: str) -> Settings:

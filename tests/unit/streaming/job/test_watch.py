@@ -97,21 +97,6 @@ def test_the_configuration_in_force_is_named_and_outlives_the_batch(tester: TwsT
     assert transitions[0].cause == "late_barrier_acks"
 
 
-def test_what_is_told_of_an_override_ends_with_it(tester: TwsTester) -> None:
-    rows = []
-    for at, clusters in ((1, ["a", "b"]), (2, ["b"]), (3, [])):
-        off = {"checkpoint_overdue": {"enabled": False}}
-        settings = LiveSettings.model_validate({"overrides": [{"cluster": c, "detectors": off} for c in clusters]})
-        packed = Packed(clocks={"heartbeat/0": at * 60_000}, wall=FAR, published=publish(settings, at=at, by="test"))
-        rows.append([r for r in feed(tester, packed) if b"override_matched" in r.key])
-    keys = [f"override_matched|bucket=3|match=cluster={c}|override={n}" for c, n in (("a", 0), ("b", 1), ("b", 0))]
-    assert [[(r.key.decode(), r.value is None) for r in batch] for batch in rows] == [
-        [(keys[0], False), (keys[1], False)],
-        [(keys[2], False), (keys[0], True), (keys[1], True)],
-        [(keys[2], True)],
-    ]
-
-
 def test_silences_that_are_refused_are_counted_by_one_bucket() -> None:
     many = [silence(10**12, id=f"s{n}") for n in range(MAX_SILENCES + 3)]
     for number, counted in ((0, [3.0]), (1, [])):

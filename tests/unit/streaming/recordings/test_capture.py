@@ -13,10 +13,10 @@ from detectors.events.event import Record
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames
 from streaming.configuration.settings import Kafka
-from streaming.embedded.broker import Broker
 from streaming.recordings import capture as module
 from streaming.recordings.capture import CaptureError, capture
 from streaming.recordings.recording import line_of, records_of
+from tests.embedded.broker import Broker
 
 NOW = round(time.time() * 1000)
 HOUR = 3_600_000

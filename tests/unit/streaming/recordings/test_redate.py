@@ -7,7 +7,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.settings.live import LiveSettings, publish
-from streaming.demo.demo import find_scenario
+from streaming.recordings.play import find_scenario
 from streaming.recordings.redate import redated
 from streaming.recordings.replay import load, replay
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.setup.jars import broker_jars, spark_jars
+from streaming.setup.jars import jars_of
 
 
 def test_the_environment_names_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,11 +12,11 @@ def test_the_environment_names_another_directory(tmp_path: Path, monkeypatch: py
         (tmp_path / jar).parent.mkdir(exist_ok=True)
         (tmp_path / jar).touch()
     monkeypatch.setenv("FLINKWATCH_JARS", str(tmp_path))
-    assert [jar.name for jar in spark_jars()] == ["a.jar", "b.jar"]
-    assert [jar.name for jar in broker_jars()] == ["c.jar"]
+    assert [jar.name for jar in jars_of("spark")] == ["a.jar", "b.jar"]
+    assert [jar.name for jar in jars_of("broker")] == ["c.jar"]
 
 
 def test_without_jars_the_error_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINKWATCH_JARS", str(tmp_path))
     with pytest.raises(RuntimeError, match=f"{tmp_path}/spark: .*Run bin/setup"):
-        spark_jars()
+        jars_of("spark")

@@ -14,7 +14,7 @@ from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfte
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.message import render, render_reply
 from sinks.integrations.slack.settings import SlackConfig
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.samples import make_transition
 
 MESSAGE = render(make_transition())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import World
 from tests.unit.sinks.samples import make_transition
 

@@ -32,7 +32,7 @@ from sinks.integrations.slack.sink import SlackSink
 from sinks.kafka.access import KafkaAccess
 from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sinks.contract.digest import Folded, summarise
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT
 from sinks.integrations.slack.message.digest import render_digest
-from streaming.demo.fake_slack.limits import blocks_problem
+from tests.fake_slack.limits import blocks_problem
 from tests.unit.sinks.samples import OPENED_AT
 
 

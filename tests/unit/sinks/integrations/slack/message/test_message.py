@@ -17,8 +17,8 @@ from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
 from sinks.integrations.slack.message.escape import code, plain, prose
 from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.message.message import render, render_plain, render_reply
-from streaming.demo.fake_slack.limits import blocks_problem
-from streaming.demo.fake_slack.page import mrkdwn
+from tests.fake_slack.limits import blocks_problem
+from tests.fake_slack.page import mrkdwn
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
 
 RUNBOOKS = "https://example.org/runbooks/"

@@ -9,13 +9,12 @@ from kafka.errors import KafkaTimeoutError
 
 from detectors.events.event import Record
 from sinks.kafka.topics import TopicNames
-from streaming.demo import settled
-from streaming.demo.demo import _Player
-from streaming.demo.settled import Settled
 from streaming.errors import UserError
 from streaming.job import canary
-from streaming.recordings import playback
-from streaming.recordings.playback import Playback
+from tests.demo import playback, settled
+from tests.demo.demo import _Player
+from tests.demo.playback import Playback
+from tests.demo.settled import Settled
 
 RECORDS = [Record("flink.logs", p, o, 1_000 + 700 * o, None, b"line") for o in range(4) for p in (0, 1)]
 

@@ -12,8 +12,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from streaming.demo.fake_slack.page import mrkdwn
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
+from tests.fake_slack.page import mrkdwn
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 
 SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "*hello*"}}
 

@@ -17,13 +17,13 @@ from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from typing import Self
 
-from streaming.demo.fake_slack.http_handler import Handler
-from streaming.demo.fake_slack.objects import Body, Call, Fault, Posted, Upload
-from streaming.demo.fake_slack.page import fragment, page
-from streaming.demo.fake_slack.rates import Rates
-from streaming.demo.fake_slack.workspace import Workspace, error
+from tests.fake_slack.http_handler import Handler
+from tests.fake_slack.objects import Body, Call, Fault, Posted, Upload
+from tests.fake_slack.page import fragment, page
+from tests.fake_slack.rates import Rates
+from tests.fake_slack.workspace import Workspace, error
 
-TOKEN = "xoxb-local-stand-in"  # noqa: S105  # nosec B105 - the stand-in's own, worth nothing elsewhere
+TOKEN = "xoxb-local-stand-in"  # nosec B105 - the stand-in's own, worth nothing elsewhere
 
 __all__ = ["TOKEN", "Body", "Call", "Posted", "SlackServer", "Upload"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from streaming.demo.fake_slack.server import TOKEN, Call, SlackServer
-from streaming.embedded.broker import Broker
-from streaming.embedded.job_process import JobProcess
+from tests.embedded.broker import Broker
+from tests.embedded.job_process import JobProcess
+from tests.fake_slack.server import TOKEN, Call, SlackServer
 
 CHANNEL = "flink-alerts"
 
 
-class DemoStack:
+class Stack:
     """The demo's processes; leaving the `with` block stops all of them.
 
     `slack`, `broker` and `job` are up on entry, the job is not started.

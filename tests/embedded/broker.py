@@ -1,6 +1,6 @@
 """A real Kafka broker for the demo and the tests: one node, KRaft mode, 127.0.0.1, a temporary directory.
 
-`python -m streaming.embedded.broker` runs one in the foreground.
+`python -m tests.embedded.broker` runs one in the foreground.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.embedded.listeners import PLAIN, Listener, server_properties
-from streaming.setup.jars import broker_jars
+from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
+from tests.embedded.listeners import PLAIN, Listener, server_properties
 
 LEASH = Path(__file__).with_name("die_with_parent.py")
 
@@ -187,7 +187,7 @@ class Broker:
             f"-Djava.io.tmpdir={folder / 'scratch'}",
             f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
             "-cp",
-            os.pathsep.join(map(str, broker_jars())),
+            os.pathsep.join(map(str, jars_of("broker"))),
             *arguments,
         ]
 

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from streaming.demo.fake_slack.objects import Body, Fault
+from tests.fake_slack.objects import Body, Fault
 
 
 class Slack(Protocol):

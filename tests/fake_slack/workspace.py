@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streaming.demo.fake_slack.limits import blocks_problem
-from streaming.demo.fake_slack.objects import BOT_USER, Body, Posted, Upload
+from tests.fake_slack.limits import blocks_problem
+from tests.fake_slack.objects import BOT_USER, Body, Posted, Upload
 
 _TEXT_LIMIT = 40_000
 _HISTORY_DEFAULT = 100

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from streaming.embedded.broker import LEASH
+from tests.embedded.broker import LEASH
 
 _STOP_WITHIN_S = 45.0
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -141,7 +141,7 @@ class JobProcess:
     def _ready(self) -> bool:
         with (
             contextlib.suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(f"{self.page_url}/-/ready", timeout=2),  # noqa: S310  # nosec B310 - its own page
+            urllib.request.urlopen(f"{self.page_url}/-/ready", timeout=2),  # nosec B310 - its own page
         ):
             return True
         return False

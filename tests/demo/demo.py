@@ -1,4 +1,4 @@
-"""`flinkwatch demo`: a recorded incident from Kafka to the message, before your eyes."""
+"""`bin/demo`: a recorded incident from Kafka to the message, before your eyes."""
 
 import queue
 import threading
@@ -15,18 +15,18 @@ from rich.table import Table
 from detectors.events.event import Record
 from detectors.incident import Transition, decode_transition
 from sinks.kafka.topics import TopicNames
-from streaming.demo.fake_slack.server import Call
-from streaming.demo.settled import Settled
-from streaming.demo.stack import CHANNEL, DemoStack
-from streaming.demo.terminal_message import as_terminal
-from streaming.embedded.broker import BrokerError
-from streaming.embedded.job_process import JobProcessError
-from streaming.errors import RecordingError, UserError
-from streaming.recordings.playback import Playback, create_topics, records_to_play
+from streaming.errors import UserError
+from streaming.recordings.play import find_scenario, records_to_play
 from streaming.shutdown import Stop
 from streaming.terminal import Console
+from tests.demo.playback import Playback, create_topics
+from tests.demo.settled import Settled
+from tests.demo.stack import CHANNEL, Stack
+from tests.demo.terminal_message import as_terminal
+from tests.embedded.broker import BrokerError
+from tests.embedded.job_process import JobProcessError
+from tests.fake_slack.server import Call
 
-_SCENARIOS = Path(__file__).parents[2] / "tests" / "scenarios"
 PREFIX = "flinkwatch"
 # What takes longer than this on a busy machine has failed.
 _START_WITHIN_S = 600.0
@@ -37,7 +37,7 @@ _WIDTH = 100
 _WORDS = {"chat.postMessage": "posts", "chat.update": "edits"}
 
 
-class ShownCall(NamedTuple):
+class Shown(NamedTuple):
     """A call of Slack, and the incident and the number of the transition it tells; empty and 0 for a line in a
     thread.
     """
@@ -47,10 +47,10 @@ class ShownCall(NamedTuple):
     seq: int
 
 
-class ShownMessage(NamedTuple):
+class Told(NamedTuple):
     """A message, and the transition it tells."""
 
-    shown: ShownCall
+    shown: Shown
     transition: Transition
 
 
@@ -70,17 +70,6 @@ def run_demo(scenario: str, speed: float, keep: bool) -> int:
         raise UserError(str(error)) from error
 
 
-def find_scenario(name: str) -> Path:
-    """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
-    if Path(name).is_file():
-        return Path(name)
-    found = _SCENARIOS / name / "input.jsonl.gz"
-    if not found.is_file():
-        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
-    return found
-
-
 class _Demo:
     """One run of the demo; everything it starts ends with it."""
 
@@ -88,15 +77,15 @@ class _Demo:
         self._console = console
         self._stop = stop
         self._records = records
-        self._calls: queue.Queue[ShownCall] = queue.Queue()
-        self._shown: list[ShownCall] = []
+        self._calls: queue.Queue[Shown] = queue.Queue()
+        self._shown: list[Shown] = []
 
     def run(self, recording: Path, speed: float, keep: bool) -> int:
         """The exit status."""
         begun = time.time()
         with (
             self._console.status("starting a Kafka broker and a Slack stand-in") as status,
-            DemoStack(self._called) as stack,
+            Stack(self._called) as stack,
         ):
             create_topics(stack.broker.bootstrap, self._records)
             stack.job.start()
@@ -128,9 +117,9 @@ class _Demo:
     def _called(self, call: Call) -> None:
         """Slack was called: on the server's thread."""
         payload = (call.body.get("metadata") or {}).get("event_payload") or {}
-        self._calls.put(ShownCall(call, payload.get("incident", ""), payload.get("seq", 0)))
+        self._calls.put(Shown(call, payload.get("incident", ""), payload.get("seq", 0)))
 
-    def _introduce(self, stack: DemoStack, recording: Path, seconds: float, keep: bool) -> None:
+    def _introduce(self, stack: Stack, recording: Path, seconds: float, keep: bool) -> None:
         self._console.print(f"Ready after {seconds:.0f} s. Recording: {recording}")
         until = "Ctrl-C" if keep else "the end of the demo (--keep: until Ctrl-C)"
         self._console.print(f"Open until {until}:", highlight=False)
@@ -143,7 +132,7 @@ class _Demo:
             player.check()
             self._show()
 
-    def _settle(self, stack: DemoStack, player: "_Player") -> bool:
+    def _settle(self, stack: Stack, player: "_Player") -> bool:
         """Wait until everything that was played is decided and delivered; whether it is."""
         settled = Settled(stack.broker.bootstrap, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
@@ -191,7 +180,7 @@ class _Demo:
         return said
 
     def _summarise(self, playback: Playback, said: Said, begun: float, settled: bool, keep: bool) -> int:
-        told = [ShownMessage(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
+        told = [Told(s, said[s.incident, s.seq]) for s in self._shown if (s.incident, s.seq) in said]
         interrupted = self._stop.wait(0) and not keep
         if not told:
             self._console.print("Interrupted before an alert came." if interrupted else "No alert came.")
@@ -243,7 +232,7 @@ class _Player:
             self._error = error
 
 
-def _describe(table: Table, told: list[ShownMessage], playback: Playback) -> None:
+def _describe(table: Table, told: list[Told], playback: Playback) -> None:
     """The rows of one incident: what it is, and how long after its proof the first message named the cause."""
     last = told[-1].transition
     first = next(t for t in told if t.transition.cause == last.cause)

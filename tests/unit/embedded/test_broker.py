@@ -14,9 +14,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import UnknownTopicOrPartitionError
 
-from streaming.embedded import broker as module
-from streaming.embedded import listeners
-from streaming.embedded.broker import Broker, BrokerError
+from tests.embedded import broker as module
+from tests.embedded import listeners
+from tests.embedded.broker import Broker, BrokerError
 
 pytestmark = pytest.mark.e2e
 
@@ -73,7 +73,7 @@ def read(broker: Broker) -> list[bytes]:
 def in_the_foreground(scratch: Path) -> "subprocess.Popen[str]":
     """The broker's own command; what it leaves behind when it is killed is the test's."""
     return subprocess.Popen(
-        [sys.executable, "-m", "streaming.embedded.broker"],
+        [sys.executable, "-m", "tests.embedded.broker"],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"TMPDIR": str(scratch)},

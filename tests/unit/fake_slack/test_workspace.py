@@ -9,8 +9,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from streaming.demo.fake_slack.rates import Rates
-from streaming.demo.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.rates import Rates
+from tests.fake_slack.server import TOKEN, SlackServer
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

@@ -9,16 +9,11 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer
-from msgspec import structs
 
 from detectors.events.event import Record
-from streaming.errors import RecordingError
 from streaming.job import canary
-from streaming.recordings.recording import is_recording
-from streaming.recordings.replay import load
 
 _PULSE_MS = 1_000
 # Kafka takes milliseconds; a broker on a busy machine may take a minute.
@@ -94,17 +89,6 @@ class Playback:
         sent = time.time()
         future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
         self.played += 1
-
-
-def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:
-    """The records of one file. Raises RecordingError, also when there are none."""
-    records = load([recording], logs_topic, metrics_topic)
-    if not is_recording(recording):
-        # Of a log file each line has the name of the file for its topic.
-        records = [r if r.topic == metrics_topic else structs.replace(r, topic=logs_topic) for r in records]
-    if not records:
-        raise RecordingError(f"{recording}: holds no record to play")
-    return records
 
 
 def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
