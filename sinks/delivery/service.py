@@ -27,7 +27,7 @@ from kafka.errors import KafkaError
 
 from sinks.delivery.worker import deliver_incidents
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.clients import Clients, KafkaClients
+from sinks.kafka.clients import Clients
 from sinks.kafka.diagnosis import explain
 from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
@@ -59,7 +59,7 @@ class Delivery:
         *,
         clients: Clients | None = None,
     ) -> None:
-        clients = KafkaClients(access, topics) if clients is None else clients
+        clients = Clients(access, topics) if clients is None else clients
         self._access = access
         self.page = StatusServer(sinks.prometheus)
         self.board = IncidentCollector()

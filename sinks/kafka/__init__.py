@@ -1,4 +1,5 @@
-"""How Kafka is reached: access, clients, flinkwatch's topics, and why it does not answer.
+"""Everything about reaching Kafka: settings (`access`), `clients`, `reading` topics to their end and following them,
+flinkwatch's own `topics`, and the `diagnosis` of why Kafka does not answer.
 
-The bottom of this package: nothing here knows a receiver, an incident or Spark.
+No other folder makes a Kafka client. Nothing here knows a receiver, an incident or Spark.
 """

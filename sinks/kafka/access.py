@@ -24,7 +24,7 @@ _LOGIN_MODULES = {
 class KafkaAccess(BaseModel):
     """Addresses and credentials of the Kafka cluster that holds Flink's logs and flinkwatch's own topics."""
 
-    # Inputs stay out of errors: somebody may write a password under a key that does not exist.
+    # Inputs stay out of errors, because a password may be written under a key that does not exist.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     bootstrap_servers: str = Field(

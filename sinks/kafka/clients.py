@@ -1,128 +1,151 @@
-"""The Kafka clients of delivery, made in one place with the options that matter."""
+"""Makes every Kafka client of flinkwatch, so that all have the options that matter. No other module makes one."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaTimeoutError
 
 from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka.reading import read_to_end
 from sinks.kafka.topics import TopicNames, ensure_topics
 
-# In a row that bring nothing: however long a ledger is, it is read to its end.
-_SILENT_POLLS = 60
+# The client's default of 30 s would add as much to every outage.
+_RECONNECT_MS = 2_000
+_CONNECT_MS = 30_000
 _READ_ONE_POLLS = 10
 _POLL_MS = 500
-# A killed deliverer's partitions stay unread this long.
+# The partitions of a deliverer that was killed are not read for this long.
 _SESSION_TIMEOUT_MS = 10_000
 _WRITE_MS = 5_000
-# The default of 30 s would add as much to every outage.
-_RECONNECT_MS = 3_000
+_WRITE_LIMITS = ("max_block_ms", "delivery_timeout_ms", "request_timeout_ms")
 _METADATA_MAX_AGE_MS = 30_000
-# What is read but not yet taken stays in memory, for each broker and consumer: the defaults are 1 and 50 MB.
+# Records that are fetched and not yet taken stay in memory, for each broker and consumer. The defaults are 1 and 50 MB.
 _FETCH_PARTITION_BYTES, _FETCH_BYTES = 256 * 1024, 1024 * 1024
+_CONNECTIONS = KafkaConsumer.DEFAULT_CONFIG["kafka_client"]
 
 
-class Clients(Protocol):
-    """What delivery needs of Kafka; tests have it in memory."""
+def consumer(access: KafkaAccess, *, group: str | None = None, connect_ms: int = _CONNECT_MS, **options: Any) -> Any:
+    """A KafkaConsumer that commits only on request, and creates no topic.
 
-    def group_consumer(self, lane: str) -> Any:
-        """A KafkaConsumer that shares a lane's incidents with other deliverers; commits by hand."""
-
-    def board_consumer(self) -> Any:
-        """A KafkaConsumer that reads all incidents and readings from their beginning."""
-
-    def producer(self) -> Any:
-        """A KafkaProducer for the ledger."""
-
-    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Keys and values of a partition of deliveries, from the beginning to what is there now."""
-
-    def make_ledger(self) -> None:
-        """Makes the topic of deliveries again when it is gone."""
-
-    @property
-    def ledgers_made(self) -> int:
-        """How often this process has done so."""
-
-    def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
-        """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
+    Raises kafka.errors.KafkaError when no broker answers within `connect_ms`, SecretError without a secret.
+    """
+    with _closed_on_failure() as network:
+        return KafkaConsumer(
+            **client_options(access),
+            kafka_client=network,
+            group_id=group,
+            bootstrap_timeout_ms=connect_ms,
+            enable_auto_commit=False,
+            # A topic made by reading it would have the wrong cleanup policy.
+            allow_auto_create_topics=False,
+            reconnect_backoff_max_ms=_RECONNECT_MS,
+            **options,
+        )
 
 
-class KafkaClients:
-    """The real ones. Making one raises kafka.errors.KafkaError when no broker answers, SecretError without secrets."""
+def producer(access: KafkaAccess, *, within_ms: int | None = None, connect_ms: int = _CONNECT_MS) -> Any:
+    """A KafkaProducer that waits for all replicas, and creates no topic.
+
+    A write that is not done `within_ms` has failed, and does not land later. Raises as `consumer` does.
+    """
+    limits = {} if within_ms is None else dict.fromkeys(_WRITE_LIMITS, within_ms)
+    with _closed_on_failure() as network:
+        return KafkaProducer(
+            **client_options(access),
+            kafka_client=network,
+            bootstrap_timeout_ms=connect_ms,
+            acks="all",
+            allow_auto_create_topics=False,
+            reconnect_backoff_max_ms=_RECONNECT_MS,
+            **limits,
+        )
+
+
+def admin(access: KafkaAccess, *, connect_ms: int = _CONNECT_MS, **options: Any) -> Any:
+    """A KafkaAdminClient. Raises as `consumer` does."""
+    with _closed_on_failure() as network:
+        return KafkaAdminClient(
+            **client_options(access), kafka_client=network, bootstrap_timeout_ms=connect_ms, **options
+        )
+
+
+@contextmanager
+def _closed_on_failure() -> Iterator[Callable[..., Any]]:
+    """Opens a client's connections, and closes them if the client cannot be made.
+
+    kafka-python would leave a thread and its sockets behind, once for each attempt of an outage.
+    """
+    opened: list[Any] = []
+
+    def network(**configuration: Any) -> Any:
+        opened.append(_CONNECTIONS(**configuration))
+        return opened[-1]
+
+    try:
+        yield network
+    except BaseException:
+        for each in opened:
+            each.close()
+        raise
+
+
+class Clients:
+    """What delivery needs of Kafka. Each method raises KafkaError without a broker, SecretError without a secret."""
 
     def __init__(self, access: KafkaAccess, topics: TopicNames) -> None:
         self._access = access
         self._topics = topics
-        self.ledgers_made = 0
         self._making = threading.Lock()
+        self.ledgers_made = 0
+        """How often this process has created the topic of the notification log again."""
 
-    def group_consumer(self, lane: str) -> Any:
-        return self._consumer(
-            group_id=f"{self._topics.prefix}.delivery.{lane}",
-            session_timeout_ms=_SESSION_TIMEOUT_MS,
-        )
+    def group_consumer(self, receiver: str) -> Any:
+        """A KafkaConsumer that shares a receiver's incidents with other deliverers."""
+        group = f"{self._topics.prefix}.delivery.{receiver}"
+        return self._consumer(group=group, session_timeout_ms=_SESSION_TIMEOUT_MS)
 
     def board_consumer(self) -> Any:
-        consumer = self._consumer(group_id=None)
-        consumer.subscribe([self._topics.incidents, self._topics.readings])
-        return consumer
+        """A KafkaConsumer that reads all incidents and readings from their beginning."""
+        made = self._consumer()
+        made.subscribe([self._topics.incidents, self._topics.readings])
+        return made
 
     def producer(self) -> Any:
-        return KafkaProducer(
-            **client_options(self._access),
-            acks="all",
-            allow_auto_create_topics=False,
-            max_block_ms=_WRITE_MS,
-            # A write that was given up must not land later.
-            delivery_timeout_ms=_WRITE_MS,
-            request_timeout_ms=_WRITE_MS,
-            reconnect_backoff_max_ms=_RECONNECT_MS,
-        )
+        """A KafkaProducer for the notification log."""
+        return producer(self._access, within_ms=_WRITE_MS)
 
     def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        where = TopicPartition(self._topics.deliveries, partition)
-        with closing(self._consumer(group_id=None)) as consumer:
-            consumer.assign([where])
-            end = consumer.end_offsets([where])[where]
-            consumer.seek_to_beginning(where)
-            silent = 0
-            while (position := consumer.position(where)) < end:
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(where, ()):
-                    yield record.key, record.value
-                silent = 0 if consumer.position(where) > position else silent + 1
-                if silent >= _SILENT_POLLS:
-                    raise KafkaTimeoutError(f"{self._topics.deliveries}/{partition} could not be read to its end")
+        """Keys and values of a partition of the notification log, from its beginning to its present end."""
+        with closing(self._consumer()) as reader:
+            for record in read_to_end(reader, [TopicPartition(self._topics.deliveries, partition)]):
+                yield record.key, record.value
 
     def make_ledger(self) -> None:
-        with self._making, closing(KafkaAdminClient(**client_options(self._access))) as admin:
-            if self._topics.deliveries not in admin.list_topics():
-                ensure_topics(admin, self._topics, self._topics.create)
+        """Creates the topic of the notification log again if it was deleted."""
+        with self._making, closing(admin(self._access)) as client:
+            if self._topics.deliveries not in client.list_topics():
+                ensure_topics(client, self._topics, self._topics.create)
                 self.ledgers_made += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
+        """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""
         where = TopicPartition(self._topics.incidents, partition)
-        with closing(self._consumer(group_id=None, max_poll_records=1)) as consumer:
-            consumer.assign([where])
-            consumer.seek(where, offset)
+        with closing(self._consumer(max_poll_records=1)) as reader:
+            reader.assign([where])
+            reader.seek(where, offset)
             for _ in range(_READ_ONE_POLLS):
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(where, ()):
+                for record in reader.poll(timeout_ms=_POLL_MS).get(where, ()):
                     return (record.offset, record.value) if record.value is not None else None
         return None
 
     def _consumer(self, **options: Any) -> Any:
-        return KafkaConsumer(
-            **client_options(self._access),
+        return consumer(
+            self._access,
             auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            # A topic made by reading it would have the wrong cleanup policy.
-            allow_auto_create_topics=False,
             metadata_max_age_ms=_METADATA_MAX_AGE_MS,
             max_partition_fetch_bytes=_FETCH_PARTITION_BYTES,
             fetch_max_bytes=_FETCH_BYTES,
-            reconnect_backoff_max_ms=_RECONNECT_MS,
             **options,
         )

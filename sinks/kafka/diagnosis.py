@@ -1,40 +1,54 @@
 """Why Kafka cannot be reached, in one line that holds no secret.
 
-kafka-python tries again until its time is up and then says that it could not bootstrap: whether the certificate has
-expired or the port speaks another protocol, it tells its debug log alone. So the way is walked once more here.
+kafka-python tries again until its time is up, and then raises only that it could not bootstrap. So each broker is asked
+once more here: by a connection and a TLS handshake of our own, and then by a client, whose log names the reason.
 """
 
+import logging
 import os
 import socket
 import ssl
-import struct
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from logging.handlers import BufferingHandler
 from typing import NamedTuple
 
-from kafka.errors import KafkaError
+from kafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 
+from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.login import LoginRefusedError, login, read_exactly
 from sinks.kafka.tls import tls_context
 from sinks.secret import SecretError
 
 _TIMEOUT_S = 3.0
-# ApiVersions 0, which every broker answers, also before a login: size, key, version, correlation id, no client id.
-_CORRELATION = 7
-_QUESTION = struct.pack(">ihhih", 10, 18, 0, _CORRELATION, -1)
-_TLS_ALERT = 0x15
-_EXPIRED, _NOT_YET_VALID = 10, 9
-_OTHER_NAME = (62, 64)
+# A proxy without a broker behind it closes at once, a broker waits for the first request.
+_CLOSED_UNASKED_S = 0.5
+# A wrong password that is tried again and again may lock the user out.
+_ONE_ATTEMPT = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
+_CLIENT_LOG = logging.getLogger("kafka.net")
+_one_at_a_time = threading.Lock()
+# By OpenSSL's code of the verification.
+_OTHER_NAME = "is for another name (ssl_check_hostname)"
+_CERTIFICATE = {9: "is not valid yet", 10: "has expired", 62: _OTHER_NAME, 64: _OTHER_NAME}
 
 
 class Obstacle(NamedTuple):
-    """What is in the way to one broker; `lasting`: waiting does not mend it."""
+    """Why one broker cannot be used. If it is `lasting`, waiting does not help."""
 
     text: str
     lasting: bool = True
 
 
 def lasting_obstacle(access: KafkaAccess) -> str | None:
-    """What is wrong with certificates, keys, protocol or login; None when a broker answers or may do so later."""
+    """What is wrong with certificates, keys, protocol or login; None if a broker answers, or may answer later."""
     try:
         return next((o.text for o in _obstacles(access) if o.lasting), None)
     except SecretError as error:
@@ -42,7 +56,7 @@ def lasting_obstacle(access: KafkaAccess) -> str | None:
 
 
 def explain(access: KafkaAccess, error: KafkaError | SecretError) -> str:
-    """What an error of a Kafka client means for who runs flinkwatch. Threads that go on after it rely on an answer."""
+    """What an error of a Kafka client means for a person who runs flinkwatch. Raises nothing."""
     if isinstance(error, SecretError):
         return str(error)
     servers = access.bootstrap_servers
@@ -55,8 +69,17 @@ def explain(access: KafkaAccess, error: KafkaError | SecretError) -> str:
     return f"Kafka at {servers}: {_line(error)}"
 
 
+@contextmanager
+def explained(access: KafkaAccess, raised: type[Exception], what: str = "") -> Iterator[None]:
+    """Turns an error of a Kafka client, and of a secret, into `raised` with one line for a person."""
+    try:
+        yield
+    except (KafkaError, SecretError) as error:
+        raise raised(f"{what}kafka.access: {explain(access, error)}") from error
+
+
 def _obstacles(access: KafkaAccess) -> list[Obstacle]:
-    """None as soon as one broker answers, else what is in the way to each, the lasting first. Raises SecretError."""
+    """Empty as soon as one broker answers, else an obstacle for each, lasting ones first. Raises SecretError."""
     context = tls_context(access) if access.security_protocol.endswith("SSL") else None
     found = []
     for server in access.bootstrap_servers.split(","):
@@ -68,93 +91,148 @@ def _obstacles(access: KafkaAccess) -> list[Obstacle]:
 
 
 def _ask(access: KafkaAccess, server: str, context: ssl.SSLContext | None) -> Obstacle | None:
-    host, _, port = server.rpartition(":")
-    host = host.strip("[]")
+    if problem := unreachable(server):
+        return Obstacle(problem, lasting=False)
+    alone = access.model_copy(update={"bootstrap_servers": server})
     try:
-        with socket.create_connection((host, int(port)), _TIMEOUT_S) as plain:
-            if context is None:
-                return _talk(server, access, plain)
-            with context.wrap_socket(plain, server_hostname=host) as encrypted:
-                return _talk(server, access, encrypted)
-    except (LoginRefusedError, OSError) as error:
-        return _obstacle(access, server, error)
+        _connect(server, context).close()
+        with _error_of_client(), closing(clients.admin(alone, connect_ms=int(_TIMEOUT_S * 1000), **_ONE_ATTEMPT)):
+            return None
     except SecretError:
         raise
-    except (ValueError, LookupError, struct.error):
-        # What kafka-python and struct make of an answer that is cut or is no login.
-        return Obstacle(f"{server} answers, but not as a Kafka broker")
+    except (KafkaError, ssl.SSLError) as error:
+        return _refused(access, server, context, error)
+    except (ConnectionResetError, BrokenPipeError):
+        return _closes(access, server)
+    except Exception as error:  # noqa: BLE001 - a port that is no broker may answer with anything
+        return Obstacle(f"{server}: {_line(error)}", lasting=False)
 
 
-def _obstacle(access: KafkaAccess, server: str, error: LoginRefusedError | OSError) -> Obstacle:
-    match error:
-        case LoginRefusedError():
-            return Obstacle(f"{server} {error}")
-        case ssl.SSLCertVerificationError():
-            return Obstacle(f"{server}: {_distrust(access, error)}")
-        case ssl.SSLError():
-            return Obstacle(f"{server}: {_refusal(access, error)}")
-        case ConnectionResetError() | BrokenPipeError():
-            return _breaks_off(server, access)
-        case TimeoutError():
-            return Obstacle(f"{server}: {timed_out(server)}", lasting=False)
-        case _:
-            return Obstacle(f"{server}: {error.strerror or error}", lasting=False)
-
-
-def _talk(server: str, access: KafkaAccess, connection: socket.socket) -> Obstacle | None:
-    connection.sendall(_QUESTION)
-    start = connection.recv(8)
-    if not start:
-        return _breaks_off(server, access)
-    if start[0] == _TLS_ALERT and not access.security_protocol.endswith("SSL"):
-        return Obstacle(f"{server} speaks TLS, security_protocol is {access.security_protocol}")
-    if start[4:8] != struct.pack(">i", _CORRELATION):
-        return Obstacle(f"{server} answers, but not as a Kafka broker")
-    read_exactly(connection, struct.unpack(">i", start[:4])[0] - 4)
-    login(connection, access, server.rpartition(":")[0])
+def unreachable(server: str) -> str | None:
+    """Why no connection to `server` can be opened; None if one can."""
+    try:
+        _connect(server, None).close()
+    except socket.gaierror:
+        return f"{server}: there is no host of this name"
+    except TimeoutError:
+        return f"{server}: {_timed_out(server)}"
+    except (OSError, OverflowError, UnicodeError) as error:
+        return f"{server}: {getattr(error, 'strerror', None) or error}"
     return None
 
 
-def timed_out(server: str) -> str:
+def _connect(server: str, context: ssl.SSLContext | None) -> socket.socket:
+    host, _, port = server.rpartition(":")
+    host = host.strip("[]")
+    plain = socket.create_connection((host, int(port)), _TIMEOUT_S)
+    try:
+        return plain if context is None else context.wrap_socket(plain, server_hostname=host)
+    except OSError:
+        plain.close()
+        raise
+
+
+@contextmanager
+def _error_of_client() -> Iterator[None]:
+    """Raises the first error that a client logs of its connections, instead of its own at the end of its time."""
+    log = BufferingHandler(1_000)
+    with _one_at_a_time:
+        _CLIENT_LOG.addHandler(log)
+        _CLIENT_LOG.setLevel(logging.WARNING)
+        _CLIENT_LOG.propagate = False
+        try:
+            yield
+        except KafkaError as error:
+            logged = (each for record in log.buffer for each in record.args or () if isinstance(each, KafkaError))
+            first = next(logged, error)
+            # kafka-python wraps a TLS error, which gives the reason.
+            raise next((cause for cause in first.args if isinstance(cause, ssl.SSLError)), first) from error
+        finally:
+            _CLIENT_LOG.propagate = True
+            _CLIENT_LOG.setLevel(logging.NOTSET)
+            _CLIENT_LOG.removeHandler(log)
+
+
+def _refused(
+    access: KafkaAccess, server: str, context: ssl.SSLContext | None, error: KafkaError | ssl.SSLError
+) -> Obstacle:
+    protocol = f"security_protocol is {access.security_protocol}"
+    match error:
+        case ssl.SSLError():
+            return Obstacle(f"{server}: {_refused_by_tls(access, error)}")
+        case KafkaConnectionError() if context is None and _speaks_tls(server):
+            return Obstacle(f"{server} speaks TLS, {protocol}")
+        case KafkaConnectionError() if _closes_unasked(server, context):
+            return _closes(access, server)
+        case IllegalSaslStateError():
+            text = f"takes no login, {protocol}"
+        case KafkaConnectionError() | SaslAuthenticationFailedError() | UnsupportedSaslMechanismError():
+            # A broker closes the connection together with its refusal: kafka-python may not have read that.
+            text = f"{_refused_login(access)}: {_line(error)}"
+        case KafkaProtocolError():
+            text = f"answers, but not as a Kafka broker: {_line(error)}"
+        case _:
+            text = f"takes connections, but does not answer as a Kafka broker: {_line(error)}"
+            return Obstacle(f"{server} {text}", lasting=False)
+    return Obstacle(f"{server} {text}")
+
+
+def _refused_login(access: KafkaAccess) -> str:
+    if access.sasl_mechanism is None:
+        return "wants a login, which needs sasl_mechanism, sasl_username and a password, or is no Kafka broker"
+    place = access.sasl_password_file or f"environment variable {access.sasl_password_env}"
+    return (
+        f"refuses the login of {access.sasl_username} by {access.sasl_mechanism}: wrong sasl_username, or wrong "
+        f"password in {place}, or it takes no login by {access.sasl_mechanism}"
+    )
+
+
+def _refused_by_tls(access: KafkaAccess, error: ssl.SSLError) -> str:
+    reason = (error.reason or "").lower().replace("_", " ")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        not_trusted = f"is not trusted by {access.ssl_ca_file or 'the authorities of the system'} (ssl_ca_file)"
+        return f"the broker's certificate {_CERTIFICATE.get(error.verify_code, not_trusted)}: {error.verify_message}"
+    if "alert" in reason:
+        what = f"certificate in {access.ssl_cert_file}" if access.ssl_cert_file else "client without a certificate"
+        return f"the broker refuses the {what} (ssl_cert_file): {reason}"
+    if not reason or "wrong version" in reason or "eof" in reason:
+        return f"the port speaks no TLS, security_protocol is {access.security_protocol}"
+    return f"no TLS connection: {reason}"
+
+
+def _speaks_tls(server: str) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Nothing is sent over it.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        _connect(server, context).close()
+    except OSError as error:
+        return "ALERT" in (getattr(error, "reason", None) or "")
+    return True
+
+
+def _closes_unasked(server: str, context: ssl.SSLContext | None) -> bool:
+    try:
+        with _connect(server, context) as connection:
+            connection.settimeout(_CLOSED_UNASKED_S)
+            return not connection.recv(1)
+    except OSError as error:
+        return not isinstance(error, TimeoutError)
+
+
+def _closes(access: KafkaAccess, server: str) -> Obstacle:
+    """Another protocol, or a proxy whose broker is not there yet."""
+    guess = "speaks no TLS" if access.security_protocol.endswith("SSL") else "wants TLS"
+    text = f"closes the connection at once: perhaps it {guess}, security_protocol is {access.security_protocol}"
+    return Obstacle(f"{server} {text}", lasting=False)
+
+
+def _timed_out(server: str) -> str:
     """Nothing came back: what drops packets without an answer is a firewall, or in Kubernetes a NetworkPolicy."""
     port = server.rpartition(":")[2]
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return f"connection timed out; does a NetworkPolicy of this namespace allow egress to port {port}?"
     return f"connection timed out; does a firewall or security group allow port {port}?"
-
-
-def _breaks_off(server: str, access: KafkaAccess) -> Obstacle:
-    """Another protocol, or a proxy whose broker is not there yet."""
-    encrypted = access.security_protocol.endswith("SSL")
-    guess = "speaks no TLS" if encrypted else "wants TLS"
-    text = (
-        f"{server} closes the connection at once: perhaps it {guess}, security_protocol is {access.security_protocol}"
-    )
-    return Obstacle(text, lasting=False)
-
-
-def _distrust(access: KafkaAccess, error: ssl.SSLCertVerificationError) -> str:
-    match error.verify_code:
-        case code if code == _EXPIRED:
-            return "the broker's certificate has expired"
-        case code if code == _NOT_YET_VALID:
-            return "the broker's certificate is not valid yet"
-        case code if code in _OTHER_NAME:
-            return f"the broker's certificate is for another name: {error.verify_message} (ssl_check_hostname)"
-        case _:
-            trusted = access.ssl_ca_file or "the system's authorities"
-            return f"the broker's certificate is not trusted by {trusted} (ssl_ca_file): {error.verify_message}"
-
-
-def _refusal(access: KafkaAccess, error: ssl.SSLError) -> str:
-    """What the other side of the handshake said."""
-    reason = (error.reason or "").lower()
-    if "alert" in reason:
-        what = f"certificate in {access.ssl_cert_file}" if access.ssl_cert_file else "client without a certificate"
-        return f"the broker refuses the {what} (ssl_cert_file): {reason.replace('_', ' ')}"
-    if not reason or "wrong_version" in reason or "eof" in reason:
-        return f"the port speaks no TLS, security_protocol is {access.security_protocol}"
-    return f"no TLS connection: {reason.replace('_', ' ')}"
 
 
 def _line(error: BaseException) -> str:

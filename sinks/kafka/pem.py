@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sinks.secret import Secret, SecretError, read_secret
 
-# The object identifier 1.2.840.113549.1.5.13, as it stands in a key.
+# The object identifier 1.2.840.113549.1.5.13, as it is encoded in a key.
 _PBES2 = bytes.fromhex("2a864886f70d01050d")
 
 

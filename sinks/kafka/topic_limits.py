@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import structlog
-from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import settings_of
 from sinks.secret import SecretError
 
 log = structlog.get_logger()
@@ -24,13 +24,12 @@ _USUAL = 64 * 1024
 def largest_record(access: KafkaAccess, topics: Sequence[str]) -> int:
     """The bytes of key and value that every one of the topics takes; Kafka's default where it is not known."""
     try:
-        with closing(KafkaAdminClient(**client_options(access))) as admin:
-            asked = [ConfigResource(ConfigResourceType.TOPIC, topic, [_SETTING]) for topic in topics]
-            found = admin.describe_configs(asked, config_filter="all")["topic"]
+        with closing(clients.admin(access)) as admin:
+            found = settings_of(admin, dict.fromkeys(topics, (_SETTING,)))
     except (KafkaError, SecretError) as error:
         log.warning("size limits of topics are not known, taking Kafka's default", error=str(error))
         return _BROKERS_DEFAULT - _OVERHEAD
-    limits = {topic: _limit(found.get(topic, {}).get(_SETTING, {}).get("value")) for topic in topics}
+    limits = {topic: _limit(settings[_SETTING]) for topic, settings in found.items()}
     for topic, limit in limits.items():
         if limit < _USUAL:
             log.warning("topic takes small records only", topic=topic, max_message_bytes=limit)

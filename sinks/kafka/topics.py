@@ -1,16 +1,15 @@
 """The topics flinkwatch writes: their names, what each must be like, and a check at start that they are so.
 
-A topic with the wrong cleanup policy or retention loses the ledger or the configuration silently, days later: therefore
-the check refuses to start.
+A topic with the wrong cleanup policy or retention loses the notification log or the configuration days later, and no
+error says so. That is why the check refuses to start.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 from pydantic import BaseModel, ConfigDict, Field
-
-from sinks.kafka.codecs import codec_problems
 
 _HOUR_MS = 3_600_000
 _FOR_EVER = -1
@@ -43,7 +42,7 @@ class TopicNames(BaseModel):
 
     @property
     def incidents(self) -> str:
-        """Transitions by incident id: the incident as it stands. Compacted."""
+        """Transitions by incident id: the newest one is the state of the incident. Compacted."""
         return f"{self.prefix}.incidents"
 
     @property
@@ -63,12 +62,12 @@ class TopicNames(BaseModel):
 
     @property
     def deliveries(self) -> str:
-        """The delivery ledger, partitioned as incidents. Compacted."""
+        """The notification log, with as many partitions as incidents. Compacted."""
         return f"{self.prefix}.deliveries"
 
     @property
     def heartbeat(self) -> str:
-        """A beat that moves the clock when nothing else does. Kept 1 h, one partition."""
+        """Heartbeats, which move the clock when no other record comes. Kept 1 h, one partition."""
         return f"{self.prefix}.heartbeat"
 
 
@@ -97,14 +96,14 @@ class Topic(NamedTuple):
         return configs
 
 
-def wanted_topics(topics: TopicNames) -> tuple[Topic, ...]:
-    """Every topic flinkwatch writes. incidents comes before deliveries, which takes over its partitions."""
+def wanted_topics(topics: TopicNames, incidents: int | None = None) -> tuple[Topic, ...]:
+    """Every topic flinkwatch writes. deliveries gets as many partitions as `incidents` has, if that exists."""
     return (
         Topic(topics.incidents, topics.partitions, "compact"),
         Topic(topics.readings, topics.partitions, "compact"),
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
-        Topic(topics.deliveries, topics.partitions, "compact"),
+        Topic(topics.deliveries, incidents or topics.partitions, "compact"),
         Topic(topics.heartbeat, 1, "delete", _HOUR_MS, dated_by_broker=False),
     )
 
@@ -113,103 +112,83 @@ def ensure_topics(admin: Any, topics: TopicNames, create: bool) -> None:
     """Creates what is missing when `create`, then checks every topic.
 
     `admin` is kafka-python's KafkaAdminClient. Raises TopicsError with everything that is wrong and the commands
-    that mend it, and kafka.errors.KafkaError when the broker refuses or does not answer.
+    that fix it, and kafka.errors.KafkaError when the broker refuses or does not answer.
     """
-    wanted = _as_partitioned_now(admin, topics)
-    missing = _missing(admin, wanted)
+    counts = _partition_counts(admin, topics)
+    wanted = wanted_topics(topics, counts.get(topics.incidents))
+    missing = [topic for topic in wanted if topic.name not in counts]
     if missing and create:
-        _create(admin, missing, topics.replication_factor)
-        missing = []
+        fields = {"replication_factor": topics.replication_factor}
+        create_missing(
+            admin, {t.name: {"num_partitions": t.partitions, "configs": t.configs(), **fields} for t in missing}
+        )
+        missing, counts = [], _partition_counts(admin, topics)
     present = [topic for topic in wanted if topic not in missing]
     problems = [_missing_problem(admin, topic, topics.replication_factor) for topic in missing]
     problems += _policy_problems(admin, present)
-    problems += codec_problems(admin, [topic.name for topic in present])
-    problems += _partition_problems(admin, topics, {topic.name for topic in present})
+    problems += _partition_problems(admin, topics, counts)
     if problems:
         raise TopicsError("Kafka topics are not as flinkwatch needs them:\n" + "\n".join(problems))
 
 
-def _partition_counts(admin: Any, names: list[str]) -> dict[str, int]:
-    # One listing instead of describe_topics(names): asking for a missing topic may create it.
+def _partition_counts(admin: Any, topics: TopicNames) -> dict[str, int]:
+    """Of those that exist. One listing first: asking for a missing topic may create it."""
     known = set(admin.list_topics())
-    present = [name for name in names if name in known]
-    if not present:
-        return {}
-    return {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics(present)}
+    present = [topic.name for topic in wanted_topics(topics) if topic.name in known]
+    return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(present)} if present else {}
 
 
-def _as_partitioned_now(admin: Any, topics: TopicNames) -> tuple[Topic, ...]:
-    """The wanted topics, deliveries with as many partitions as an existing incidents has."""
-    counts = _partition_counts(admin, [topics.incidents])
-    partitions = counts.get(topics.incidents, topics.partitions)
-    return tuple(
-        topic._replace(partitions=partitions) if topic.name == topics.deliveries else topic
-        for topic in wanted_topics(topics)
-    )
-
-
-def _missing(admin: Any, wanted: tuple[Topic, ...]) -> list[Topic]:
-    known = set(admin.list_topics())
-    return [topic for topic in wanted if topic.name not in known]
-
-
-def _create(admin: Any, missing: list[Topic], replication_factor: int) -> None:
-    for topic in missing:
-        request = {
-            topic.name: {
-                "num_partitions": topic.partitions,
-                "replication_factor": replication_factor,
-                "configs": topic.configs(),
-            }
-        }
+def create_missing(admin: Any, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Creates the topics that do not exist, and waits until all do. `wanted` has kafka-python's fields by name."""
+    for name, fields in wanted.items():
         try:
-            admin.create_topics(request)
+            admin.create_topics({name: {"configs": {}, **fields}})
         except TopicAlreadyExistsError:
-            # Another instance starts at the same time; the checks that follow look at what it made.
+            # Another process may create it at the same time.
             continue
-    admin.wait_for_topics([topic.name for topic in missing])
+    admin.wait_for_topics(list(wanted))
+
+
+def settings_of(admin: Any, wanted: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str | None]]:
+    """Settings of topics, by topic and name; None for one that the broker does not give."""
+    asked = [ConfigResource(ConfigResourceType.TOPIC, topic, list(names)) for topic, names in wanted.items()]
+    found = admin.describe_configs(asked, config_filter="all")["topic"] if asked else {}
+    return {t: {name: found.get(t, {}).get(name, {}).get("value") for name in names} for t, names in wanted.items()}
 
 
 def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:
-    if not present:
-        return []
-    # What is to be kept for ever must be; for how long the others are is up to whoever runs the brokers.
-    wanted = [
-        (topic, {k: v for k, v in topic.configs().items() if k == "cleanup.policy" or v == str(_FOR_EVER)})
+    # Records that are to be kept for ever must be; how long the others are kept is up to the brokers' administrators.
+    wanted = {
+        topic.name: {k: v for k, v in topic.configs().items() if k == "cleanup.policy" or v == str(_FOR_EVER)}
         for topic in present
-    ]
-    asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name, list(configs)) for topic, configs in wanted]
-    found = admin.describe_configs(asked, config_filter="all")["topic"]
+    }
     problems = []
-    for topic, configs in wanted:
-        are = {key: found.get(topic.name, {}).get(key, {}).get("value") for key in configs}
-        if wrong := {key: value for key, value in configs.items() if are[key] != value}:
+    for name, found in settings_of(admin, wanted).items():
+        if wrong := {key: value for key, value in wanted[name].items() if found[key] != value}:
             command = (
                 f"kafka-configs.sh --bootstrap-server {_bootstrap(admin)} --entity-type topics "
-                f"--entity-name {topic.name} --alter --add-config {','.join(f'{k}={v}' for k, v in wrong.items())}"
+                f"--entity-name {name} --alter --add-config {','.join(f'{k}={v}' for k, v in wrong.items())}"
             )
-            said = ", ".join(f"{key} is {are[key]}, must be {value}" for key, value in wrong.items())
-            problems.append(f"{topic.name}: {said}\n  {command}")
+            differs = ", ".join(f"{key} is {found[key]}, must be {value}" for key, value in wrong.items())
+            problems.append(f"{name}: {differs}\n  {command}")
     return problems
 
 
-def _partition_problems(admin: Any, topics: TopicNames, present: set[str]) -> list[str]:
-    counts = _partition_counts(admin, [topics.incidents, topics.deliveries, topics.config, topics.heartbeat])
+def _partition_problems(admin: Any, topics: TopicNames, counts: dict[str, int]) -> list[str]:
     problems = []
-    if {topics.incidents, topics.deliveries} <= present:
-        wanted, found = counts[topics.incidents], counts[topics.deliveries]
-        if wanted != found:
-            grown, other = sorted((topics.incidents, topics.deliveries), key=counts.__getitem__)
-            problems.append(
-                f"{topics.deliveries}: has {found} partitions, {topics.incidents} has {wanted}: must be equal\n"
-                f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --alter --topic {grown} "
-                f"--partitions {counts[other]}"
-            )
+    wanted, found = counts.get(topics.incidents), counts.get(topics.deliveries)
+    if wanted and found and wanted != found:
+        grown, other = sorted((topics.incidents, topics.deliveries), key=counts.__getitem__)
+        problems.append(
+            f"{topics.deliveries}: has {found} partitions, {topics.incidents} has {wanted}: must be equal\n"
+            f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --alter --topic {grown} "
+            f"--partitions {counts[other]}"
+        )
     return problems + [
         f"{name}: has {counts[name]} partitions, must have 1\n"
         f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --delete --topic {name}   # then start again"
         for name in (topics.config, topics.heartbeat)
-        if name in present and counts[name] != 1
+        if counts.get(name, 1) != 1
     ]
 
 

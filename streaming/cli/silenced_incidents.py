@@ -1,13 +1,18 @@
 """Which incidents a silence is about: those that are open, and whether anything like it was ever seen."""
 
 from collections.abc import Iterable
+from contextlib import closing
 
 from detectors.incident import Transition, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.values.decoding import UndecodableError
 from sinks.contract.wording import kind_words
-from streaming.configuration.compacted import newest
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import newest_values
 from streaming.configuration.settings import Kafka
+from streaming.errors import PublishedError
 
 _SHOWN = 5
 
@@ -34,6 +39,15 @@ def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
             continue
         found.add((labels.get("cluster", ""), labels.get("job", "")))
     return found
+
+
+def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
+    """The newest value of each key of a compacted topic. Raises PublishedError."""
+    with (
+        explained(access, PublishedError, f"{topic} could not be read: "),
+        closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
+    ):
+        return newest_values(consumer, topic, within_ms / 1000)
 
 
 def muted(silence: Silence, found: Iterable[Transition]) -> list[Transition]:

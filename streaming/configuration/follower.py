@@ -8,6 +8,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.settings.live import PublishedConfiguration, PublishedSilence
+from sinks.kafka.reading import follow
 from sinks.secret import SecretError
 from streaming.configuration.diff import changes
 from streaming.configuration.topic import ConfigHistory, ConfigTopic, warn_unreadable
@@ -15,7 +16,6 @@ from streaming.threads import Background
 
 log = structlog.get_logger()
 
-_POLL_MS = 500
 _RETRY_S = 2.0
 
 
@@ -53,8 +53,8 @@ class ConfigFollower(Background):
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             end = consumer.end_offsets([partition])[partition]
-            while not self._stop.is_set():
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
+            for records in follow(consumer, self._stop):
+                for record in records:
                     history.add(record.key, record.value, record.offset)
                 if history.unreadable:
                     warn_unreadable(self._topic.name, history.unreadable)

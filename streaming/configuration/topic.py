@@ -4,13 +4,13 @@ Changes are few and small, so whoever wants to know what is in force, or was, re
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing
+from typing import Any
 
 import msgspec
 import structlog
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import TopicPartition
 
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
@@ -23,9 +23,10 @@ from detectors.settings.live import (
     read_change,
 )
 from detectors.values.decoding import UndecodableError
-from sinks.kafka.access import KafkaAccess, client_options
-from sinks.kafka.diagnosis import explain
-from sinks.secret import SecretError
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import read_to_end
 from streaming.errors import PublishedError
 
 # Enough for a machine that is busy starting.
@@ -91,21 +92,12 @@ class ConfigTopic:
 
     def history(self) -> ConfigHistory:
         """Everything up to now. A warning in the log names the records that cannot be read."""
-        history, partition = ConfigHistory(), TopicPartition(self.name, 0)
-        deadline = time.monotonic() + self._within_ms / 1000
-        with self._clear_errors("read"), closing(self.consumer()) as consumer:
+        history = ConfigHistory()
+        with self._explained("read"), closing(self.consumer()) as consumer:
             if self.name not in consumer.topics():
                 raise PublishedError(f"Kafka has no topic {self.name}: has `flinkwatch run` been started there?")
-            consumer.assign([partition])
-            end = consumer.end_offsets([partition])[partition]
-            consumer.seek_to_beginning(partition)
-            while consumer.position(partition) < end:
-                if time.monotonic() > deadline:
-                    raise PublishedError(
-                        f"{self.name} could not be read to its end within {self._within_ms / 1000:g} s"
-                    )
-                for record in consumer.poll(timeout_ms=500).get(partition, ()):
-                    history.add(record.key, record.value, record.offset)
+            for record in read_to_end(consumer, [TopicPartition(self.name, 0)], within_s=self._within_ms / 1000):
+                history.add(record.key, record.value, record.offset)
         if history.unreadable:
             warn_unreadable(self.name, history.unreadable)
         return history
@@ -124,41 +116,15 @@ class ConfigTopic:
         record = publish_silence(silence, int(time.time() * 1000), by)
         self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
 
-    def consumer(self) -> KafkaConsumer:
-        """A consumer that is not assigned yet. Raises kafka.errors.KafkaError, SecretError."""
-        return KafkaConsumer(
-            **client_options(self._access),
-            enable_auto_commit=False,
-            # A topic made by reading it would forget.
-            allow_auto_create_topics=False,
-            reconnect_backoff_max_ms=2_000,
-            bootstrap_timeout_ms=self._within_ms,
-        )
+    def consumer(self) -> Any:
+        """A KafkaConsumer without partitions. Raises kafka.errors.KafkaError, SecretError."""
+        return clients.consumer(self._access, connect_ms=self._within_ms)
 
     def _send(self, records: Mapping[bytes, bytes]) -> None:
-        with (
-            self._clear_errors("written"),
-            closing(
-                KafkaProducer(
-                    **client_options(self._access),
-                    acks="all",
-                    allow_auto_create_topics=False,
-                    bootstrap_timeout_ms=self._within_ms,
-                    max_block_ms=self._within_ms,
-                    # What was given up must not land later.
-                    delivery_timeout_ms=self._within_ms,
-                    request_timeout_ms=self._within_ms,
-                )
-            ) as producer,
-        ):
+        limits = {"within_ms": self._within_ms, "connect_ms": self._within_ms}
+        with self._explained("written"), closing(clients.producer(self._access, **limits)) as producer:
             for key, value in records.items():
                 producer.send(self.name, key=key, value=value).get(timeout=2 * self._within_ms / 1000)
 
-    @contextmanager
-    def _clear_errors(self, done: str) -> Iterator[None]:
-        try:
-            yield
-        except (KafkaError, SecretError) as error:
-            raise PublishedError(
-                f"{self.name} could not be {done}: kafka.access: {explain(self._access, error)}"
-            ) from error
+    def _explained(self, done: str) -> AbstractContextManager[None]:
+        return explained(self._access, PublishedError, f"{self.name} could not be {done}: ")

@@ -17,11 +17,12 @@ from typing import Any
 
 import msgspec
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.events.vocabulary import flinkwatch_itself
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.reading import partitions_of
 from sinks.secret import SecretError
 from streaming.errors import TopicMadeAgainError
 from streaming.job.checkpoint.offsets import by_topic
@@ -162,25 +163,20 @@ class DataLossWatch(Background):
         return {topic: found[topic] for topic in self._topics if topic in found}
 
     def _run(self) -> None:
-        with ExitStack() as clients:
+        with ExitStack() as made:
             consumer: Any = None
             admin: Any = None
             while True:
                 try:
-                    consumer = consumer or clients.enter_context(closing(self._consumer()))
+                    consumer = consumer or made.enter_context(closing(clients.consumer(self._access)))
                     self._ask(consumer)
                     if self._watched:
-                        admin = admin or clients.enter_context(
-                            closing(KafkaAdminClient(**client_options(self._access)))
-                        )
+                        admin = admin or made.enter_context(closing(clients.admin(self._access)))
                         self._compare(topic_ids(admin, self._watched))
                 except (KafkaError, SecretError) as error:
                     log.debug("first offsets are not known", error=str(error))
                 if self._stop.wait(_EVERY_S):
                     return
-
-    def _consumer(self) -> Any:
-        return KafkaConsumer(**client_options(self._access), enable_auto_commit=False, allow_auto_create_topics=False)
 
     def _compare(self, ids: dict[str, str]) -> None:
         """A topic without an answer is being deleted: its old id stays, to be compared with the next."""
@@ -189,8 +185,7 @@ class DataLossWatch(Background):
             self._ids = {**ids, **self._ids}
 
     def _ask(self, consumer: Any) -> None:
-        places = [TopicPartition(t, p) for t in self._topics for p in sorted(consumer.partitions_for_topic(t) or ())]
-        firsts = by_topic(consumer.beginning_offsets(places))
+        firsts = by_topic(consumer.beginning_offsets(partitions_of(consumer, *self._topics)))
         with self._lock:
             self._firsts.saw(_now_ms(), firsts)
 

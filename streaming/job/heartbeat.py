@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, InvalidTimestampError, KafkaError
 
 from detectors.engine.host_clock import Heartbeat
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain
 from sinks.secret import SecretError
 from streaming.job import canary
@@ -31,6 +31,7 @@ _BEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
 # What a host's clock is set by before somebody is told.
 _JUMP_MS = 2_000
 
+_REPORT_EVERY_S = 10.0
 # While no broker answers they wait.
 _MOST_LINES = 10_000
 
@@ -83,6 +84,7 @@ class HeartbeatWriter(Background):
         self._every = every / 1000
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
+        self._report_at = 0.0
         self._clock = HostClock()
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
 
@@ -90,17 +92,11 @@ class HeartbeatWriter(Background):
         """Write a line of `detectors.events.vocabulary.flinkwatch_itself` with the next beat."""
         self._lines.append(line)
 
-    def _producer(self) -> KafkaProducer:
-        # The client would wait up to 30 s between attempts, and the clock with it.
-        return KafkaProducer(
-            **client_options(self._access), reconnect_backoff_max_ms=2_000, allow_auto_create_topics=False
-        )
-
     def _run(self) -> None:
         producer: Any = None
         while not self._stop.wait(self._every):
             try:
-                producer = producer or self._producer()
+                producer = producer or clients.producer(self._access)
                 beat = self._clock.beat()
                 at = self._clock.steady(beat)
                 sent = producer.send(self._topic, value=self._beat(), headers=header(beat), timestamp_ms=at)
@@ -115,7 +111,10 @@ class HeartbeatWriter(Background):
             producer.close(timeout=1)
 
     def _not_written(self, error: Exception) -> None:
-        log.warning("heartbeat not written", error=explain(self._access, error))
+        if time.monotonic() >= self._report_at:
+            log.warning("heartbeat not written", error=explain(self._access, error))
+            # An explanation takes seconds, and every record of a batch that failed would ask for one.
+            self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
             # The host was wrong when this clock was made, and may be right by now.
             self._clock = HostClock()

@@ -6,22 +6,21 @@ The stages that find it run on executors, whose logs nobody reads: the driver he
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.engine.not_understood import READING
 from detectors.incident import Reading, decode_reading
 from detectors.values.decoding import UndecodableError
-from sinks.kafka.access import KafkaAccess, client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.reading import follow, partitions_of
 from sinks.secret import SecretError
 from streaming.threads import Background
 
 log = structlog.get_logger()
 
-_POLL_MS = 2_000
 _RETRY_S = 5.0
 _AGAIN_S = 3_600.0
 _MAX_NAMED = 1_000
@@ -66,19 +65,16 @@ class NotUnderstood(Background):
                 self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        options = client_options(self._access)
-        with closing(KafkaConsumer(**options, enable_auto_commit=False, allow_auto_create_topics=False)) as consumer:
-            partitions = [TopicPartition(self._topic, p) for p in consumer.partitions_for_topic(self._topic) or ()]
+        with closing(clients.consumer(self._access)) as consumer:
+            partitions = partitions_of(consumer, self._topic)
             if not partitions:
                 self._stop.wait(_RETRY_S)
                 return
             consumer.assign(partitions)
             consumer.seek_to_end(*partitions)
-            while not self._stop.is_set():
-                polled: dict[Any, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
-                for records in polled.values():
-                    for record in records:
-                        self.hear(record.key, record.value)
+            for records in follow(consumer, self._stop):
+                for record in records:
+                    self.hear(record.key, record.value)
 
 
 def _warn(reading: Reading) -> None:

@@ -7,19 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import structlog
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from sinks.kafka.access import KafkaAccess, client_options
-from sinks.kafka.codecs import missing_codecs
-from sinks.kafka.diagnosis import explain
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explained
 from sinks.kafka.topics import TopicsError, ensure_topics
-from sinks.secret import SecretError
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError, TopicMissingError
-
-log = structlog.get_logger()
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -30,8 +25,6 @@ def check_topics(settings: Settings) -> dict[str, int]:
     Raises PreflightError.
     """
     kafka = settings.kafka
-    if unreadable := missing_codecs():
-        log.warning("compressed records cannot be read", codecs=list(unreadable), install=list(unreadable.values()))
     with _brokers(kafka.access) as admin:
         try:
             ensure_topics(admin, kafka.topics, kafka.topics.create)
@@ -62,12 +55,8 @@ def starting_offsets(settings: Settings, partitions: dict[str, int]) -> dict[str
 
 @contextmanager
 def _brokers(access: KafkaAccess) -> Iterator[Any]:
-    try:
-        admin = KafkaAdminClient(**client_options(access))
-    except SecretError as error:
-        raise PreflightError(f"kafka.access: {error}") from error
-    except KafkaError as error:
-        raise PreflightError(f"kafka.access: {explain(access, error)}") from error
+    with explained(access, PreflightError):
+        admin = clients.admin(access)
     with closing(admin):
         try:
             yield admin

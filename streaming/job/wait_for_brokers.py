@@ -3,14 +3,13 @@
 Without it a container would end and begin anew until they are there, and each start would hide the reason of the last.
 """
 
-import socket
 import time
 from collections.abc import Callable
 
 import structlog
 
 from sinks.kafka.access import client_options
-from sinks.kafka.diagnosis import lasting_obstacle, timed_out
+from sinks.kafka.diagnosis import lasting_obstacle, unreachable
 from sinks.secret import SecretError
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
@@ -19,7 +18,6 @@ from streaming.shutdown import Stopped as Stopped  # noqa: PLC0414 - part of thi
 
 log = structlog.get_logger()
 
-_KNOCK_S = 3.0
 _EVERY_S = 1.0
 _SAY_EVERY_S = 15.0
 
@@ -56,15 +54,8 @@ def _problem(servers: str) -> str:
     """Empty as soon as one of them takes a connection."""
     problems = []
     for server in servers.split(","):
-        host, port = server.rsplit(":", 1)
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
-        except socket.gaierror:
-            problems.append(f"{server}: there is no host of this name")
-        except TimeoutError:
-            problems.append(f"{server}: {timed_out(server)}")
-        except (OSError, OverflowError) as error:
-            problems.append(f"{server}: {getattr(error, 'strerror', None) or error}")
-        else:
+        problem = unreachable(server)
+        if problem is None:
             return ""
+        problems.append(problem)
     return f"no Kafka broker answers: {'; '.join(problems)}"

@@ -9,15 +9,16 @@ import gzip
 import heapq
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import TopicPartition
 
 from detectors.events.event import Record
-from sinks.kafka.access import client_options
-from sinks.kafka.diagnosis import explain
+from sinks.kafka import clients
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import partitions_of
 from streaming.configuration.settings import Kafka
 from streaming.errors import UserError
 from streaming.recordings.recording import line_of
@@ -55,7 +56,11 @@ def capture(
     part = out.with_name(out.name + ".part")
     count = first = last = 0
     try:
-        with _consumer(kafka) as consumer, gzip.open(part, "wb", compresslevel=6) as file:
+        with (
+            explained(kafka.access, CaptureError),
+            closing(_consumer(kafka)) as consumer,
+            gzip.open(part, "wb", compresslevel=6) as file,
+        ):
             there = consumer.topics()
             spans = _spans(consumer, kafka, since, there)
             expected = sum(end - begin for begin, end in spans.values())
@@ -68,21 +73,16 @@ def capture(
         part.replace(out)
     except OSError as error:
         raise CaptureError(f"{out}: {error.strerror or error}") from None
-    except KafkaError as error:
-        raise CaptureError(f"kafka.access: {explain(kafka.access, error)}") from None
     finally:
         part.unlink(missing_ok=True)
     return Captured(count, first, last, tuple(t for t in (*kafka.logs, *kafka.metrics) if t not in there))
 
 
 def _consumer(kafka: Kafka) -> Any:
-    return KafkaConsumer(
-        **client_options(kafka.access),
-        enable_auto_commit=False,
-        bootstrap_timeout_ms=_CONNECT_MS,
+    return clients.consumer(
+        kafka.access,
+        connect_ms=_CONNECT_MS,
         auto_offset_reset="none",
-        # A topic made by reading it would have the wrong settings.
-        allow_auto_create_topics=False,
         max_partition_fetch_bytes=_FETCH_BYTES,
         fetch_max_bytes=_FETCH_BYTES,
         max_poll_records=_MANY,
@@ -96,7 +96,7 @@ def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> d
     if len(missing := [topic for topic in wanted if topic not in there]) == len(wanted):
         raise CaptureError(f"{', '.join(missing)}: {_MISSING}")
     topics = [*(topic for topic in wanted if topic in there), *([config] if config in there else [])]
-    partitions = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+    partitions = partitions_of(consumer, *topics)
     ends = consumer.end_offsets(partitions)
     begins = consumer.beginning_offsets(partitions)
     found = consumer.offsets_for_times({p: since for p in partitions if p.topic != config})

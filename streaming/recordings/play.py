@@ -5,18 +5,19 @@ The demo plays faster, with the recording's own times and heartbeat; here a job 
 
 import http.client
 import time
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import structlog
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaError
 from msgspec import structs
 
 from detectors.events.event import Record
-from sinks.kafka.access import client_options
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.topics import create_missing
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError, UserError
 from streaming.job.wait_for_brokers import Stopped, await_brokers
@@ -79,26 +80,42 @@ def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> lis
     return records
 
 
+def send(producer: Any, record: Record, partition: int) -> Any:
+    """The producer's future. Raises kafka.errors.KafkaError when the broker has gone."""
+    return producer.send(
+        record.topic,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        partition=partition,
+        timestamp_ms=record.timestamp,
+    )
+
+
+def create_topics(access: KafkaAccess, records: Sequence[Record]) -> dict[str, int]:
+    """Creates the topics of a recording that do not exist; the partitions that each topic has."""
+    wanted: dict[str, int] = {}
+    for record in records:
+        wanted[record.topic] = max(wanted.get(record.topic, 1), record.partition + 1)
+    with closing(clients.admin(access)) as admin:
+        create_missing(
+            admin, {topic: {"num_partitions": count, "replication_factor": -1} for topic, count in wanted.items()}
+        )
+        return {t["name"]: len(t["partitions"]) for t in admin.describe_topics(list(wanted))}
+
+
 def _play(settings: Settings, records: list[Record], stop: Stop) -> int:
     """How many records were written before the end, or before `stop`."""
-    options = client_options(settings.kafka.access)
-    partitions = _partitions(settings, records, options)
+    partitions = _partitions(settings, records)
     begun, written = time.time(), 0
     span = (records[-1].timestamp - records[0].timestamp) / 1000
     said = begun
     log.info("playing, Ctrl-C ends it", records=len(records), for_s=round(span))
-    with closing(KafkaProducer(**options, linger_ms=0)) as producer:
+    with closing(clients.producer(settings.kafka.access)) as producer:
         for record in redated(records, int(begun * 1000)):
             if stop.wait(max(0.0, record.timestamp / 1000 - time.time())):
                 break
-            producer.send(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=record.partition % partitions[record.topic],
-                timestamp_ms=record.timestamp,
-            )
+            send(producer, record, record.partition % partitions[record.topic])
             written += 1
             if time.time() - said >= _SAY_EVERY_S:
                 said = time.time()
@@ -131,21 +148,11 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
     log.warning("no flinkwatch answers on this host: make sure that one runs, or nothing will be reported")
 
 
-def _partitions(settings: Settings, records: list[Record], options: dict[str, Any]) -> Counter[str]:
+def _partitions(settings: Settings, records: list[Record]) -> dict[str, int]:
     """Partitions of the topics of the recording, which are made when missing. Raises RecordingError."""
-    wanted: Counter[str] = Counter()
-    for record in records:
-        wanted[record.topic] = max(wanted[record.topic], record.partition + 1)
     read = {*settings.kafka.logs, *settings.kafka.metrics}
-    if unread := sorted(wanted.keys() - read):
+    if unread := sorted({record.topic for record in records} - read):
         raise RecordingError(
             f"the recording has records of {', '.join(unread)}; kafka.logs and kafka.metrics name others"
         )
-    with closing(KafkaAdminClient(**options)) as admin:
-        for topic, count in wanted.items():
-            try:
-                admin.create_topics({topic: {"num_partitions": count, "replication_factor": -1, "configs": {}}})
-            except TopicAlreadyExistsError:
-                continue
-        admin.wait_for_topics(list(wanted))
-        return Counter({t["name"]: len(t["partitions"]) for t in admin.describe_topics(list(wanted))})
+    return create_topics(settings.kafka.access, records)

@@ -12,10 +12,11 @@ from pathlib import Path
 from kafka import KafkaProducer
 
 from streaming.job import canary
+from streaming.recordings.play import create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
 from tests.dashboard_queries import read, scraping
-from tests.demo.playback import Playback, create_topics
+from tests.demo.playback import Playback
 from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, import_samples
 from tests.recorded import records
@@ -61,13 +62,13 @@ def recorded(names: list[str], folder: Path) -> None:
 def beside_the_demo(folder: Path) -> None:
     """flinkwatch while the demo's recording happens again, with a canary every ten seconds."""
     with Stack(lambda _: None) as stack:
-        create_topics(stack.broker.bootstrap, records("late-barrier-acks"))
+        create_topics(stack.broker.access, records("late-barrier-acks"))
         stack.job.start()
         stack.job.await_ready(300)
         with Prometheus(folder, scraping(folder, stack.job.page_port)) as server:
             first = time.time()
             played = list(redated(records("late-barrier-acks"), int(first * 1000)))
-            playback = Playback(stack.broker.bootstrap, played, "flinkwatch.heartbeat", speed=1.0)
+            playback = Playback(stack.broker.access, played, "flinkwatch.heartbeat", speed=1.0)
             thread = threading.Thread(target=playback.run, args=(threading.Event(),))
             thread.start()
             producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)

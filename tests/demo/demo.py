@@ -3,23 +3,26 @@
 import queue
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
 from detectors.events.event import Record
 from detectors.incident import Transition, decode_transition
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.reading import partitions_of, read_to_end
 from sinks.kafka.topics import TopicNames
 from streaming.errors import UserError
-from streaming.recordings.play import find_scenario, records_to_play
+from streaming.recordings.play import create_topics, find_scenario, records_to_play
 from streaming.shutdown import Stop
 from streaming.terminal import Console
-from tests.demo.playback import Playback, create_topics
+from tests.demo.playback import Playback
 from tests.demo.settled import Settled
 from tests.demo.stack import CHANNEL, Stack
 from tests.demo.terminal_message import as_terminal
@@ -87,7 +90,7 @@ class _Demo:
             self._console.status("starting a Kafka broker and a Slack stand-in") as status,
             Stack(self._called) as stack,
         ):
-            create_topics(stack.broker.bootstrap, self._records)
+            create_topics(stack.broker.access, self._records)
             stack.job.start()
 
             def waiting() -> bool:
@@ -98,7 +101,7 @@ class _Demo:
             if self._stop.wait(0):
                 return 130
             self._introduce(stack, recording, time.time() - begun, keep)
-            playback = Playback(stack.broker.bootstrap, self._records, f"{PREFIX}.heartbeat", speed)
+            playback = Playback(stack.broker.access, self._records, f"{PREFIX}.heartbeat", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
             with _Player(playback) as player:
                 self._play(player)
@@ -108,7 +111,7 @@ class _Demo:
                     status.update("keeping everything running; Ctrl-C stops it")
                     while not self._stop.wait(0.2):
                         self._show()
-            said = self._said(stack.broker.bootstrap)
+            said = self._said(stack.broker.access)
             status.update("stopping everything")
         # A chart may come while the job ends.
         self._show()
@@ -134,7 +137,7 @@ class _Demo:
 
     def _settle(self, stack: Stack, player: "_Player") -> bool:
         """Wait until everything that was played is decided and delivered; whether it is."""
-        settled = Settled(stack.broker.bootstrap, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
+        settled = Settled(stack.broker.access, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
         while not self._stop.wait(_ASK_EVERY_S) and time.monotonic() < deadline:
             player.check()
@@ -161,22 +164,13 @@ class _Demo:
             title = f"#{CHANNEL}: flinkwatch {_WORDS[call.method]}"
             self._console.print(Panel(as_terminal(call.body), title=title, title_align="left", width=_WIDTH))
 
-    def _said(self, bootstrap: str) -> Said:
+    def _said(self, access: KafkaAccess) -> Said:
         """Every transition the job has said, by incident and number: the messages name them."""
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-        topic = f"{PREFIX}.incidents"
-        partitions = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
         said: Said = {}
-        deadline = time.monotonic() + 10
-        while any(consumer.position(p) < ends[p] for p in partitions) and time.monotonic() < deadline:
-            for records in consumer.poll(timeout_ms=500).values():
-                for record in records:
-                    transition = decode_transition(record.value)
-                    said[transition.incident, transition.seq] = transition
-        consumer.close()
+        with closing(clients.consumer(access)) as consumer, suppress(KafkaTimeoutError):
+            for record in read_to_end(consumer, partitions_of(consumer, f"{PREFIX}.incidents"), within_s=10):
+                transition = decode_transition(record.value)
+                said[transition.incident, transition.seq] = transition
         return said
 
     def _summarise(self, playback: Playback, said: Said, begun: float, settled: bool, keep: bool) -> int:

@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-
-from kafka import KafkaAdminClient, KafkaProducer
+from typing import Any
 
 from detectors.events.event import Record
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from streaming.job import canary
+from streaming.recordings.play import send
 
-_PULSE_MS = 1_000
+_HEARTBEAT_MS = 1_000
 # Kafka takes milliseconds; a broker on a busy machine may take a minute.
 _FLUSH_S = 120.0
 
@@ -26,12 +28,12 @@ class Playback:
     `sent_at` maps (topic, partition, offset) in Kafka to the wall time of sending, in s.
     """
 
-    def __init__(self, bootstrap: str, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
+    def __init__(self, access: KafkaAccess, records: Sequence[Record], heartbeat_topic: str, speed: float) -> None:
         self.sent_at: dict[tuple[str, int, int], float] = {}
         self.played = 0
-        self._bootstrap = bootstrap
+        self._access = access
         self._records = records
-        self._pulse_topic = heartbeat_topic
+        self._heartbeat_topic = heartbeat_topic
         self._speed = speed
 
     @property
@@ -41,15 +43,15 @@ class Playback:
 
     def run(self, stop: threading.Event) -> None:
         """Play to the end, or until `stop`. Raises kafka.errors.KafkaError when the broker has gone."""
-        with closing(self._producer()) as producer:
+        with closing(clients.producer(self._access)) as producer:
             first, begun = self._records[0].timestamp, time.monotonic()
             heartbeat = first
             for record in self._records:
                 while heartbeat <= record.timestamp and not stop.is_set():
                     self._wait(heartbeat - first, begun, stop)
                     producer.flush(timeout=_FLUSH_S)
-                    producer.send(self._pulse_topic, value=b"", timestamp_ms=heartbeat)
-                    heartbeat += _PULSE_MS
+                    producer.send(self._heartbeat_topic, value=b"", timestamp_ms=heartbeat)
+                    heartbeat += _HEARTBEAT_MS
                 self._wait(record.timestamp - first, begun, stop)
                 if stop.is_set():
                     break
@@ -62,41 +64,20 @@ class Playback:
         The stream's clock then runs as fast as the wall clock. Raises kafka.errors.KafkaError when the broker has gone.
         """
         last, begun = self._records[-1].timestamp, time.monotonic()
-        with closing(self._producer()) as producer:
-            while not stop.wait(_PULSE_MS / 1000):
+        with closing(clients.producer(self._access)) as producer:
+            while not stop.wait(_HEARTBEAT_MS / 1000):
                 since = int((time.monotonic() - begun) * 1000)
                 value = canary.value(int(time.time() * 1000))
-                producer.send(self._pulse_topic, value=value, timestamp_ms=last + since)
+                producer.send(self._heartbeat_topic, value=value, timestamp_ms=last + since)
                 producer.flush(timeout=_FLUSH_S)
-
-    def _producer(self) -> KafkaProducer:
-        return KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=0)
 
     def _wait(self, since_first_ms: int, begun: float, stop: threading.Event) -> None:
         left = begun + since_first_ms / 1000 / self._speed - time.monotonic()
         if left > 0:
             stop.wait(left)
 
-    def _send(self, producer: KafkaProducer, record: Record) -> None:
-        future = producer.send(
-            record.topic,
-            key=record.key,
-            value=record.value,
-            headers=list(record.headers),
-            partition=record.partition,
-            timestamp_ms=record.timestamp,
-        )
+    def _send(self, producer: Any, record: Record) -> None:
+        future = send(producer, record, record.partition)
         sent = time.time()
         future.add_callback(lambda where: self.sent_at.setdefault((where.topic, where.partition, where.offset), sent))
         self.played += 1
-
-
-def create_topics(bootstrap: str, records: Sequence[Record]) -> None:
-    """The input topics of a recording, with as many partitions as it has."""
-    partitions: dict[str, int] = {}
-    for record in records:
-        partitions[record.topic] = max(partitions.get(record.topic, 1), record.partition + 1)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    for topic, count in partitions.items():
-        admin.create_topics({topic: {"num_partitions": count, "replication_factor": 1, "configs": {}}})
-    admin.close()

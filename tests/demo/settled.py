@@ -6,9 +6,11 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.reading import partitions_of
 from sinks.kafka.topics import TopicNames
 
 _CANARY = re.compile(r"^flinkwatch_canary_timestamp_seconds (\S+)$", re.MULTILINE)
@@ -23,8 +25,8 @@ class Settled:
     of the incidents topic: it commits up to the first incident that still waits.
     """
 
-    def __init__(self, bootstrap: str, page_url: str, topics: TopicNames, receiver: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, access: KafkaAccess, page_url: str, topics: TopicNames, receiver: str) -> None:
+        self._access = access
         self._page_url = page_url
         self._topics = topics
         self._group = f"{topics.prefix}.delivery.{receiver}"
@@ -52,9 +54,8 @@ class Settled:
     def _delivered(self) -> bool:
         try:
             # As a member of the group it would take partitions away: it only asks.
-            with closing(KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=self._group)) as consumer:
-                numbers = consumer.partitions_for_topic(self._topics.incidents) or ()
-                ends = consumer.end_offsets([TopicPartition(self._topics.incidents, p) for p in numbers])
+            with closing(clients.consumer(self._access, group=self._group)) as consumer:
+                ends = consumer.end_offsets(partitions_of(consumer, self._topics.incidents))
                 return all(end == 0 or (consumer.committed(p) or 0) >= end for p, end in ends.items())
         except KafkaError:
             return False

@@ -8,8 +8,9 @@ import pytest
 from kafka import KafkaProducer
 
 from streaming.job import canary
+from streaming.recordings.play import create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
-from tests.demo.playback import Playback, create_topics
+from tests.demo.playback import Playback
 from tests.demo.stack import Stack
 from tests.prometheus_server import Prometheus, available
 from tests.recorded import records
@@ -57,12 +58,12 @@ def test_every_query_has_data_beside_the_running_demo(tmp_path: Path) -> None:
     """But those of what the demo does not have; and the incident is an alert."""
     played = records("late-barrier-acks")
     with Stack(lambda _: None) as stack:
-        create_topics(stack.broker.bootstrap, played)
+        create_topics(stack.broker.access, played)
         stack.job.start()
         stack.job.await_ready()
         with Prometheus(tmp_path, scraping(tmp_path, stack.job.page_port)) as server:
             first = time.time()
-            Playback(stack.broker.bootstrap, played, "flinkwatch.heartbeat", speed=20).run(threading.Event())
+            Playback(stack.broker.access, played, "flinkwatch.heartbeat", speed=20).run(threading.Event())
             tell(stack.broker.bootstrap, played[-1].timestamp)
 
             def missing() -> set[tuple[str, str]]:

@@ -15,7 +15,7 @@ from detectors.incident import Reading, Transition
 from sinks.delivery.service import Delivery
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess, client_options
-from sinks.kafka.clients import KafkaClients
+from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
 from sinks.prometheus.collector import PrometheusConfig
 from sinks.settings import Sinks
@@ -67,7 +67,7 @@ class Installation:
 
     def ledger(self) -> dict[str, Any]:
         """What the ledger topic holds, by key."""
-        clients = KafkaClients(self.access, self.topics)
+        clients = Clients(self.access, self.topics)
         found = [pair for partition in range(2) for pair in clients.read_ledger(partition)]
         entries = {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
         return {key: entry for key, entry in entries.items() if "/~" not in key}

@@ -132,7 +132,7 @@ def faulty(secured: Secured, fault: str) -> tuple[dict[str, Any], str]:
         ),
         "another mechanism": (
             ways["scram"] | {"sasl_mechanism": "SCRAM-SHA-256"},
-            "takes no login by SCRAM-SHA-256, but by ",
+            "or it takes no login by SCRAM-SHA-256",
         ),
         "no client certificate": (secured.access("MUTUAL", "SSL"), "refuses the client without a certificate"),
         "strange client certificate": (secured.access("MUTUAL", "SSL", **stranger), "refuses the certificate in"),
@@ -173,7 +173,8 @@ def test_a_fault_that_waiting_does_not_mend_is_one_line_at_once(secured: Secured
     assert expected in said
     assert "\n" not in said
     assert "canary-" not in said
-    assert time.monotonic() - began < 6
+    # Commands wait half a minute for what may pass.
+    assert time.monotonic() - began < 15
 
 
 COMMANDS = {"run": ["run"], "deliver": ["deliver"], "capture": ["capture", "--last", "1h"]}

@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from structlog.testing import capture_logs
 
-from sinks.kafka import topic_limits
+from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topic_limits import largest_record
 from tests.embedded.broker import Broker
@@ -32,7 +32,7 @@ def test_the_smallest_limit_of_the_topics_counts_and_a_record_of_that_size_is_ta
 
 
 def test_without_a_broker_kafkas_default_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_limits, "KafkaAdminClient", Mock(side_effect=KafkaTimeoutError))
+    monkeypatch.setattr(clients, "KafkaAdminClient", Mock(side_effect=KafkaTimeoutError))
     with capture_logs() as logs:
         assert largest_record(KafkaAccess(bootstrap_servers="127.0.0.1:9"), ["a"]) == 1_048_588 - 512
     assert len(logs) == 1

@@ -22,9 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
 from tests.embedded.listeners import PLAIN, Listener, server_properties
@@ -69,6 +70,11 @@ class Broker:
     def bootstrap(self) -> str:
         """The address for clients, such as 127.0.0.1:49152."""
         return self.address(PLAIN)
+
+    @property
+    def access(self) -> KafkaAccess:
+        """The same for `sinks.kafka`."""
+        return KafkaAccess(bootstrap_servers=self.bootstrap)
 
     def address(self, listener: str) -> str:
         """The address of one of `listeners`, by its name."""
@@ -244,7 +250,7 @@ def _answers(bootstrap: str) -> bool:
     try:
         # The client writes a warning for every refused connection: knock first.
         socket.create_connection((host, int(port)), timeout=1).close()
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=5000)
+        admin = clients.admin(KafkaAccess(bootstrap_servers=bootstrap), request_timeout_ms=5000)
     except (OSError, KafkaError):
         return False
     try:

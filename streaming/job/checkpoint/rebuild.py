@@ -6,19 +6,18 @@ before the records that are read can no longer be followed: they end as stale, s
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import TopicPartition
 
 from detectors.incident import Transition, decode_transition
 from detectors.values.decoding import UndecodableError
-from sinks.kafka.access import client_options
-from sinks.kafka.diagnosis import explain
+from sinks.kafka import clients
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import partitions_of, read_to_end
 from streaming.configuration.settings import Kafka, Settings
 from streaming.errors import UserError
 from streaming.job.checkpoint import rebuilt
@@ -28,8 +27,7 @@ from streaming.job.checkpoint.offsets import by_topic
 from streaming.job.checkpoint.rebuilt import RebuildPlan
 
 _EARLIEST = -2
-_POLL_MS = 500
-_SILENT_S = 30.0
+_WRITE_S = 30.0
 _RECENT_MS = 3_600_000
 _LOST = "flinkwatch was rebuilt and no longer has the records with which this began: whether it is over is not known"
 
@@ -64,7 +62,12 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
             f"streaming.checkpoint: {settings.streaming.checkpoint} is not on this host. Move it away with the tools "
             "of its storage, and start with streaming.starting_offsets: earliest"
         )
-    with CheckpointLock(folder).held(within=0), _clients(settings.kafka) as (consumer, producer):
+    with (
+        CheckpointLock(folder).held(within=0),
+        explained(settings.kafka.access, RebuildError),
+        closing(clients.consumer(settings.kafka.access)) as consumer,
+        closing(clients.producer(settings.kafka.access)) as producer,
+    ):
         known = _known(consumer, settings.kafka.topics.incidents)
         read = _read_before(folder)
         # What the old job has not read is read in any case.
@@ -77,24 +80,11 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
     return RebuildResult(kept, until, sorted(stale))
 
 
-@contextmanager
-def _clients(kafka: Kafka) -> Iterator[tuple[Any, Any]]:
-    options = client_options(kafka.access)
-    try:
-        with (
-            closing(KafkaConsumer(**options, enable_auto_commit=False, allow_auto_create_topics=False)) as consumer,
-            closing(KafkaProducer(**options, acks="all")) as producer,
-        ):
-            yield consumer, producer
-    except KafkaError as error:
-        raise RebuildError(f"kafka.access: {explain(kafka.access, error)}") from error
-
-
 def _partitions(consumer: Any, topics: tuple[str, ...]) -> list[TopicPartition]:
     there = consumer.topics()
     if missing := [topic for topic in topics if topic not in there]:
         raise RebuildError(f"Kafka has no topic {', '.join(missing)}")
-    return [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+    return partitions_of(consumer, *topics)
 
 
 def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
@@ -136,42 +126,23 @@ def _read_before(folder: Path) -> Offsets:
 
 def _time_at(consumer: Any, partition: TopicPartition, offset: int) -> int | None:
     """The Kafka timestamp of the first record from `offset` on."""
-    consumer.assign([partition])
     begin = consumer.beginning_offsets([partition])[partition]
-    consumer.seek(partition, max(offset, begin))
-    for record in _until_silent(consumer, partition):
-        return int(record.timestamp)
-    return None
-
-
-def _until_silent(consumer: Any, partition: TopicPartition) -> Iterator[Any]:
-    """What the assigned partition has from its position to its present end."""
-    end, deadline = consumer.end_offsets([partition])[partition], time.monotonic() + _SILENT_S
-    while consumer.position(partition) < end:
-        for record in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
-            deadline = time.monotonic() + _SILENT_S
-            yield record
-        if time.monotonic() > deadline:
-            raise RebuildError(
-                f"{partition.topic}/{partition.partition}: the broker sent nothing for {_SILENT_S:.0f} s"
-            )
+    found = next(read_to_end(consumer, [partition], {partition: max(offset, begin)}), None)
+    return None if found is None else int(found.timestamp)
 
 
 def _known(consumer: Any, topic: str) -> dict[str, _Known]:
     """The newest transition of each incident."""
     known: dict[str, _Known] = {}
-    for partition in _partitions(consumer, (topic,)):
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        for record in _until_silent(consumer, partition):
-            try:
-                transition = decode_transition(record.value) if record.value else None
-            except UndecodableError:
-                continue
-            if transition is None:
-                known.pop((record.key or b"").decode(errors="replace"), None)
-            elif transition.incident not in known or known[transition.incident].transition.seq <= transition.seq:
-                known[transition.incident] = _Known(partition.partition, transition)
+    for record in read_to_end(consumer, _partitions(consumer, (topic,))):
+        try:
+            transition = decode_transition(record.value) if record.value else None
+        except UndecodableError:
+            continue
+        if transition is None:
+            known.pop((record.key or b"").decode(errors="replace"), None)
+        elif transition.incident not in known or known[transition.incident].transition.seq <= transition.seq:
+            known[transition.incident] = _Known(record.partition, transition)
     return known
 
 
@@ -193,7 +164,7 @@ def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int,
             continue
         said = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
         key, value = last.incident.encode(), msgspec.json.encode(said)
-        producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_SILENT_S)
+        producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_WRITE_S)
         known[last.incident] = _Known(partition, said)
         lost.add(last.incident)
     return lost

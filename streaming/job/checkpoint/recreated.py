@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from detectors.events.vocabulary import flinkwatch_itself
-from sinks.kafka.access import KafkaAccess, client_options
-from sinks.kafka.diagnosis import explain
-from sinks.secret import SecretError
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import partitions_of
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.checkpoint.offsets import Offsets, by_topic
@@ -215,18 +214,14 @@ def _said(stored: Offsets, again: Offsets) -> list[str]:
 
 
 def _ask(access: KafkaAccess, topics: tuple[str, ...]) -> InputTopics:
-    try:
-        with (
-            closing(KafkaAdminClient(**client_options(access))) as admin,
-            closing(
-                KafkaConsumer(**client_options(access), enable_auto_commit=False, allow_auto_create_topics=False)
-            ) as consumer,
-        ):
-            places = [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
-            begins = by_topic(consumer.beginning_offsets(places))
-            return InputTopics(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(places)))
-    except (KafkaError, SecretError) as error:
-        raise PreflightError(f"kafka.access: {explain(access, error)}") from error
+    with (
+        explained(access, PreflightError),
+        closing(clients.admin(access)) as admin,
+        closing(clients.consumer(access)) as consumer,
+    ):
+        partitions = partitions_of(consumer, *topics)
+        begins = by_topic(consumer.beginning_offsets(partitions))
+        return InputTopics(topic_ids(admin, topics), begins, by_topic(consumer.end_offsets(partitions)))
 
 
 def _first_line(error: Py4JError) -> str:

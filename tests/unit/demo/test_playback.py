@@ -8,14 +8,16 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from detectors.events.event import Record
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames
 from streaming.errors import UserError
 from streaming.job import canary
-from tests.demo import playback, settled
+from tests.demo import settled
 from tests.demo.demo import _Player
 from tests.demo.playback import Playback
 from tests.demo.settled import Settled
 
+NOWHERE = KafkaAccess(bootstrap_servers="127.0.0.1:9")
 RECORDS = [Record("flink.logs", p, o, 1_000 + 700 * o, None, b"line") for o in range(4) for p in (0, 1)]
 
 
@@ -54,19 +56,19 @@ class BrokenProducer(SlowProducer):
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> SlowProducer:
     made = SlowProducer()
-    monkeypatch.setattr(playback, "KafkaProducer", lambda **_: made)
+    monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", lambda **_: made)
     return made
 
 
 def test_no_heartbeat_overtakes_a_record_before_it(producer: SlowProducer) -> None:
-    Playback("", RECORDS, "heartbeat", 1_000).run(threading.Event())
+    Playback(NOWHERE, RECORDS, "heartbeat", 1_000).run(threading.Event())
     assert len(producer.stored) == len(RECORDS) + 3
     assert [at for _, at in producer.stored] == sorted(at for _, at in producer.stored)
 
 
 def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProducer) -> None:
     stop, began = threading.Event(), time.time()
-    player = Playback("", RECORDS, "heartbeat", 1_000)
+    player = Playback(NOWHERE, RECORDS, "heartbeat", 1_000)
     thread = threading.Thread(target=player.go_on, args=(stop,))
     thread.start()
     assert producer.flushed.wait(60)
@@ -77,8 +79,8 @@ def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProdu
 
 
 def test_a_recording_that_could_not_be_played_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playback, "KafkaProducer", BrokenProducer)
-    with _Player(Playback("", RECORDS, "heartbeat", 1_000)) as player:
+    monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", BrokenProducer)
+    with _Player(Playback(NOWHERE, RECORDS, "heartbeat", 1_000)) as player:
         player._thread.join(60)
         assert not player.played.is_set()
         with pytest.raises(UserError, match=r"not played to its end: .*no broker"):
@@ -91,7 +93,7 @@ def test_it_is_settled_after_two_canaries_and_when_delivery_has_committed_everyt
     """The first canary shows that all was read; its own batch may still be writing until the second is back."""
     wall, back, delivered = [100.0], [99.0], [False]
     monkeypatch.setattr(settled.time, "time", lambda: wall[0])
-    asked = Settled("", "", TopicNames(), "slack")
+    asked = Settled(NOWHERE, "", TopicNames(), "slack")
     monkeypatch.setattr(asked, "_last_canary", lambda: back[0])
     monkeypatch.setattr(asked, "_delivered", lambda: delivered[0])
     assert not asked.now(), "it was sent before the last record"

@@ -1,4 +1,4 @@
-"""Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka.clients.KafkaClients`."""
+"""Kafka in memory: what delivery asks of it, one process, no time. Stands in for `sinks.kafka.clients.Clients`."""
 
 import time
 from collections import defaultdict

@@ -1,63 +1,90 @@
-"""What delivery reads from Kafka, with a consumer that gives what a test says."""
+"""How clients are made: by one module, with the options that matter, and nothing is left of one that failed."""
 
-from itertools import chain, repeat
-from types import SimpleNamespace
+import ast
+import threading
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import codec
 from kafka.errors import KafkaTimeoutError
 
+from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.clients import KafkaClients
-from sinks.kafka.topics import TopicNames
 
-LEDGER = TopicPartition("flinkwatch.deliveries", 0)
-
-
-class LedgerConsumer:
-    """Each poll gives what `polls` says: so many records, of which `missing` never come."""
-
-    def __init__(self, polls: list[int], missing: int = 0) -> None:
-        self._end = sum(polls) + missing
-        self._polls = chain(polls, repeat(0))
-        self._position = 0
-
-    def __call__(self, **_: Any) -> "LedgerConsumer":
-        return self
-
-    def assign(self, _: list[TopicPartition]) -> None:
-        """Only the ledger is asked for."""
-
-    def end_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {LEDGER: self._end}
-
-    def seek_to_beginning(self, _: TopicPartition) -> None:
-        self._position = 0
-
-    def position(self, _: TopicPartition) -> int:
-        return self._position
-
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
-        begin = self._position
-        self._position += next(self._polls)
-        return {LEDGER: [SimpleNamespace(key=b"%d" % n, value=b"v") for n in range(begin, self._position)]}
-
-    def close(self) -> None:
-        """Nothing is held."""
+PROJECT = Path(__file__).parents[4]
+PRODUCT = [
+    file for room in ("detectors", "sinks", "streaming", "dashboards") for file in (PROJECT / room).rglob("*.py")
+]
+CLIENTS = {"KafkaConsumer", "KafkaProducer", "KafkaAdminClient"}
+NOWHERE = KafkaAccess(bootstrap_servers="127.0.0.1:1")
+# What the product may use of kafka-python: its public modules, and of the package itself only what is no client.
+ALLOWED = {"kafka": {"TopicPartition", "ConsumerRebalanceListener"}, "kafka.errors": None, "kafka.structs": None}
+ALLOWED_IN_KAFKA_ROOM = {"kafka": {*CLIENTS, "TopicPartition"}, "kafka.errors": None, "kafka.admin": None}
 
 
-def read_ledger(monkeypatch: pytest.MonkeyPatch, consumer: LedgerConsumer) -> list[tuple[bytes | None, bytes | None]]:
-    monkeypatch.setattr("sinks.kafka.clients.KafkaConsumer", consumer)
-    return list(KafkaClients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_ledger(0))
+def imports_of_kafka(file: Path) -> list[tuple[str, str]]:
+    """Module and name of everything that a file imports of kafka-python."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == "kafka":
+            found += [(str(node.module), alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "*") for alias in node.names if alias.name.partition(".")[0] == "kafka"]
+    return found
 
 
-def test_a_ledger_is_read_to_its_end_however_many_polls_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = read_ledger(monkeypatch, LedgerConsumer([500, 0, 0] * 200))
-    assert len(read) == 100_000
-    assert read[-1] == (b"99999", b"v")
+def test_only_the_kafka_room_makes_clients_and_nothing_uses_what_is_inside_kafka_python() -> None:
+    room = PROJECT / "sinks" / "kafka"
+    wrong = []
+    for file in PRODUCT:
+        allowed: dict[str, set[str] | None] = ALLOWED_IN_KAFKA_ROOM if file.is_relative_to(room) else ALLOWED  # type: ignore[assignment]
+        for module, name in imports_of_kafka(file):
+            names = allowed.get(module, set())
+            if names is not None and name not in names:
+                wrong.append(f"{file.relative_to(PROJECT)}: {module}.{name}")
+    assert not wrong
 
 
-def test_brokers_that_stop_sending_are_an_error_and_not_half_a_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(KafkaTimeoutError, match=r"flinkwatch\.deliveries/0"):
-        read_ledger(monkeypatch, LedgerConsumer([500], missing=1))
+def test_each_client_is_made_in_one_place() -> None:
+    made = [
+        (name, str(file.relative_to(PROJECT)))
+        for file in PRODUCT
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in CLIENTS
+    ]
+    assert sorted(made) == [(name, "sinks/kafka/clients.py") for name in sorted(CLIENTS)]
+
+
+def test_every_codec_of_kafka_can_be_read_with_the_declared_dependencies() -> None:
+    """kafka-python fails at the first compressed record without them, long after the start."""
+    declared = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {"lz4", "python-snappy", "zstandard"} <= set(declared)
+    assert codec.has_gzip()
+    assert codec.has_lz4()
+    assert codec.has_snappy()
+    assert codec.has_zstd()
+
+
+@pytest.mark.parametrize("make", [clients.consumer, clients.producer, clients.admin])
+def test_a_client_that_finds_no_broker_leaves_no_thread_behind(make: Any) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(KafkaTimeoutError):
+        make(NOWHERE, connect_ms=50)
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_write_that_was_given_up_does_not_land_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(clients, "KafkaProducer", given.update)
+    clients.producer(NOWHERE, within_ms=5_000)
+    assert {given[name] for name in ("max_block_ms", "delivery_timeout_ms", "request_timeout_ms")} == {5_000}
+    assert (given["acks"], given["allow_auto_create_topics"]) == ("all", False)
+
+
+def test_a_consumer_neither_creates_topics_nor_commits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(clients, "KafkaConsumer", given.update)
+    clients.consumer(NOWHERE, group="g")
+    assert (given["group_id"], given["enable_auto_commit"], given["allow_auto_create_topics"]) == ("g", False, False)

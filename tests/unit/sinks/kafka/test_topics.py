@@ -4,16 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import codec
 from pydantic import ValidationError
 
-from sinks.kafka.codecs import missing_codecs
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
 
 NAMES = TopicNames()
-_UNREADABLE = (
-    "flinkwatch.incidents: compression.type is zstd, which cannot be read here: the Python package zstandard is missing"
-)
 
 
 class MemoryAdmin:
@@ -161,21 +156,3 @@ def test_the_prefix_names_all_topics() -> None:
     }
     with pytest.raises(ValidationError):
         TopicNames(prefix="not allowed")
-
-
-def test_a_codec_that_cannot_be_read_here_is_refused_with_the_package_that_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Only where the broker itself compresses with it; the locked requirements have every codec."""
-    admin = MemoryAdmin()
-    ensure_topics(admin, NAMES, create=True)
-    admin.topics["flinkwatch.incidents"][1]["compression.type"] = "zstd"
-    ensure_topics(admin, NAMES, create=True)
-    assert missing_codecs() == {}
-    monkeypatch.setattr(codec, "zstd", None)
-    with pytest.raises(TopicsError) as caught:
-        ensure_topics(admin, NAMES, create=True)
-    assert str(caught.value).splitlines()[1:] == [
-        _UNREADABLE,
-        "  pip install zstandard",
-    ]

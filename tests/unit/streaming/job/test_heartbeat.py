@@ -57,7 +57,7 @@ def test_no_failure_ends_the_pulse_or_loses_what_it_was_told(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None]
 ) -> None:
     broker = Broker(*errors)
-    monkeypatch.setattr("streaming.job.heartbeat.KafkaProducer", broker.producer)
+    monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", broker.producer)
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
     heartbeat.tell("records were lost")
@@ -81,6 +81,16 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
     assert heartbeat._clock is wrong
     heartbeat._not_written(InvalidTimestampError("out of range"))
     assert abs(heartbeat._clock.steady(heartbeat._clock.beat()) / 1000 - time.time()) < 60
+
+
+def test_a_batch_of_beats_that_failed_is_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client reports each record of it from its own thread, which an explanation holds up for seconds."""
+    asked: list[Exception] = []
+    monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: asked.append(error))
+    heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
+    for _ in range(100):
+        heartbeat._not_written(KafkaTimeoutError("no broker"))
+    assert len(asked) == 1
 
 
 def test_a_beat_tells_the_time_of_its_host_and_one_that_nobody_can_set() -> None:
