@@ -31,7 +31,7 @@ def flinkwatch() -> dashboard.Dashboard:
     made = board("flinkwatch-itself", "flinkwatch", "The job and delivery of flinkwatch itself.", "now-3h")
     made.with_variable(choice("instance", "Instance", "label_values(flinkwatch_build_info, instance)"))
     rows = {"": _overview(), "Reading": _reading(), "Batches and state": _batches(), "Delivery": _delivery()}
-    return fill(made, {**rows, "What delivery remembers": _ledger(), "Configuration": _configuration()})
+    return fill(made, {**rows, "What delivery remembers": _notification_log(), "Configuration": _configuration()})
 
 
 def _overview() -> Iterator[Panel]:
@@ -181,16 +181,19 @@ def _delivery() -> Iterator[Panel]:
     )
 
 
-def _ledger() -> Iterator[Panel]:
+def _notification_log() -> Iterator[Panel]:
     yield graph(
-        "Ledger",
-        "Incidents of which the delivery ledger knows.",
-        Query(f"sum by (integration) ({_of('ledger_entries')})", "{{integration}}"),
+        "Notification log",
+        "Incidents that the notification log has an entry of.",
+        Query(f"sum by (integration) ({_of('notification_log_entries')})", "{{integration}}"),
     )
     yield graph(
-        "Ledger unsettled for",
+        "Notification log unsettled for",
         "Age of the oldest entry without a known outcome; nothing while every outcome is known.",
-        Query(f"time() - min by (integration) ({_of('ledger_oldest_unsettled_timestamp_seconds')})", "{{integration}}"),
+        Query(
+            f"time() - min by (integration) ({_of('notification_log_oldest_unsettled_timestamp_seconds')})",
+            "{{integration}}",
+        ),
         unit="s",
     )
     yield graph(

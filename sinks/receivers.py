@@ -1,11 +1,11 @@
-"""Makes the lanes that the settings ask for."""
+"""Makes the receivers that the settings ask for."""
 
 import re
 from datetime import datetime
 from functools import partial
 
 from detectors.incident import Transition
-from sinks.contract.receiver import Lane
+from sinks.contract.receiver import Receiver
 from sinks.contract.sink import Sink
 from sinks.integrations.alertmanager import AlertmanagerSink
 from sinks.integrations.pagerduty import PagerDutySink
@@ -17,14 +17,14 @@ from sinks.settings import Sinks
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
 
 
-def make_lanes(sinks: Sinks) -> tuple[Lane, ...]:
-    """One for each enabled sink and each Slack channel that a route names."""
-    return tuple(_lane(name, sinks) for name in sinks.routing.lanes(sinks.enabled()))
+def make_receivers(sinks: Sinks) -> tuple[Receiver, ...]:
+    """One for each enabled sink and for each Slack channel that a route names."""
+    return tuple(_receiver(name, sinks) for name in sinks.routing.receivers(sinks.enabled()))
 
 
-def _lane(name: str, sinks: Sinks) -> Lane:
+def _receiver(name: str, sinks: Sinks) -> Receiver:
     sink, channel = _sink(name, sinks)
-    return Lane(
+    return Receiver(
         name=name,
         sink=sink,
         channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
@@ -47,9 +47,9 @@ def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
     return SlackSink(config, SlackClient(config)), channel
 
 
-def _is_target(sinks: Sinks, lane: str, transition: Transition) -> bool:
-    return lane in sinks.routing.targets(transition, sinks.enabled())
+def _is_target(sinks: Sinks, receiver: str, transition: Transition) -> bool:
+    return receiver in sinks.routing.targets(transition, sinks.enabled())
 
 
-def _quiet_until(sinks: Sinks, lane: str, transition: Transition, now: datetime) -> datetime | None:
-    return sinks.routing.quiet_until(lane, transition, now)
+def _quiet_until(sinks: Sinks, receiver: str, transition: Transition, now: datetime) -> datetime | None:
+    return sinks.routing.quiet_until(receiver, transition, now)

@@ -1,6 +1,6 @@
 """Which incident goes where: rules as Alertmanager has them, and quiet hours.
 
-Rules decide where a new message goes. One that stands goes on being changed whatever the rules say by then.
+Routes apply to new messages only. An existing message is edited until its incident ends, even if the routes change.
 """
 
 import re
@@ -35,19 +35,19 @@ class _RoutingSection(BaseModel):
 
 
 class Route(_RoutingSection):
-    """Incidents that fit every field go to the lanes in `to`; fields are patterns with * and ?."""
+    """Incidents that match every field go to the receivers in `to`; fields are patterns with * and ?."""
 
     cluster: str = Field(default="*", description="Pattern of the cluster's name.")
     job: str = Field(default="*", description="Pattern of the job's name.")
     kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the kind of the cause.")
-    severity: Severity = Field(default="info", description="Least severity.")
+    severity: Severity = Field(default="info", description="Lowest severity.")
     to: tuple[str, ...] = Field(
-        description='Lanes: slack, "slack:<channel>", webhook, alertmanager, pagerduty; none: tell nobody.'
+        description='Receivers: slack, "slack:<channel>", webhook, alertmanager, pagerduty. Empty: no one is notified.'
     )
-    go_on: bool = Field(default=False, alias="continue", description="Look at the rules that follow, too.")
+    go_on: bool = Field(default=False, alias="continue", description="Apply the following routes, too.")
 
     def fits(self, transition: Transition) -> bool:
-        """Whether the rule is about an incident as it stands."""
+        """Whether the route applies to an incident as it is now."""
         return (
             fnmatchcase(transition.cluster, self.cluster)
             and fnmatchcase(transition.job_name, self.job)
@@ -57,14 +57,14 @@ class Route(_RoutingSection):
 
 
 class QuietHours(_RoutingSection):
-    """From `begin` to `end`, on `days`, new incidents below a severity wait; what is still open is told at `end`."""
+    """New incidents below a severity wait from `begin` to `end`. If they are still open then, they are sent."""
 
     begin: TimeOfDay = Field(description='Local time, "22:00".')
     end: TimeOfDay = Field(description="Local time; before `begin` it is the next day's.")
     days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which it begins.")
     time_zone: str = Field(default="UTC", description="Name of the time zone, Europe/Berlin.")
-    below: Severity = Field(default="critical", description="What is at least this severe is told nevertheless.")
-    to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the lanes that are quiet.")
+    below: Severity = Field(default="critical", description="Incidents of this severity or a higher one do not wait.")
+    to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the receivers that are quiet.")
 
     @field_validator("time_zone")
     @classmethod
@@ -102,26 +102,27 @@ class Routing(_RoutingSection):
 
     routes: tuple[Route, ...] = Field(
         default=(),
-        description="Rules from first to last, as in Alertmanager: the first that fits decides, unless it says "
+        description="Routes in order, as in Alertmanager: the first that matches decides, unless it has "
         'continue: true. For example [{cluster: "prod-*", severity: critical, to: ["slack:#oncall", pagerduty], '
         "continue: true}].",
     )
     default: tuple[str, ...] | None = Field(
-        default=None, description="Lanes for what no rule fits; null: every sink that is enabled, Slack's own channel."
+        default=None,
+        description="Receivers of incidents that match no route; null: every enabled sink, for Slack its own channel.",
     )
     quiet_hours: tuple[QuietHours, ...] = Field(
         default=(),
-        description="When new incidents below a severity wait; what is still open is told afterwards. For example "
+        description="When new incidents below a severity wait; they are sent afterwards if still open. For example "
         '[{begin: "22:00", end: "07:00", time_zone: Europe/Berlin, below: critical, to: ["slack*"]}].',
     )
 
-    def lanes(self, enabled: Iterable[str]) -> tuple[str, ...]:
-        """Every lane that the rules name, and those of the default."""
-        named = [lane for route in self.routes for lane in route.to]
+    def receivers(self, enabled: Iterable[str]) -> tuple[str, ...]:
+        """Every receiver that the routes name, and those of the default."""
+        named = [receiver for route in self.routes for receiver in route.to]
         return tuple(dict.fromkeys([*(enabled if self.default is None else self.default), *named]))
 
     def targets(self, transition: Transition, enabled: Iterable[str]) -> tuple[str, ...]:
-        """The lanes for a new incident."""
+        """The receivers of a new incident."""
         found: list[str] = []
         for route in self.routes:
             if route.fits(transition):
@@ -132,16 +133,13 @@ class Routing(_RoutingSection):
             return tuple(dict.fromkeys(found))
         return tuple(enabled if self.default is None else self.default)
 
-    def quiet_until(self, lane: str, transition: Transition, now: datetime) -> datetime | None:
-        """Until when a new incident is not told on a lane, None when it may be told now.
-
-        Silences belong here, too.
-        """
+    def quiet_until(self, receiver: str, transition: Transition, now: datetime) -> datetime | None:
+        """Until when a receiver gets no notification of a new incident, None if it may get it now."""
         ends = [
             until
             for hours in self.quiet_hours
             if SEVERITIES.index(transition.severity) < SEVERITIES.index(hours.below)
-            and any(fnmatchcase(lane, pattern) for pattern in hours.to)
+            and any(fnmatchcase(receiver, pattern) for pattern in hours.to)
             and (until := hours.until(now)) is not None
         ]
         return max(ends, default=None)

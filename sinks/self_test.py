@@ -1,4 +1,4 @@
-"""`flinkwatch sinks test`: a test incident through every sink, and in words what is wrong. Needs no Kafka."""
+"""`flinkwatch sinks test`: sends a test incident to every receiver and says what is wrong. Needs no Kafka."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,61 +7,66 @@ import msgspec
 
 from detectors.incident import Transition
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.contract.receiver import Lane
-from sinks.contract.sink import Notice, Standing
+from sinks.contract.receiver import Receiver
+from sinks.contract.sink import EditingSink, MessageRef, Notification
 from sinks.secret import SecretError
 
-_NO_LOOK_UP = (
+_CANNOT_LOOK_UP = (
     "a message cannot be looked up: add the scope channels:history (groups:history for a private channel) and install "
     "the app again; without it a message whose answer is lost may come twice"
 )
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What one step on one lane showed. `ok` None: it works, but something is missing."""
+class CheckResult(msgspec.Struct, frozen=True):
+    """What one step with one receiver has shown. `ok` None: it works, but something optional is missing."""
 
-    lane: str
+    receiver: str
     ok: bool | None
     text: str
 
 
-def try_lanes(lanes: tuple[Lane, ...], wall: Callable[[], float] = time.time) -> Iterator[Finding]:
-    """Opens and resolves a test incident on each lane; each gives its findings as they come."""
-    for lane in lanes:
-        yield from _try(lane, int(wall() * 1000))
+def try_receivers(receivers: tuple[Receiver, ...], wall: Callable[[], float] = time.time) -> Iterator[CheckResult]:
+    """Sends a test incident to each receiver and resolves it; gives each result as it comes."""
+    for receiver in receivers:
+        yield from _try(receiver, int(wall() * 1000))
 
 
-def _try(lane: Lane, now: int) -> Iterator[Finding]:
+def _try(receiver: Receiver, now: int) -> Iterator[CheckResult]:
+    name, sink = receiver.name, receiver.sink
     try:
-        lane.sink.check()
+        sink.check()
     except SecretError as error:
-        yield Finding(lane.name, False, str(error))
+        yield CheckResult(name, False, str(error))
         return
     opened = _test_incident(now)
-    outcome = lane.sink.send(Notice(transition=opened), None)
-    yield Finding(lane.name, isinstance(outcome, Delivered), f"open a test incident: {_words(outcome)}")
+    outcome = sink.send(Notification(transition=opened))
+    yield CheckResult(name, isinstance(outcome, Delivered), f"open a test incident: {_words(outcome)}")
     if not isinstance(outcome, Delivered):
         return
-    traits = lane.sink.traits
-    if traits.looks_up:
-        found = lane.sink.find(outcome.channel, opened.incident, now - 300_000)
-        if isinstance(found, RetryAfter):
-            yield Finding(lane.name, None, f"look it up: {_words(found)}")
-        else:
-            yield Finding(lane.name, True if found else None, "look it up: ok" if found else _NO_LOOK_UP)
-        if not lane.channel:
-            name = f"advice: set the channel by its ID, {outcome.channel}, so that it survives a renaming"
-            yield Finding(lane.name, True, f"{name}, and messages are found again after a loss of the notification log")
-    extra = lane.sink.try_extra(outcome)
-    if extra is not None:
-        done = isinstance(extra, Delivered)
-        yield Finding(lane.name, True if done else None, f"{traits.extra or 'extras'}: {_words(extra)}")
-    standing = Standing(outcome.channel, outcome.ts) if traits.edits else None
+    if isinstance(sink, EditingSink):
+        yield from _try_editing(receiver, sink, outcome, opened)
     resolved = msgspec.structs.replace(
-        opened, seq=2, transition="resolved", at=now + 1, ended_at=now + 1, reason="the test is over"
+        opened, seq=2, transition="resolved", at=now + 1, ended_at=now + 1, reason="the test has ended"
     )
-    outcome = lane.sink.send(Notice(transition=resolved), standing)
-    yield Finding(lane.name, isinstance(outcome, Delivered), f"resolve it: {_words(outcome)}")
+    notification = Notification(transition=resolved)
+    message = MessageRef(outcome.channel, outcome.ts)
+    outcome = sink.edit(notification, message) if isinstance(sink, EditingSink) else sink.send(notification)
+    yield CheckResult(name, isinstance(outcome, Delivered), f"resolve it: {_words(outcome)}")
+
+
+def _try_editing(receiver: Receiver, sink: EditingSink, sent: Delivered, opened: Transition) -> Iterator[CheckResult]:
+    name = receiver.name
+    found = sink.find(sent.channel, opened.incident, opened.at - 300_000)
+    if isinstance(found, RetryAfter):
+        yield CheckResult(name, None, f"look it up: {_words(found)}")
+    else:
+        yield CheckResult(name, True if found else None, "look it up: ok" if found else _CANNOT_LOOK_UP)
+    if not receiver.channel:
+        advice = f"advice: set the channel by its ID, {sent.channel}, so that it survives a renaming"
+        yield CheckResult(name, True, f"{advice}, and messages are found again after a loss of the notification log")
+    tried = sink.try_attachment(sent)
+    if tried is not None:
+        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"{sink.attachment}: {_words(tried)}")
 
 
 def _test_incident(now: int) -> Transition:
@@ -72,7 +77,7 @@ def _test_incident(now: int) -> Transition:
         at=now,
         cluster="flinkwatch-test",
         cause="test",
-        # The worst, so that no setting keeps it back.
+        # The highest, so that no setting holds it back.
         severity="critical",
         summary="This is a test of flinkwatch's delivery. Nothing is wrong.",
         findings=[],

@@ -13,7 +13,7 @@ from sinks.prometheus.collector import PrometheusConfig
 from sinks.routing import Routing
 
 SLACK = "slack"
-"""The lane of Slack's own channel; others are `slack:<channel>`."""
+"""The receiver of Slack's own channel; others are `slack:<channel>`."""
 
 
 class Sinks(BaseModel):
@@ -38,7 +38,7 @@ class Sinks(BaseModel):
     routing: Routing = Field(default_factory=Routing, description="Which incident goes where, and when.")
 
     def enabled(self) -> tuple[str, ...]:
-        """The lanes of the sinks that are on, each its own and only one."""
+        """The receivers of the enabled sinks, without those that only routes name."""
         found = {
             SLACK: self.slack.enabled,
             "webhook": self.webhook.enabled,
@@ -48,12 +48,14 @@ class Sinks(BaseModel):
         return tuple(name for name, on in found.items() if on)
 
     @model_validator(mode="after")
-    def _lanes_exist(self) -> Self:
+    def _receivers_exist(self) -> Self:
         enabled = self.enabled()
-        for lane in self.routing.lanes(enabled):
-            kind, colon, channel = lane.partition(":")
+        for receiver in self.routing.receivers(enabled):
+            kind, colon, channel = receiver.partition(":")
             if kind not in enabled or (colon and (kind != SLACK or not channel)):
                 allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
                 there_are = ", ".join(allowed) or "none"
-                raise ValueError(f"routing names {lane!r}, which is no sink that is enabled; there are: {there_are}")
+                raise ValueError(
+                    f"routing names {receiver!r}, which is no sink that is enabled; there are: {there_are}"
+                )
         return self

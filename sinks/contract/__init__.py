@@ -1,4 +1,1 @@
-"""What a receiver of notifications is, and the wording that all of them share.
-
-The receivers are in `integrations`; who calls them is in `delivery`.
-"""
+"""What a receiver is, what it gets and answers, and wording for all; `integrations` has them, `delivery` calls them."""

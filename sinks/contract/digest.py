@@ -1,6 +1,6 @@
 """A storm of incidents as one message: counts, and the worst by name.
 
-Built from the ledger's entries, so that it cannot disagree with them and needs no memory of its own.
+It is built from the notification log's entries, so it cannot disagree with them and needs no memory of its own.
 """
 
 import heapq
@@ -13,17 +13,17 @@ from detectors.incident import SEVERITIES, Severity, Transition
 from sinks.contract.notified import Whole
 
 PREFIX = "~digest/"
-"""Begins the name under which the ledger keeps the digest of a storm; the time it began follows."""
+"""First part of the name of a storm's digest in the notification log; the time at which the storm began follows."""
 
 _WORST_SHOWN = 10
 _GROUPS_SHOWN = 8
 
 
 class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the ledger keeps of an incident that is told in a digest: enough to count and to name it.
+    """What the notification log keeps of an incident that a digest reports: enough to count and to name it.
 
-    `storm` is when the storm began (epoch ms, wall clock), `since` when the incident opened. `over`: it is resolved;
-    `alone`: it has a message of its own since; `old`: it gets none unless it changes.
+    `storm` is when the storm began (epoch ms, wall clock), `since` when the incident opened. `has_own_message`: a
+    message of its own reports it by now. `backlog`: it gets none unless it changes.
     """
 
     storm: Whole
@@ -32,21 +32,21 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     job: str
     severity: Severity
     since: Whole
-    over: bool = False
-    alone: bool = False
-    old: bool = False
+    resolved: bool = False
+    has_own_message: bool = False
+    backlog: bool = False
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a digest tells. `kinds` and `clusters` hold the greatest counts of incidents that are still open, `worst`
-    their names; every count is complete: what is not listed is in `open`. `silenced` are open, too, but told to nobody.
+    """What a digest reports. `kinds` and `clusters` hold the largest counts of incidents that are still open, `worst`
+    their names. Every count is complete: `open` includes what is not listed. `silenced` are open, too, but not sent.
     """
 
     storm: int
     total: int
     open: int
-    over: int
-    alone: int
+    resolved: int
+    with_own_message: int
     severities: dict[Severity, int]
     kinds: list[tuple[str, int]]
     clusters: list[tuple[str, int]]
@@ -54,7 +54,7 @@ class Summary(msgspec.Struct, frozen=True):
     silenced: int = 0
 
 
-def folded(transition: Transition, storm: int, *, old: bool = False) -> Folded:
+def folded(transition: Transition, storm: int, *, backlog: bool = False) -> Folded:
     """A transition as an incident of a storm."""
     return Folded(
         storm=storm,
@@ -63,38 +63,26 @@ def folded(transition: Transition, storm: int, *, old: bool = False) -> Folded:
         job=transition.job_name or transition.job_id,
         severity=transition.severity,
         since=transition.opened_at or transition.at,
-        over=transition.transition == "resolved",
-        old=old,
+        resolved=transition.transition == "resolved",
+        backlog=backlog,
     )
 
 
 def summarise(storm: int, incidents: Iterable[tuple[str, Folded]], *, silenced: int = 0) -> Summary:
     """The digest of a storm, from the incidents that were folded into it; `silenced` are those left out."""
-    total, over, alone = silenced, 0, 0
-    kinds, clusters, severities = Counter[str](), Counter[str](), Counter[Severity]()
-    still: list[tuple[str, Folded]] = []
-    for name, one in incidents:
-        total += 1
-        if one.over:
-            over += 1
-        elif one.alone:
-            alone += 1
-        else:
-            still.append((name, one))
-            kinds[one.kind] += 1
-            clusters[one.cluster] += 1
-            severities[one.severity] += 1
-    worst = heapq.nsmallest(_WORST_SHOWN, still, key=_badness)
+    named = list(incidents)
+    still = [(name, one) for name, one in named if not one.resolved and not one.has_own_message]
+    resolved = sum(one.resolved for _, one in named)
     return Summary(
         storm=storm,
-        total=total,
+        total=len(named) + silenced,
         open=len(still),
-        over=over,
-        alone=alone,
-        severities=dict(severities),
-        kinds=kinds.most_common(_GROUPS_SHOWN),
-        clusters=clusters.most_common(_GROUPS_SHOWN),
-        worst=worst,
+        resolved=resolved,
+        with_own_message=len(named) - len(still) - resolved,
+        severities=dict(Counter(one.severity for _, one in still)),
+        kinds=Counter(one.kind for _, one in still).most_common(_GROUPS_SHOWN),
+        clusters=Counter(one.cluster for _, one in still).most_common(_GROUPS_SHOWN),
+        worst=heapq.nsmallest(_WORST_SHOWN, still, key=_badness),
         silenced=silenced,
     )
 
@@ -105,7 +93,7 @@ def _badness(named: tuple[str, Folded]) -> tuple[int, int, str]:
 
 
 def digest_transition(storm: int, seq: int, at: int) -> Transition:
-    """The transition under which a digest goes through outbox and ledger as an incident does."""
+    """The transition under which a digest passes through outbox and notification log, as an incident does."""
     return Transition(
         incident=f"{PREFIX}{storm}",
         seq=seq,

@@ -1,21 +1,22 @@
-"""What the readers of an incident's message have been told: kept in the ledger, so that a restart repeats nothing."""
+"""What the readers of an incident's message know: kept in the notification log, so that a restart repeats nothing."""
 
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from detectors.incident import Change, Severity, Transition
 
 Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
-"""A number of the ledger. JSON may hold one of a thousand digits, with which no clock can be compared."""
+"""A number in the notification log. JSON may hold one of a thousand digits, which no clock can be compared with."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was said last, apart from numbers; `findings` counts those that have joined,
-    `issue` is the known issue it looks like, `silence` the id of the silence it was under.
+class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was reported last, apart from numbers. `findings` counts those that have joined, `issue` is the ID of the
+    known issue that the incident matches, `silence` the ID of its silence.
 
-    `said_at` is when a line was last put into the thread, `drawn_at` when a chart was last ordered (epoch ms, wall
-    clock; 0: never).
+    `replied_at` is when a line was last added to the thread, `charted_at` when a chart was last ordered (epoch ms,
+    wall clock; 0: never).
     """
 
     change: Change
@@ -24,23 +25,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: Whole
     issue: str = ""
     silence: str = ""
-    said_at: Whole = 0
-    drawn_at: Whole = 0
+    replied_at: Whole = 0
+    charted_at: Whole = 0
 
-    def same_but_for_numbers(self, other: "Told") -> bool:
-        """Whether a person who heard the one learns nothing from the other but newer numbers."""
+    def same_but_for_numbers(self, other: "NotifiedState") -> bool:
+        """Whether someone who has read the one learns nothing from the other but newer numbers."""
         # The first update of an incident is no news by itself.
         same_state = self.change == other.change or {self.change, other.change} <= {"opened", "updated"}
-        return same_state and _facts(self) == _facts(other)
+        times = {"replied_at": self.replied_at, "charted_at": self.charted_at}
+        return same_state and replace(other, change=self.change, **times) == self
 
 
-def _facts(told: Told) -> tuple[object, ...]:
-    return told.cause, told.severity, told.findings, told.issue, told.silence
-
-
-def told(transition: Transition) -> Told:
-    """What a message of this transition tells."""
-    return Told(
+def notified_state(transition: Transition) -> NotifiedState:
+    """What a message of this transition reports."""
+    return NotifiedState(
         change=transition.transition,
         cause=transition.cause,
         severity=transition.severity,

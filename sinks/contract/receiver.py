@@ -1,6 +1,6 @@
-"""A lane: one sink's own way out of Kafka, so that what fails or is limited there holds up nothing else.
+"""A receiver of notifications: one sink's own way out of Kafka, so that a failure or a limit delays no other receiver.
 
-Each has a consumer group, a part of the ledger, an outbox and a thread of its own; a Slack channel is a lane.
+Each has its own consumer group, notification log, outbox and thread. Each Slack channel is a receiver.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,9 @@ from detectors.incident import Transition
 from sinks.contract.sink import Sink
 
 
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is its label in metrics, its part of the ledger's keys and of the consumer group's name.
-
-    `channel` is where messages are looked up, a channel ID or empty. `digest_above`: so many new messages may wait
-    before the next is told in a digest.
+class Receiver(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is its label in metrics, part of the log's keys and of the consumer group's name. `channel` is the ID of
+    the channel in which messages are looked up, or empty. If `digest_above` new messages wait, a digest reports more.
     """
 
     name: str
@@ -27,6 +25,6 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     quiet_until: Callable[[Transition, datetime], datetime | None] = lambda *_: None
 
     def quiet_s(self, transition: Transition, now_s: float) -> float:
-        """Seconds until a new incident may be told here, 0 for now. `now_s` is wall-clock time, epoch seconds."""
+        """Seconds until a new incident may be sent, 0 for now. `now_s` is wall-clock time, epoch seconds."""
         until = self.quiet_until(transition, datetime.fromtimestamp(now_s, tz=UTC))
         return 0.0 if until is None else max(0.0, until.timestamp() - now_s)

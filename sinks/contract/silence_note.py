@@ -1,4 +1,4 @@
-"""What is said of the silence of an incident."""
+"""The sentence about an incident's silence."""
 
 from detectors.incident import Transition
 from sinks.contract.wording import moment

@@ -1,4 +1,4 @@
-"""Each incident once to each receiver: consumer group, notification log, outbox, rate limits, storms.
+"""Sends each incident once to each receiver: consumer group, notification log, outbox, rate limits, storms.
 
-It knows receivers by their contract alone.
+It knows receivers by their contract alone. `policy.py` decides what is done next for a notification.
 """

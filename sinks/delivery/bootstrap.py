@@ -1,8 +1,7 @@
-"""A ledger that is new, or was lost: what of the incidents topic is history, and which messages stand already.
+"""A notification log that is new, or was lost: which records were written before it, and which messages exist.
 
-The first entry of a partition's ledger says where it began. Records before that were written while nobody kept a
-ledger, or while one did that is gone: those incidents are looked up in the channel, what is over is not told, and what
-is old is told in a digest, so that no flood of old messages follows.
+The first entry of a partition's log says where it began. Incidents of earlier records are looked up in the channel, so
+that none gets a second message. Those that have resolved are not sent, and old ones go into a digest.
 """
 
 from collections.abc import Iterable
@@ -11,74 +10,68 @@ import structlog
 
 from detectors.incident import Transition
 from sinks.contract.outcome import Found, RetryAfter
-from sinks.contract.sink import Sink
-from sinks.delivery.notification_log import Entry, Ledger
+from sinks.contract.sink import EditingSink, Sink
+from sinks.delivery.notification_log import Entry, NotificationLog
 
 log = structlog.get_logger()
 
-BORN = "~born"
-"""The name under which a ledger keeps where it began."""
+LOG_START = "~start"
+"""The name under which the log keeps where it began."""
 
-OLD_MS = 3_600_000
-"""What has not changed for so long is not told anew with a message of its own."""
+BACKLOG_MS = 3_600_000
+"""What was written before the log began and has not changed for so long gets no message of its own."""
 
-# Begins the names of what is in the ledger and is no incident.
+# Begins the names of entries that are not about an incident.
 _OWN = "~"
 _LOOK_BACK_MS = 7 * 86_400_000
 _TRIES = 8
 _RETRY_S = 15.0
 
 
-class Recovery:
-    """What one lane knows of the time before its ledger."""
+class Bootstrap:
+    """What one receiver's delivery knows of the time before its log."""
 
-    def __init__(self, sink: Sink, ledger: Ledger, channel: str) -> None:
-        """`channel` is the channel ID to look in, empty when it is not known."""
-        self._sink = sink
-        self._ledger = ledger
+    def __init__(self, sink: Sink, notification_log: NotificationLog, channel: str) -> None:
+        self._readable = sink if isinstance(sink, EditingSink) and sink.traits.can_look_up and channel else None
         self._channel = channel
+        self._log = notification_log
         self._found: dict[str, Found] | None = None
         self._tries = 0
 
-    def begins(self, partition: int) -> bool:
-        """Whether the ledger of a partition has no beginning yet: then all records are to be read anew."""
-        return self._ledger.get(partition, BORN) is None
+    def is_new(self, partition: int) -> bool:
+        """Whether the log of a partition has no start yet; then all records are read from the beginning."""
+        return self._log.get(partition, LOG_START) is None
 
-    def begin(self, partition: int, end: int, now_ms: int) -> None:
-        """Writes down that the ledger begins at offset `end`. Raises KafkaError."""
+    def start_log(self, partition: int, end: int, now_ms: int) -> None:
+        """Writes that the log begins at offset `end`. Raises KafkaError."""
         log.info("notification log is new", partition=partition, incidents_before_it=end)
-        entry = Entry(incident=BORN, seq=1, state="sent", at=now_ms, offset=end)
-        self._ledger.set(partition, BORN, entry)
+        self._log.set(partition, LOG_START, Entry(incident=LOG_START, seq=1, state="sent", at=now_ms, offset=end))
 
-    def doubt(self, partition: int, incidents: Iterable[str], now_ms: int) -> None:
-        """Their entries cannot be read, so they may have messages: these are looked up before anything is sent."""
+    def mark_unknown(self, partition: int, incidents: Iterable[str], now_ms: int) -> None:
+        """Their entries are lost, so they may have messages, which are looked up before anything is sent."""
         for incident in incidents:
             if not incident.startswith(_OWN):
                 entry = Entry(incident=incident, seq=0, state="unknown", at=now_ms - _LOOK_BACK_MS)
-                self._ledger.remember(partition, incident, entry)
+                self._log.remember(partition, incident, entry)
 
-    def is_history(self, partition: int, offset: int) -> bool:
-        """Whether a record was written before the ledger began."""
-        born = self._ledger.get(partition, BORN)
-        return born is not None and offset < born.offset
+    def predates_log(self, partition: int, offset: int) -> bool:
+        """Whether a record was written before the log began."""
+        start = self._log.get(partition, LOG_START)
+        return start is not None and offset < start.offset
 
-    def is_older_than_the_log(self, partition: int, transition: Transition) -> bool:
-        """Whether an incident that the log does not know was reported before it began, in records that are gone."""
-        born = self._ledger.get(partition, BORN)
-        can_look = self._sink.traits.looks_up and bool(self._channel)
-        # What was silenced leaves nothing in the log.
+    def opened_before_log(self, partition: int, transition: Transition) -> bool:
+        """Whether an incident that the log does not know was sent before it began, from records that are deleted."""
+        start = self._log.get(partition, LOG_START)
+        # A silenced incident leaves nothing in the log.
         silenced = transition.silence is not None or transition.silenced_before is not None
-        older = born is not None and transition.seq > 1 and transition.opened_at < born.at
-        return can_look and older and not silenced
+        older = start is not None and transition.seq > 1 and transition.opened_at < start.at
+        return self._readable is not None and older and not silenced
 
-    def look(self, now_ms: int) -> float | None:
-        """Looks once what stands in the channel. Seconds until the next try, None when it is done."""
+    def read_channel(self, now_ms: int) -> float | None:
+        """Looks once which messages exist in the channel. Seconds until the next try, None when it is done."""
         if self._found is not None:
             return None
-        if not self._sink.traits.looks_up or not self._channel:
-            self._found = {}
-            return None
-        found = self._sink.recent(self._channel, now_ms - _LOOK_BACK_MS)
+        found = self._readable.recent(self._channel, now_ms - _LOOK_BACK_MS) if self._readable is not None else {}
         if isinstance(found, RetryAfter):
             self._tries += 1
             if self._tries < _TRIES:
@@ -89,11 +82,11 @@ class Recovery:
         self._found = found
         return None
 
-    def adopt(self, partition: int, incident: str, now_ms: int) -> Entry | None:
+    def adopt_existing_message(self, partition: int, incident: str, now_ms: int) -> Entry | None:
         """The entry of an incident whose message was found in the channel. Raises KafkaError."""
         found = (self._found or {}).get(incident)
         if found is None:
             return None
         entry = Entry(incident=incident, seq=found.seq, state="sent", at=now_ms, channel=found.channel, ts=found.ts)
-        self._ledger.set_soon(partition, incident, entry)
+        self._log.set_soon(partition, incident, entry)
         return entry

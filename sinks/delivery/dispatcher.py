@@ -1,216 +1,242 @@
-"""Decides what becomes of a transition in one lane: told now, later, in a digest, or not at all.
+"""Decides what becomes of a transition for one receiver: sent now, later, in a digest, or not at all.
 
-What is to be told waits in the outbox; `sender.py` takes it from there, one step at a time. Nothing here waits.
+What has to be sent waits in the outbox; `sender.py` takes it from there, one step at a time. Nothing here waits.
 """
 
-import time
-from collections.abc import Callable
-
 import msgspec
-import structlog
 
 from detectors.incident import Transition
-from sinks.contract.receiver import Lane
-from sinks.delivery.bootstrap import BORN, OLD_MS, Recovery
-from sinks.delivery.decision import Look, Skip, next_step
-from sinks.delivery.notification_log import Entry, Ledger
-from sinks.delivery.outbox import Method, Outbox
-from sinks.delivery.redelivery import Revival
+from sinks.contract.receiver import Receiver
+from sinks.contract.sink import ResendingSink
+from sinks.delivery.attempt import Attempt, Deferred, Pending
+from sinks.delivery.bootstrap import BACKLOG_MS, LOG_START, Bootstrap
+from sinks.delivery.decision import FindExisting, Skip, decide
+from sinks.delivery.notification_log import Entry, NotificationLog
+from sinks.delivery.outbox import Clocks, Outbox, Queued
+from sinks.delivery.rate_limit import Method
+from sinks.delivery.redelivery import Redelivery
 from sinks.delivery.sender import Sender
 from sinks.delivery.storm import Storms
 from sinks.prometheus.collector import IncidentCollector
 
-log = structlog.get_logger()
-
-# What ended so long ago is neither told anew nor kept in the ledger.
+# What resolved so long ago is neither sent nor kept in the notification log.
 _FORGET_MS = 14 * 86_400_000
 _FORGET_EVERY_S = 86_400.0
-# What keeps no ledger may not know yet that this has ended.
+# A receiver without a log may not know yet that this has resolved.
 _JUST_NOW_MS = 1_800_000
 _REPORT_EVERY_S = 1.0
+
+
+class _Incoming(msgspec.Struct):
+    """A transition, its place in Kafka, and what is known of its incident: the log's entry, and what waits."""
+
+    transition: Transition
+    partition: int
+    offset: int
+    at: int
+    entry: Entry | None
+    queued: Queued | None = None
+
+    @property
+    def resolved(self) -> bool:
+        return self.transition.transition == "resolved"
 
 
 class Dispatcher:
     """Used from one thread."""
 
-    def __init__(
-        self,
-        lane: Lane,
-        ledger: Ledger,
-        board: IncidentCollector,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, receiver: Receiver, log: NotificationLog, board: IncidentCollector, clocks: Clocks) -> None:
+        self.log, self.clocks = log, clocks
+        self._receiver, self._board, self._traits = receiver, board, receiver.sink.traits
         self.outbox = Outbox()
-        self.recovery = Recovery(lane.sink, ledger, lane.channel)
-        self.revival = Revival(ledger, self.outbox)
-        self._lane = lane
-        self._ledger = ledger
-        self._board = board
-        self._clock = clock
-        self._wall = wall
-        self._storms = Storms(ledger, self.outbox, lane.digest_above)
-        self._sender = Sender(lane, ledger, self.outbox, self._storms, self.revival, board, clock=clock, wall=wall)
+        self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
+        self.redelivery = Redelivery(log, self.outbox)
+        self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
+        self._sender = Sender(receiver, log, board, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
 
     def take_over(self, partition: int) -> None:
-        """A partition is ours; the ledger has been loaded. Raises KafkaError."""
-        self._ledger.forget_ended(self._now_ms() - _FORGET_MS)
-        self._storms.take_over(partition, self._clock(), self._now_ms())
+        """This process owns a partition now, and its log has been loaded. Raises KafkaError."""
+        self.log.forget_resolved(self.clocks.now_ms() - _FORGET_MS)
+        self._storms.take_over(partition)
 
     def release(self, partition: int) -> None:
-        """Somebody else may have a partition now."""
+        """Another process may own a partition now."""
         self.outbox.drop(partition)
         self._storms.release(partition)
-        for owner, entry in self._ledger.entries():
-            if owner == partition:
-                self._lane.sink.release(entry.incident)
-        self._ledger.drop(partition)
+        sink = self._receiver.sink
+        if isinstance(sink, ResendingSink):
+            for entry in (entry for owner, entry in self.log.entries() if owner == partition):
+                sink.release(entry.incident)
+        self.log.drop(partition)
 
     def accept(self, transition: Transition, partition: int, offset: int, at: int = 0) -> None:
-        """Finds out what a transition needs; `at` is when its record came to Kafka (epoch ms). Raises KafkaError."""
-        incident, entry = transition.incident, self._entry(transition, partition, offset)
-        if entry is None and self._is_forgotten(transition, at):
-            self.outbox.done(incident)
-            return
-        waiting = self.outbox.get(incident)
-        if waiting is None and entry is None:
-            if not self._lane.is_target(transition):
-                return
-            if self.recovery.is_history(partition, offset):
-                entry = self.recovery.adopt(partition, incident, self._now_ms())
-                if entry is None and self._is_told_as_history(transition, partition, offset, at):
-                    return
-        elif entry is None and transition.transition == "resolved" and self.recovery.is_history(partition, offset):
-            self.outbox.done(incident)
-            return
-        if entry is not None and entry.state == "folded" and self._stays_folded(entry, transition, partition, offset):
-            return
-        step = next_step(entry, transition, self._lane.sink.traits)
-        if step == Skip("silenced"):
-            self._keep_silent(entry, transition, partition, offset)
-        elif waiting is None and isinstance(step, Skip):
-            return
-        elif isinstance(step, Look):
-            self.outbox.put(transition, partition, offset, self._clock(), at=at or self._now_ms(), method="edit")
-        elif entry is None or (not entry.ts and entry.state in {"folded", "undelivered"}):
-            self._accept_new(transition, partition, offset, at)
-        else:
-            method: Method = "edit" if entry.ts else "post"
-            self.outbox.put(transition, partition, offset, self._clock(), at=at or self._now_ms(), method=method)
+        """Finds out what a transition needs. Each stage may find that it needs nothing more; what is left is sent.
 
-    def _entry(self, transition: Transition, partition: int, offset: int) -> Entry | None:
-        """What the log knows of an incident; where it has lost it, that its message has to be looked up."""
-        incident, entry = transition.incident, self._ledger.get(partition, transition.incident)
-        if entry is not None or incident in self.outbox or self.recovery.is_history(partition, offset):
-            return entry
-        if self.recovery.is_older_than_the_log(partition, transition) and self._lane.is_target(transition):
-            self.recovery.doubt(partition, [incident], self._now_ms())
-        return self._ledger.get(partition, incident)
+        `at` is when its record came to Kafka (epoch ms, 0: not known). Raises KafkaError.
+        """
+        entry, queued = self._entry(transition, partition, offset), self.outbox.get(transition.incident)
+        one = _Incoming(transition, partition, offset, at, entry, queued)
+        stages = (self._resolved_long_ago, self._not_routed, self._in_backlog, self._in_digest, self._skipped)
+        if not any(stage(one) for stage in stages):
+            self._enqueue(one)
 
-    def revive(self, transition: Transition, partition: int, offset: int) -> None:
-        """What was given up, or told in a digest, is tried with a message of its own."""
-        entry = self._ledger.get(partition, transition.incident)
+    def requeue(self, transition: Transition, partition: int, offset: int) -> None:
+        """Tries to send what was given up, or what a digest reports, as a message of its own."""
+        entry = self.log.get(partition, transition.incident)
         if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
             return
-        if isinstance(next_step(entry, transition, self._lane.sink.traits), Skip):
+        if transition.incident in self.outbox or isinstance(decide(entry, transition, self._traits), Skip):
             return
-        method: Method = "edit" if entry.ts else "post"
-        waiting = self.outbox.put(transition, partition, offset, self._clock(), at=self._now_ms(), method=method)
-        waiting.probe = entry.state == "undelivered"
+        one = _Incoming(transition, partition, offset, 0, entry)
+        self._put(one, Pending(last_try=entry.state == "undelivered"))
+
+    def _entry(self, transition: Transition, partition: int, offset: int) -> Entry | None:
+        """What the log knows of an incident; if it has lost the entry, that its message has to be looked up."""
+        incident, entry = transition.incident, self.log.get(partition, transition.incident)
+        if entry is not None or incident in self.outbox or self.bootstrap.predates_log(partition, offset):
+            return entry
+        if self.bootstrap.opened_before_log(partition, transition) and self._receiver.is_target(transition):
+            self.bootstrap.mark_unknown(partition, [incident], self.clocks.now_ms())
+        return self.log.get(partition, incident)
+
+    def _resolved_long_ago(self, one: _Incoming) -> bool:
+        """And no message of it is known."""
+        forgotten = one.entry is None and one.resolved and 0 < one.at < self.clocks.now_ms() - _FORGET_MS
+        if forgotten:
+            self.outbox.done(one.transition.incident)
+        return forgotten
+
+    def _not_routed(self, one: _Incoming) -> bool:
+        """Routes apply to new incidents only."""
+        return one.entry is None and one.queued is None and not self._receiver.is_target(one.transition)
+
+    def _in_backlog(self, one: _Incoming) -> bool:
+        """It was written before the log began, and needs no message: it has resolved since, or goes into a digest."""
+        if one.entry is not None or not self.bootstrap.predates_log(one.partition, one.offset):
+            return False
+        if one.queued is not None:
+            if one.resolved:
+                self.outbox.done(one.transition.incident)
+            return one.resolved
+        now_ms = self.clocks.now_ms()
+        one.entry = self.bootstrap.adopt_existing_message(one.partition, one.transition.incident, now_ms)
+        if one.entry is not None:
+            return False
+        if one.resolved and (self._traits.keeps_log or now_ms - one.at > _JUST_NOW_MS):
+            return True
+        skipped = isinstance(decide(None, one.transition, self._traits), Skip)
+        backlog = not skipped and self._traits.digests and now_ms - one.at > BACKLOG_MS
+        if backlog:
+            self._storms.fold(one.transition, one.partition, one.offset, backlog=True)
+        return backlog
+
+    def _in_digest(self, one: _Incoming) -> bool:
+        """A digest reports it and continues to do so; the change shows there."""
+        if one.entry is None or one.entry.state != "folded":
+            return False
+        if one.resolved or one.transition.silence is not None:
+            self.outbox.done(one.transition.incident)
+        elif one.queued is not None:
+            return False
+        return self._storms.change(one.entry, one.transition, one.partition, one.offset)
+
+    def _skipped(self, one: _Incoming) -> bool:
+        decision = decide(one.entry, one.transition, self._traits)
+        if decision != Skip("silenced"):
+            return one.queued is None and isinstance(decision, Skip)
+        self._board.count_suppressed(self._receiver.name, "silence")
+        self.outbox.done(one.transition.incident)
+        if one.entry is not None:
+            # It may have been sent. The entry keeps up, so that nothing sends it before the silence ends.
+            newer = msgspec.structs.replace(one.entry, seq=one.transition.seq, offset=one.offset, silenced=True)
+            self.log.set_soon(one.partition, one.transition.incident, newer)
+        return True
+
+    def _enqueue(self, one: _Incoming) -> None:
+        """It is sent: a new message not before quiet hours end, and not in a storm, which a digest reports."""
+        is_new = one.entry is None or (not one.entry.ts and one.entry.state in {"folded", "undelivered"})
+        if not is_new or isinstance(decide(one.entry, one.transition, self._traits), FindExisting):
+            self._put(one, Pending())
+            return
+        quiet_s = self._receiver.quiet_s(one.transition, self.clocks.wall())
+        deferred = one.queued is not None and isinstance(one.queued.attempt, Deferred)
+        if one.resolved and (quiet_s or deferred):
+            self._board.count_suppressed(self._receiver.name, "quiet hours")
+            self.outbox.done(one.transition.incident)
+        elif one.queued is None and self._traits.digests and self._storms.floods(one.transition):
+            self._board.count_suppressed(self._receiver.name, "digest")
+            self._storms.fold(one.transition, one.partition, one.offset)
+        else:
+            self._put(one, Deferred() if quiet_s else Pending(), quiet_s)
+
+    def _put(self, one: _Incoming, attempt: Attempt, quiet_s: float = 0.0) -> None:
+        found = isinstance(decide(one.entry, one.transition, self._traits), FindExisting)
+        method: Method = "edit" if found or (one.entry is not None and one.entry.ts) else "post"
+        due, at = self.clocks.monotonic() + quiet_s, one.at or self.clocks.now_ms()
+        queued = self.outbox.put(one.transition, one.partition, one.offset, due, at=at, method=method)
+        if one.queued is None:
+            queued.attempt = attempt
+        elif isinstance(queued.attempt, Deferred) and not quiet_s:
+            queued.attempt = attempt
+            self.outbox.later(queued, due)
 
     def forget(self, incident: str, partition: int) -> None:
-        """The incident's record was deleted; so is what the ledger knows. Raises KafkaError."""
+        """The incident's record was deleted, and so is what the log knows. Raises KafkaError."""
         self.outbox.done(incident)
-        if self._ledger.get(partition, incident) is not None:
-            self._ledger.set_soon(partition, incident, None)
+        if self.log.get(partition, incident) is not None:
+            self.log.set_soon(partition, incident, None)
 
     def count_damaged(self, count: int) -> None:
-        """So many entries of the ledger cannot be read."""
+        """So many entries of the log cannot be read."""
         for _ in range(count):
-            self._board.count_skipped(self._ledger.topic, "not readable")
+            self._board.count_skipped(self.log.topic, "not readable")
 
     def due_in(self) -> float | None:
-        """Seconds until something is due, None when nothing waits."""
-        return self._sender.due_in()
+        """Seconds until something is due, None if nothing waits."""
+        due = self.outbox.next_due(self._sender.limiter.available_at())
+        times = [time for time in (due, self._sender.resend_at) if time is not None]
+        return max(0.0, min(times) - self.clocks.monotonic()) if times else None
 
     def send_next(self) -> bool:
-        """Takes one step for the incident that is due longest. False when none is due. Raises KafkaError."""
-        stepped = self._sender.send_next()
-        if self._clock() >= self._forget_at:
-            self._forget_at = self._clock() + _FORGET_EVERY_S
-            self._ledger.forget_ended(self._now_ms() - _FORGET_MS)
-        if self._clock() >= self._report_at:
-            self._report_at = self._clock() + _REPORT_EVERY_S
+        """Takes one step for the incident that has been due longest. False if none is due. Raises KafkaError."""
+        self._sender.resend_if_due()
+        queued = self.outbox.next(self.clocks.monotonic(), self._sender.limiter.available_at())
+        if queued is not None:
+            delay = self._sender.step(queued)
+            if delay is None:
+                self.outbox.done(queued.transition.incident)
+            else:
+                self.outbox.later(queued, self.clocks.monotonic() + delay)
+        now = self.clocks.monotonic()
+        if now >= self._forget_at:
+            self._forget_at = now + _FORGET_EVERY_S
+            self.log.forget_resolved(self.clocks.now_ms() - _FORGET_MS)
+        if now >= self._report_at:
+            self._report_at = now + _REPORT_EVERY_S
             self._report()
-        return stepped
+        return queued is not None
 
     def to_read(self) -> list[tuple[int, int]]:
-        """Partition and offset of incidents whose record is to be read again and given to `revive`."""
-        now_ms = self._now_ms()
-        return self.revival.due(now_ms) or self.revival.calm(self._storms, now_ms)
+        """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
+        now_ms = self.clocks.now_ms()
+        return self.redelivery.due(now_ms) or self.redelivery.after_storm(self._storms, now_ms)
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""
-        return sum(entry.state == "undelivered" and not entry.silenced for _, entry in self._ledger.entries())
+        return sum(entry.state == "undelivered" and not entry.silenced for _, entry in self.log.entries())
 
-    def _accept_new(self, transition: Transition, partition: int, offset: int, at: int) -> None:
-        """A message that does not stand yet."""
-        now, quiet = self._clock(), self._lane.quiet_s(transition, self._wall())
-        waiting = self.outbox.get(transition.incident)
-        if transition.transition == "resolved" and (quiet or (waiting is not None and waiting.held)):
-            # Over before it was to be told.
-            self._board.count_suppressed(self._lane.name, "quiet hours")
-            self.outbox.done(transition.incident)
-            return
-        if waiting is None and self._lane.sink.traits.digests and self._storms.floods(transition, self._now_ms()):
-            self._board.count_suppressed(self._lane.name, "digest")
-            self._storms.fold(transition, partition, offset, now, self._now_ms())
-            return
-        waiting = self.outbox.put(transition, partition, offset, now + quiet, at=at or self._now_ms())
-        if waiting.held and not quiet:
-            self.outbox.later(waiting, now)
-        waiting.held = quiet > 0
-
-    def _keep_silent(self, entry: Entry | None, transition: Transition, partition: int, offset: int) -> None:
-        """Nobody is told under a silence. Where it is not known whether they were before, the ledger goes along."""
-        self._board.count_suppressed(self._lane.name, "silence")
-        self.outbox.done(transition.incident)
-        if entry is not None:
-            newer = msgspec.structs.replace(entry, seq=transition.seq, offset=offset, silenced=True)
-            self._ledger.set_soon(partition, transition.incident, newer)
-
-    def _stays_folded(self, entry: Entry, transition: Transition, partition: int, offset: int) -> bool:
-        if transition.transition == "resolved" or transition.silence is not None:
-            self.outbox.done(transition.incident)
-        elif transition.incident in self.outbox:
-            return False
-        return self._storms.change(entry, transition, partition, offset, self._clock(), self._now_ms())
-
-    def _is_told_as_history(self, transition: Transition, partition: int, offset: int, at: int) -> bool:
-        """Whether nothing more is to be done for an incident from before the ledger that stands in no message."""
-        traits = self._lane.sink.traits
-        if transition.transition == "resolved" and (traits.keeps_ledger or self._now_ms() - at > _JUST_NOW_MS):
-            return True
-        is_told = not isinstance(next_step(None, transition, traits), Skip)
-        if is_told and traits.digests and self._now_ms() - at > OLD_MS:
-            self._storms.fold(transition, partition, offset, self._clock(), self._now_ms(), old=True)
-            return True
-        return False
-
-    def _is_forgotten(self, transition: Transition, at: int) -> bool:
-        return transition.transition == "resolved" and 0 < at < self._now_ms() - _FORGET_MS
+    def _message_changed(self, entry: Entry) -> None:
+        if entry.state == "sent":
+            self.redelivery.retry_now()
+        self._storms.refresh(entry)
 
     def _report(self) -> None:
-        name, entries = self._lane.name, [e for _, e in self._ledger.entries() if e.incident != BORN]
+        name, entries = self._receiver.name, [e for _, e in self.log.entries() if e.incident != LOG_START]
         oldest = self.outbox.oldest()
         self._board.set_waiting(name, len(self.outbox))
         self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
         self._board.set_undelivered(name, self.undelivered())
         unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"} and e.seq), default=None)
-        self._board.set_ledger(name, len(entries), None if unsettled is None else unsettled / 1000)
-
-    def _now_ms(self) -> int:
-        return int(self._wall() * 1000)
+        self._board.set_notification_log(name, len(entries), None if unsettled is None else unsettled / 1000)

@@ -1,7 +1,7 @@
-"""The delivery ledger: what was sent of each incident, in a compacted topic: a restart sends nothing twice.
+"""The notification log: what was sent of each incident, in a compacted topic, so that a restart sends nothing again.
 
-The promise: no incident is lost; after an answer that did not come, at most one message is doubled, and that only
-when Slack does not let us look it up.
+The promise: no incident is lost. If the answer to a call is lost, at most one message is doubled, and only if the
+receiver does not allow flinkwatch to look the message up.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,8 @@ from kafka.errors import KafkaError
 
 from detectors.values.decoding import UndecodableError, carried
 from sinks.contract.digest import PREFIX, Folded
-from sinks.contract.notified import Told, Whole
+from sinks.contract.notified import NotifiedState, Whole
+from sinks.contract.sink import MessageRef
 
 State = Literal["intent", "sent", "unknown", "folded", "undelivered"]
 
@@ -26,12 +27,12 @@ _CLOSE_S = 2.0
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one incident's message.
 
-    `intent`: about to be sent; `sent`: the receiver has answered ok; `unknown`: sent without a clear answer; `folded`:
-    told in a digest only; `undelivered`: given up for now, for `reason`.
-    `seq` is the transition this is about, `offset` where it stands in the incidents topic, `at` when this was written
-    (epoch ms). `channel` and `ts` name the message that stands; they are empty while none is known to stand. `told` is
-    what that message has told. `folded`: the incident was told in a digest, perhaps before it got its own message.
-    `over`: nothing follows `seq`. `silenced`: it is under a silence, and what is not told yet is not told now.
+    `intent`: about to be sent; `sent`: the receiver has accepted it; `unknown`: sent without a clear answer; `folded`:
+    reported in a digest only; `undelivered`: given up for now, for `reason`.
+    `seq` is the transition that this is about, `offset` its place in the incidents topic, `at` when this was written
+    (epoch ms). `channel` and `ts` name the existing message; they are empty while none is known to exist. `notified` is
+    what that message reports. `folded`: a digest counts the incident, perhaps since before it had its own message.
+    `resolved`: no transition follows `seq`. `silenced`: the incident is silenced, and its first message waits.
     """
 
     incident: str
@@ -40,29 +41,32 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     at: Whole
     channel: str = ""
     ts: str = ""
-    told: Told | None = None
+    notified: NotifiedState | None = None
     offset: Whole = -1
-    over: bool = False
+    resolved: bool = False
     reason: str = ""
     folded: Folded | None = None
     silenced: bool = False
     version: int = 1
 
+    @property
+    def message(self) -> MessageRef | None:
+        """The existing message, if one is known."""
+        return MessageRef(self.channel, self.ts) if self.ts else None
 
-class Ledger:
-    """The entries of the partitions this process owns, in memory and in the topic."""
 
-    def __init__(self, producer: Any, topic: str, integration: str) -> None:
-        """`producer` is kafka-python's KafkaProducer, None for a ledger that lives in memory alone; `integration` parts
-        the ledgers of several sinks.
-        """
+class NotificationLog:
+    """The entries of the partitions that this process owns, in memory and in the topic."""
+
+    def __init__(self, producer: Any, topic: str, receiver: str) -> None:
+        """`producer` is kafka-python's KafkaProducer, None for a log in memory. `receiver` is part of the keys."""
         self._producer = producer
-        self._prefix = f"{integration}/"
+        self._prefix = f"{receiver}/"
         self._entries: dict[int, dict[str, Entry]] = {}
         self._unflushed: dict[tuple[int, str], Any] = {}
         self.topic = topic
+        # Whether the last write failed.
         self.is_failing = False
-        """Whether the last write failed."""
 
     @property
     def is_kept(self) -> bool:
@@ -74,55 +78,52 @@ class Ledger:
 
         Returns the names whose newest entry cannot be read; there is none for them.
         """
-        entries: dict[str, Entry] = {}
-        damaged: dict[str, None] = {}
+        newest: dict[str, bytes | None] = {}
         for key, value in records:
             name = (key or b"").decode("utf-8", "replace")
-            if not name.startswith(self._prefix):
-                continue
-            incident = name.removeprefix(self._prefix)
-            entry = None if value is None else _read(incident, value)
-            if entry is None:
-                entries.pop(incident, None)
-            else:
-                entries[incident] = entry
-            damaged.pop(incident, None)
-            if entry is None and value is not None:
-                damaged[incident] = None
-        self._entries[partition] = entries
-        return list(damaged)
+            if name.startswith(self._prefix):
+                newest[name.removeprefix(self._prefix)] = value
+        found = {incident: _read(incident, value) for incident, value in newest.items() if value is not None}
+        self._entries[partition] = {incident: entry for incident, entry in found.items() if entry is not None}
+        return [incident for incident, entry in found.items() if entry is None]
 
     def drop(self, partition: int) -> None:
-        """Forgets a partition that somebody else owns now."""
+        """Forgets a partition that another process owns now."""
         self._entries.pop(partition, None)
         self._unflushed = {key: future for key, future in self._unflushed.items() if key[0] != partition}
 
     def partitions(self) -> list[int]:
-        """Those this process owns, in order."""
         return sorted(self._entries)
 
     def get(self, partition: int, incident: str) -> Entry | None:
-        """What is known of an incident."""
         return self._entries.get(partition, {}).get(incident)
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
-        """All entries with their partition."""
         for partition, entries in self._entries.items():
             for entry in entries.values():
                 yield partition, entry
 
     def set(self, partition: int, incident: str, entry: Entry | None) -> None:
-        """Records `entry`, or with None that nothing stands. Returns when the brokers have it.
+        """Writes `entry`, or with None that no message exists. Returns when the brokers have it.
 
-        Raises kafka.errors.KafkaError when they do not take it; memory then has it nevertheless, so that this
-        process does not send twice.
+        Raises kafka.errors.KafkaError if they do not take it. Memory has it nevertheless, so that this process does
+        not send twice.
         """
         self.set_soon(partition, incident, entry)
         if self._producer is not None:
             self._wait(self._unflushed.pop((partition, incident)))
 
+    def try_set(self, partition: int, incident: str, entry: Entry | None) -> bool:
+        """`set`, but returns whether the brokers have it."""
+        try:
+            self.set(partition, incident, entry)
+        except KafkaError as error:
+            log.warning("notification log not written", incident=incident, error=type(error).__name__)
+            return False
+        return True
+
     def set_soon(self, partition: int, incident: str, entry: Entry | None) -> None:
-        """Records `entry`; `flush` says whether the brokers have it. Raises kafka.errors.KafkaError."""
+        """Writes `entry`; `flush` finds out whether the brokers have it. Raises kafka.errors.KafkaError."""
         self.remember(partition, incident, entry)
         if self._producer is None:
             return
@@ -145,7 +146,7 @@ class Ledger:
             del self._unflushed[partition, incident]
 
     def write_again(self, producer: Any) -> None:
-        """Writes every entry with a new producer: the topic is another one, which the old one's numbers do not fit.
+        """Writes every entry with a new producer, because the sequence numbers of the old one do not fit a new topic.
 
         Raises kafka.errors.KafkaError.
         """
@@ -156,7 +157,6 @@ class Ledger:
             self.set_soon(partition, entry.incident, entry)
 
     def close(self) -> None:
-        """Nothing more is written."""
         if self._producer is None:
             return
         try:
@@ -170,15 +170,15 @@ class Ledger:
         future.get(timeout=_ACK_TIMEOUT_S)
         self.is_failing = False
 
-    def forget_ended(self, before: int) -> None:
-        """Takes out what ended before that time (epoch ms), and digests whose incidents have all ended.
+    def forget_resolved(self, before: int) -> None:
+        """Removes what resolved before that time (epoch ms), and digests whose incidents have all resolved.
 
         Raises kafka.errors.KafkaError.
         """
         entries = list(self.entries())
-        counted = {f"{PREFIX}{entry.folded.storm}" for _, entry in entries if entry.folded and not entry.over}
+        counted = {f"{PREFIX}{entry.folded.storm}" for _, entry in entries if entry.folded and not entry.resolved}
         for partition, entry in entries:
-            ended = entry.over or (entry.incident.startswith(PREFIX) and entry.incident not in counted)
+            ended = entry.resolved or (entry.incident.startswith(PREFIX) and entry.incident not in counted)
             if ended and entry.state != "undelivered" and entry.at < before:
                 self.set_soon(partition, entry.incident, None)
 
@@ -191,7 +191,7 @@ class Ledger:
             entries[incident] = entry
 
     def known_channel(self) -> str:
-        """A channel ID Slack has answered with, empty when there is none yet."""
+        """A channel ID that the receiver has answered with, empty if there is none yet."""
         return next((entry.channel for _, entry in self.entries() if entry.channel), "")
 
 

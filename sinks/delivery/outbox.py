@@ -1,31 +1,36 @@
-"""What waits to be sent: one transition an incident, the newest, each with the time it is due."""
+"""What waits to be sent: one transition of each incident, the newest, with the time at which it is due."""
 
 import heapq
 import itertools
-from collections.abc import Mapping
-from typing import Literal
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from detectors.incident import Transition
-from sinks.contract.sink import Extra
+from sinks.contract.digest import Summary
+from sinks.delivery.attempt import NO_OFFSET, Attempt, Deferred, Pending
+from sinks.delivery.policy import supersede
+from sinks.delivery.rate_limit import METHODS, Method
 
-Method = Literal["post", "edit"]
-"""A new message, or a change of one that stands. Receivers limit them apart."""
-
-METHODS: tuple[Method, ...] = ("post", "edit")
-NO_OFFSET = -1
-"""Of what stands in no record: a digest."""
-
-_OPEN: Mapping[Method, float] = dict.fromkeys(METHODS, float("-inf"))
+_ALWAYS: Mapping[Method, float] = dict.fromkeys(METHODS, float("-inf"))
 
 
-class Waiting(msgspec.Struct, kw_only=True):
-    """An incident's newest transition that is not delivered, and where it stands in the incidents topic.
+class Clocks(NamedTuple):
+    """Seconds of a monotonic clock, and epoch seconds."""
 
-    `at` is when its record came to Kafka (epoch ms). `plain`: the full form was refused. `note`: a sentence to put in
-    front. `held`: quiet hours keep it. `probe`: one more try of what was given up. `looked`: no message of it stands.
-    `unwritten`: sent, but the ledger does not have it yet. `extras`: for the thread, once the message is told.
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+    def now_ms(self) -> int:
+        return int(self.wall() * 1000)
+
+
+class Queued(msgspec.Struct, kw_only=True):
+    """An incident's newest transition that is not delivered, its place in the incidents topic, and its attempt.
+
+    `at` is when its record came to Kafka (epoch ms). A digest has NO_OFFSET and a `summary`.
     """
 
     transition: Transition
@@ -34,106 +39,86 @@ class Waiting(msgspec.Struct, kw_only=True):
     at: int
     due: float
     method: Method = "post"
-    tries: int = 0
-    plain: bool = False
-    note: str = ""
-    held: bool = False
-    probe: bool = False
-    looked: bool = False
-    unwritten: bool = False
-    extras: tuple[Extra, ...] = ()
+    attempt: Attempt = Pending()
+    summary: Callable[[], Summary] | None = None
 
 
 class Outbox:
     """A queue by due time for each method. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Waiting] = {}
+        self._queued: dict[str, Queued] = {}
         self._heaps: dict[Method, list[tuple[float, int, str]]] = {method: [] for method in METHODS}
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queued)
 
     def __contains__(self, incident: object) -> bool:
-        return incident in self._waiting
+        return incident in self._queued
 
-    def get(self, incident: str) -> Waiting | None:
-        """What waits of an incident."""
-        return self._waiting.get(incident)
+    def get(self, incident: str) -> Queued | None:
+        return self._queued.get(incident)
 
     def posts(self) -> int:
-        """How many new messages wait, those that quiet hours keep among them."""
-        return sum(one.method == "post" and one.offset != NO_OFFSET for one in self._waiting.values())
+        """How many new messages wait, including those that quiet hours hold back."""
+        return sum(one.method == "post" and one.offset != NO_OFFSET for one in self._queued.values())
 
     def oldest(self) -> int | None:
-        """When the oldest record that waits came to Kafka, epoch ms; those that are held on purpose do not count."""
-        return min((one.at for one in self._waiting.values() if not one.held), default=None)
+        """When the oldest record that waits came to Kafka, epoch ms. What quiet hours hold back does not count."""
+        return min((one.at for one in self._queued.values() if not isinstance(one.attempt, Deferred)), default=None)
 
     def put(
-        self,
-        transition: Transition,
-        partition: int,
-        offset: int,
-        now: float,
-        *,
-        at: int = 0,
-        method: Method = "post",
-    ) -> Waiting:
-        """Adds a transition; it takes the place of an older one of its incident and waits as long as that did."""
-        waiting = self._waiting.get(transition.incident)
-        if waiting is None:
-            waiting = Waiting(transition=transition, partition=partition, offset=offset, at=at, due=now, method=method)
-            self._waiting[transition.incident] = waiting
-            self._schedule(waiting)
-        elif transition.seq >= waiting.transition.seq:
-            waiting.transition, waiting.partition, waiting.offset = transition, partition, offset
-            waiting.unwritten = False
-            if transition.silence is not None:
-                waiting.extras = ()
-        return waiting
+        self, transition: Transition, partition: int, offset: int, due: float, *, at: int = 0, method: Method = "post"
+    ) -> Queued:
+        """Adds a transition. It takes the place of an older one of its incident and waits as long as that one would."""
+        queued = self._queued.get(transition.incident)
+        if queued is None:
+            queued = Queued(transition=transition, partition=partition, offset=offset, at=at, due=due, method=method)
+            self._queued[transition.incident] = queued
+            self._schedule(queued)
+        elif transition.seq >= queued.transition.seq:
+            queued.transition, queued.partition, queued.offset = transition, partition, offset
+            queued.attempt = supersede(queued.attempt, transition)
+        return queued
 
-    def next(self, now: float, opens: Mapping[Method, float] = _OPEN) -> Waiting | None:
-        """The one that is due longest, None when none is. `opens`: no method is used before. It stays until `done` or
-        `later`.
+    def next(self, now: float, available_at: Mapping[Method, float] = _ALWAYS) -> Queued | None:
+        """The one that has been due longest, None if none is. `available_at`: no method is used earlier. It stays until
+        `done` or `later`.
         """
-        heads = [(max(head[0], opens[m]), head[2]) for m in METHODS if (head := self._head(m)) is not None]
+        heads = [(max(head[0], available_at[m]), head[2]) for m in METHODS if (head := self._head(m)) is not None]
         if not heads or min(heads)[0] > now:
             return None
-        return self._waiting[min(heads)[1]]
+        return self._queued[min(heads)[1]]
 
-    def next_due(self, opens: Mapping[Method, float] = _OPEN) -> float | None:
-        """When the next is due, None when nothing waits."""
-        heads = (max(head[0], opens[m]) for m in METHODS if (head := self._head(m)) is not None)
+    def next_due(self, available_at: Mapping[Method, float] = _ALWAYS) -> float | None:
+        """When the next is due, None if nothing waits."""
+        heads = (max(head[0], available_at[m]) for m in METHODS if (head := self._head(m)) is not None)
         return min(heads, default=None)
 
-    def later(self, waiting: Waiting, due: float) -> None:
-        """Puts it off until `due`."""
-        waiting.due = due
-        self._schedule(waiting)
+    def later(self, queued: Queued, due: float) -> None:
+        queued.due = due
+        self._schedule(queued)
 
     def done(self, incident: str) -> None:
-        """It needs nothing more."""
-        self._waiting.pop(incident, None)
+        self._queued.pop(incident, None)
 
     def drop(self, partition: int) -> None:
-        """Forgets what stands in a partition."""
-        self._waiting = {name: one for name, one in self._waiting.items() if one.partition != partition}
+        self._queued = {name: one for name, one in self._queued.items() if one.partition != partition}
 
     def lowest_offset(self, partition: int) -> int | None:
-        """The first offset of a partition that still waits, None when all is delivered."""
-        offsets = (one.offset for one in self._waiting.values() if one.partition == partition)
+        """The first offset of a partition that still waits, None if all is delivered."""
+        offsets = (one.offset for one in self._queued.values() if one.partition == partition)
         return min((offset for offset in offsets if offset != NO_OFFSET), default=None)
 
     def _head(self, method: Method) -> tuple[float, int, str] | None:
         heap = self._heaps[method]
         while heap:
-            waiting = self._waiting.get(heap[0][2])
-            if waiting is not None and (waiting.due, waiting.method) == (heap[0][0], method):
+            queued = self._queued.get(heap[0][2])
+            if queued is not None and (queued.due, queued.method) == (heap[0][0], method):
                 return heap[0]
             heapq.heappop(heap)
         return None
 
-    def _schedule(self, waiting: Waiting) -> None:
-        entry = (waiting.due, next(self._order), waiting.transition.incident)
-        heapq.heappush(self._heaps[waiting.method], entry)
+    def _schedule(self, queued: Queued) -> None:
+        heapq.heappush(self._heaps[queued.method], (queued.due, next(self._order), queued.transition.incident))

@@ -1,11 +1,7 @@
-"""Partitions that come and go: whoever takes one over reads its ledger before its first record.
+"""Partitions that this process gains and loses. It reads a partition's notification log before its first record."""
 
-A listener may not take long, so it only notes what the group decides; the courier's thread acts on it.
-"""
-
-import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import structlog
@@ -13,7 +9,6 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from sinks.delivery.dispatcher import Dispatcher
-from sinks.delivery.notification_log import Ledger
 from sinks.kafka.clients import Clients
 
 log = structlog.get_logger()
@@ -23,113 +18,88 @@ _COMMIT_MS = 5_000
 _ASK_MS = 15_000
 
 
-class Handover:
-    """Of one lane. Used from one thread, but for the listener."""
+class Rebalance(NamedTuple):
+    """What the group has decided about a partition."""
 
-    def __init__(
-        self,
-        consumer: Any,
-        clients: Clients,
-        ledger: Ledger,
-        dispatcher: Dispatcher,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._consumer, self._clients, self._ledger = consumer, clients, ledger
-        self._dispatcher, self._wall = dispatcher, wall
-        self._moves: deque[_Move] = deque()
-        self._look_at: float | None = None
+    partition: TopicPartition
+    is_ours: bool
 
-    def listener(self) -> ConsumerRebalanceListener:
-        """What the consumer tells of partitions that come and go."""
-        return _Moves(self._moves)
 
-    def waits(self) -> bool:
-        """Whether nothing may be read yet: what stands in the channel is not known."""
-        return self._look_at is not None
+class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Of one receiver. The consumer calls `on_…` while it polls and nothing may take long; `act` follows afterwards."""
+
+    def __init__(self, consumer: Any, clients: Clients, dispatcher: Dispatcher) -> None:
+        self._consumer, self._clients, self._dispatcher = consumer, clients, dispatcher
+        self._log, self._bootstrap, self._clocks = dispatcher.log, dispatcher.bootstrap, dispatcher.clocks
+        self._decided: deque[Rebalance] = deque()
+        self._read_channel_at: float | None = None
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._decided.extend(Rebalance(partition, is_ours=False) for partition in revoked)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._decided.extend(Rebalance(partition, is_ours=True) for partition in assigned)
+
+    def is_waiting(self) -> bool:
+        """Whether nothing may be read yet, because it is not known which messages exist in the channel."""
+        return self._read_channel_at is not None
 
     def act(self) -> dict[TopicPartition, int | None]:
         """Acts on what the group has decided: partitions with the offset they are read from, None for those that are
-        gone. Raises KafkaError.
+        lost. Raises KafkaError.
         """
         moved: dict[TopicPartition, int | None] = {}
-        while self._moves:
-            move = self._moves.popleft()
-            moved[move.partition] = self._move(move)
+        while self._decided:
+            one = self._decided.popleft()
+            moved[one.partition] = self._act(one)
         return moved
 
-    def look(self) -> None:
-        """Before history is read, what stands in the channel must be known: until then nothing more is read."""
-        if self._look_at is None or self._wall() < self._look_at:
+    def read_channel(self) -> None:
+        """Finds out which messages exist in the channel, which records from before the log need. It may take tries."""
+        if self._read_channel_at is None or self._clocks.wall() < self._read_channel_at:
             return
-        delay = self._dispatcher.recovery.look(int(self._wall() * 1000))
-        self._look_at = None if delay is None else self._wall() + delay
+        delay = self._bootstrap.read_channel(self._clocks.now_ms())
+        self._read_channel_at = None if delay is None else self._clocks.wall() + delay
 
-    def _move(self, move: "_Move") -> int | None:
-        """A partition has come or gone; where it is read from."""
-        partition = move.partition
-        self._dispatcher.release(partition.partition)
-        if not move.ours or partition not in self._consumer.assignment():
+    def _act(self, decided: Rebalance) -> int | None:
+        where, partition = decided.partition, decided.partition.partition
+        self._dispatcher.release(partition)
+        if not decided.is_ours or where not in self._consumer.assignment():
             return None
-        records = self._clients.read_ledger(partition.partition) if self._ledger.is_kept else ()
-        damaged = self._ledger.load(partition.partition, records)
+        records = self._clients.read_ledger(partition) if self._log.is_kept else ()
+        damaged = self._log.load(partition, records)
         if damaged:
-            log.error("notification log has unreadable entries", partition=partition.partition, count=len(damaged))
-            self._dispatcher.recovery.doubt(partition.partition, damaged, int(self._wall() * 1000))
+            log.error("notification log has unreadable entries", partition=partition, count=len(damaged))
+            self._bootstrap.mark_unknown(partition, damaged, self._clocks.now_ms())
             self._dispatcher.count_damaged(len(damaged))
-        if self._dispatcher.recovery.begins(partition.partition):
-            position = self._begin(partition)
-        else:
-            position = self._resume(partition)
-        self._dispatcher.take_over(partition.partition)
-        if self._dispatcher.recovery.is_history(partition.partition, position):
-            self._look_at = self._wall()
+        position = self._start(where) if self._bootstrap.is_new(partition) else self._resume(where)
+        self._dispatcher.take_over(partition)
+        if self._bootstrap.predates_log(partition, position):
+            self._read_channel_at = self._clocks.wall()
         return position
 
-    def _begin(self, partition: TopicPartition) -> int:
-        """The ledger of a partition begins here, or anew after it was lost: what is open is read from the topic."""
+    def _start(self, partition: TopicPartition) -> int:
+        """The log of a partition is new, or was lost. Open incidents are read from the beginning of the topic."""
         end = self._consumer.end_offsets([partition])[partition]
         self._consumer.seek_to_beginning(partition)
         first: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
-        # First this, then the ledger: after a crash in between, all is still read.
+        # The commit comes first: after a crash in between, everything is still read.
         self._consumer.commit({partition: OffsetAndMetadata(first, "", -1)}, timeout_ms=_COMMIT_MS)
-        self._dispatcher.recovery.begin(partition.partition, end, int(self._wall() * 1000))
+        self._bootstrap.start_log(partition.partition, end, self._clocks.now_ms())
         return first
 
     def _resume(self, partition: TopicPartition) -> int:
-        """Reads on from what was committed.
-
-        kafka-python keeps the position of a partition that was ours before a rebalance; what was in hand, though, is
-        forgotten, since another one may have told it meanwhile.
+        """Continues at the committed offset. kafka-python keeps its own position in a partition that was ours before a
+        rebalance, but what was in hand is forgotten, because another process may have sent it meanwhile.
         """
         committed = self._consumer.committed(partition, timeout_ms=_ASK_MS)
         if committed is None:
             self._consumer.seek_to_beginning(partition)
-            if self._dispatcher.recovery.is_history(
-                partition.partition, self._consumer.end_offsets([partition])[partition]
-            ):
-                # The topic was deleted, its offsets of the group with it, and made again: nothing in it is history.
-                self._dispatcher.recovery.begin(partition.partition, 0, int(self._wall() * 1000))
+            end = self._consumer.end_offsets([partition])[partition]
+            if self._bootstrap.predates_log(partition.partition, end):
+                # The topic was deleted, with the group's offsets, and created again: nothing in it predates the log.
+                self._bootstrap.start_log(partition.partition, 0, self._clocks.now_ms())
         else:
             self._consumer.seek(partition, committed)
         position: int = self._consumer.position(partition, timeout_ms=_ASK_MS)
         return position
-
-
-class _Move(NamedTuple):
-    partition: TopicPartition
-    ours: bool
-
-
-class _Moves(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes what the group decides; the courier's thread acts on it, since a listener may not take long."""
-
-    def __init__(self, moves: deque[_Move]) -> None:
-        self._moves = moves
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Somebody else may have them."""
-        self._moves.extend(_Move(partition, ours=False) for partition in revoked)
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """They are ours."""
-        self._moves.extend(_Move(partition, ours=True) for partition in assigned)

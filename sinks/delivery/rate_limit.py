@@ -1,11 +1,16 @@
-"""When the next call of each method may be made: a token bucket keeps us below the receiver's limit, and what the
-receiver itself asks for comes on top.
+"""When the next call of each method may be made. A token bucket keeps flinkwatch below the receiver's limit; a pause
+that the receiver asks for is added to it.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from sinks.contract.sink import Rate, Traits
-from sinks.delivery.outbox import METHODS, Method
+
+Method = Literal["post", "edit"]
+"""A new message, or a change of an existing one. Receivers limit them separately."""
+
+METHODS: tuple[Method, ...] = ("post", "edit")
 
 
 class TokenBucket:
@@ -16,45 +21,43 @@ class TokenBucket:
         self._tokens = float(rate.burst) if rate is not None else 0.0
         self._at = now
 
-    def opens(self, now: float) -> float:
-        """When the next call may be made; long ago when it may at once."""
+    def available_at(self, now: float) -> float:
+        """When the next call may be made; long ago if it may be made at once."""
         self._fill(now)
         if self._rate is None or self._tokens >= 1:
             return float("-inf")
         return now + (1 - self._tokens) / self._rate.per_second
 
-    def take(self, now: float) -> None:
-        """A call is made."""
+    def acquire(self, now: float) -> None:
         self._fill(now)
         self._tokens -= 1
 
     def _fill(self, now: float) -> None:
         if self._rate is not None:
             gained = (now - self._at) * self._rate.per_second
-            # A shade more: n times 1/n must be a whole call.
+            # A little more, because n times 1/n must be a whole call.
             self._tokens = min(float(self._rate.burst), self._tokens + gained + 1e-9)
         self._at = now
 
 
-class Gates:
-    """One gate a method."""
+class RateLimiter:
+    """A bucket for each method."""
 
     def __init__(self, traits: Traits, clock: Callable[[], float]) -> None:
         self._clock = clock
         now = clock()
-        rates = {"post": traits.posts, "edit": traits.changes}
+        rates = {"post": traits.post_rate, "edit": traits.edit_rate}
         self._buckets = {method: TokenBucket(rates[method], now) for method in METHODS}
-        self._shut_until: dict[Method, float] = dict.fromkeys(METHODS, now)
+        self._paused_until: dict[Method, float] = dict.fromkeys(METHODS, now)
 
-    def opens(self) -> Mapping[Method, float]:
+    def available_at(self) -> Mapping[Method, float]:
         """When each method may be used next."""
         now = self._clock()
-        return {method: max(self._buckets[method].opens(now), self._shut_until[method]) for method in METHODS}
+        return {method: max(self._buckets[method].available_at(now), self._paused_until[method]) for method in METHODS}
 
-    def take(self, method: Method) -> None:
-        """A call is made."""
-        self._buckets[method].take(self._clock())
+    def acquire(self, method: Method) -> None:
+        self._buckets[method].acquire(self._clock())
 
-    def shut(self, method: Method, seconds: float) -> None:
-        """No call for so long: the receiver asks for it, or every call would fail alike."""
-        self._shut_until[method] = max(self._shut_until[method], self._clock() + seconds)
+    def pause(self, method: Method, seconds: float) -> None:
+        """No call for so long, because the receiver asks for it or because every call would fail in the same way."""
+        self._paused_until[method] = max(self._paused_until[method], self._clock() + seconds)

@@ -1,52 +1,45 @@
-"""What was put aside comes back: incidents that could not be delivered, and those of a storm that is over.
+"""Sends again what was given up, and gives incidents of a storm that has ended a message of their own.
 
-Neither is held in memory: the ledger knows where the record stands, which is read again.
+Neither is held in memory: the notification log knows the offset of the record, which is read again.
 """
 
-from sinks.delivery.notification_log import Ledger
+from sinks.delivery.notification_log import NotificationLog
 from sinks.delivery.outbox import Outbox
 from sinks.delivery.storm import Storms
 
-DAY_MS = 86_400_000
-"""What could not be delivered for so long is put aside: it is tried again each hour and shown until then."""
-
-_PROBE_EVERY_MS = 3_600_000
-_CALM_CHECK_MS = 5_000
+_RETRY_EVERY_MS = 3_600_000
+_STORM_CHECK_MS = 5_000
 _AT_ONCE = 50
 
 
-class Revival:
-    """Of one lane."""
+class Redelivery:
+    def __init__(self, log: NotificationLog, outbox: Outbox) -> None:
+        self._log, self._outbox = log, outbox
+        self._retry_at = self._storm_check_at = 0
 
-    def __init__(self, ledger: Ledger, outbox: Outbox) -> None:
-        self._ledger = ledger
-        self._outbox = outbox
-        self._probe_at = 0
-        self._calm_at = 0
-
-    def delivered(self) -> None:
-        """The receiver takes messages: the next one need not wait for the hour."""
-        self._probe_at = 0
+    def retry_now(self) -> None:
+        """The receiver accepts messages, so the next one need not wait for the hour."""
+        self._retry_at = 0
 
     def due(self, now_ms: int) -> list[tuple[int, int]]:
         """Partition and offset of one incident that was given up and is to be tried again."""
-        if now_ms < self._probe_at:
+        if now_ms < self._retry_at:
             return []
-        self._probe_at = now_ms + _PROBE_EVERY_MS
+        self._retry_at = now_ms + _RETRY_EVERY_MS
         given_up = [
             (entry.at, partition, entry.offset)
-            for partition, entry in self._ledger.entries()
+            for partition, entry in self._log.entries()
             if entry.state == "undelivered"
             and not entry.silenced
-            and entry.at <= now_ms - _PROBE_EVERY_MS
+            and entry.at <= now_ms - _RETRY_EVERY_MS
             and entry.incident not in self._outbox
         ]
         # The one whose last try is longest ago.
         return [min(given_up)[1:]] if given_up else []
 
-    def calm(self, storms: Storms, now_ms: int) -> list[tuple[int, int]]:
-        """Partition and offset of incidents whose storm is over."""
-        if now_ms < self._calm_at:
+    def after_storm(self, storms: Storms, now_ms: int) -> list[tuple[int, int]]:
+        """Partition and offset of incidents whose storm has ended."""
+        if now_ms < self._storm_check_at:
             return []
-        self._calm_at = now_ms + _CALM_CHECK_MS
-        return storms.calm(now_ms, _AT_ONCE)
+        self._storm_check_at = now_ms + _STORM_CHECK_MS
+        return storms.ended(now_ms, _AT_ONCE)

@@ -1,20 +1,8 @@
-"""The delivery loops: incidents and readings out of Kafka, to every sink and to the metrics page.
+"""The delivery loops: incidents and readings from Kafka to every receiver and to the metrics page.
 
-    delivery = Delivery(access, topics, sinks)           # KafkaAccess, TopicNames, Sinks
-    delivery.page.add_readiness_check("query", check)    # optional; so is delivery.page.registry.register(collector)
-    delivery.start()                                     # returns at once; OSError, SecretError: cannot start
-    ...
-    delivery.stop()                                      # sends what is due, within DRAIN_S seconds
-
-or `delivery.run()`, which blocks until another thread calls `stop()`.
-
-A thread for each lane and one for the page, so that nothing holds up anything else:
-
-    board       incidents and readings, from the beginning   → Board → /metrics
-    each lane   incidents, as one of its consumer group      → Courier → Dispatcher → its sink
-
-A partition's ledger is read before its first record is looked at. Offsets are committed after delivery; a record
-whose commit was lost comes again, and the ledger says that it was sent. Kafka being away is waited out.
+Each receiver has a thread with a DeliveryWorker, and so has the metrics page, so that none of them delays another.
+Offsets are committed after delivery. A record whose commit was lost comes again, and the notification log says that it
+was sent. If Kafka does not answer, a thread waits and starts again.
 """
 
 import threading
@@ -25,6 +13,7 @@ from functools import partial
 import structlog
 from kafka.errors import KafkaError
 
+from sinks.contract.sink import EditingSink
 from sinks.delivery.worker import deliver_incidents
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.clients import Clients
@@ -33,14 +22,14 @@ from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.feed import CollectorFeed
 from sinks.prometheus.http_server import StatusServer
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.secret import SecretError
 from sinks.settings import Sinks
 
 log = structlog.get_logger()
 
 DRAIN_S = 10.0
-"""How long `stop` goes on sending what is due."""
+"""How long `stop` continues to send what is due."""
 
 _JOIN_S = DRAIN_S + 20.0
 _RESTART_FIRST_S, _RESTART_MAX_S = 1.0, 30.0
@@ -49,7 +38,7 @@ _HEALTHY_AFTER_S = 60.0
 
 
 class Delivery:
-    """Delivers incidents and readings until stopped. Starts once."""
+    """Delivers incidents and readings until it is stopped; it starts once. `page` takes more checks and collectors."""
 
     def __init__(
         self,
@@ -64,7 +53,7 @@ class Delivery:
         self.page = StatusServer(sinks.prometheus)
         self.board = IncidentCollector()
         self.page.registry.register(self.board)
-        self._lanes = make_lanes(sinks)
+        self._receivers = make_receivers(sinks)
         self._page_enabled = sinks.prometheus.enabled
         self._stop = threading.Event()
         reader = CollectorFeed(clients, topics, self.board)
@@ -73,30 +62,30 @@ class Delivery:
         self.page.add_remark("delivery", self.board.undelivered)
         work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
-            self._thread("board", partial(reader.run, self._stop)),
-            *(self._thread(lane.name, partial(work, lane)) for lane in self._lanes),
+            self._thread("metrics", partial(reader.run, self._stop)),
+            *(self._thread(receiver.name, partial(work, receiver)) for receiver in self._receivers),
         ]
 
     def check(self) -> None:
         """Raises SecretError without a sink's secret."""
-        for lane in self._lanes:
+        for receiver in self._receivers:
             try:
-                lane.sink.check()
+                receiver.sink.check()
             except SecretError as error:
-                raise SecretError(f"sinks.{lane.name.partition(':')[0]}.{error}") from None
+                raise SecretError(f"sinks.{receiver.name.partition(':')[0]}.{error}") from None
 
     def start(self) -> None:
-        """Listens, unless it does, and begins. Raises OSError when the page cannot, SecretError without a secret."""
+        """Returns at once. Raises OSError if the page cannot listen, SecretError without a sink's secret."""
         self.check()
-        for lane in self._lanes:
-            self.board.integrate(lane.name)
+        for receiver in self._receivers:
+            self.board.integrate(receiver.name)
         if self._page_enabled:
             self.page.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Sends what is due, then ends; the next start sends what remains. Does nothing when it never began."""
+        """Sends what is due, within DRAIN_S seconds; the next start sends what remains. Does nothing before `start`."""
         self._stop.set()
         begun = time.monotonic()
         for thread in self._threads:
@@ -104,8 +93,9 @@ class Delivery:
                 thread.join(timeout=max(0.0, begun + _JOIN_S - time.monotonic()))
                 if thread.is_alive():
                     log.warning("delivery did not end in time", thread=thread.name)
-        for lane in self._lanes:
-            lane.sink.close(max(0.0, begun + DRAIN_S - time.monotonic()))
+        for receiver in self._receivers:
+            if isinstance(receiver.sink, EditingSink):
+                receiver.sink.close(max(0.0, begun + DRAIN_S - time.monotonic()))
         self.page.stop()
 
     def run(self) -> None:
@@ -118,7 +108,7 @@ class Delivery:
         return threading.Thread(target=self._keep_running, args=(name, work), name=f"delivery {name}", daemon=True)
 
     def _keep_running(self, name: str, work: Callable[[], None]) -> None:
-        """The outer edge of a thread: whatever ends `work` before its time, it starts again a little later."""
+        """The outer edge of a thread: if `work` fails for any reason, it starts again a little later."""
         delay = _RESTART_FIRST_S
         while not self._stop.is_set():
             began = time.monotonic()

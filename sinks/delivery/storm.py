@@ -1,127 +1,115 @@
-"""Storms: when more new messages come or wait than a channel can take, incidents are told in a digest instead.
+"""Storms: if more new messages come or wait than a channel can take, a digest reports the incidents instead.
 
-A digest is one message a storm, edited in place. The incidents in it are in the ledger as `folded` and hold no memory
-but that. One gets a message of its own when it becomes critical and the channel can take it, or when the storm is over
-and it is still open; until then its changes show in the digest. One that is silenced is neither counted as open nor
-gets a message; when the silence ends it gets one, if the channel can take it.
+A digest is one message for each storm, edited in place. The notification log has its incidents as `folded`; nothing
+else of them is in memory. An incident gets a message of its own if it becomes critical and the channel can take it, or
+if it is still open when the storm has ended; until then the digest shows its changes. A silenced incident does not
+count as open and gets no message; it gets one after its silence, if the channel can take it.
 """
 
 from collections import deque
+from functools import partial
 
-import msgspec
+from msgspec.structs import replace
 
 from detectors.incident import Transition
 from sinks.contract.digest import PREFIX, Folded, Summary, digest_transition, folded, summarise
-from sinks.delivery.notification_log import Entry, Ledger
-from sinks.delivery.outbox import NO_OFFSET, Method, Outbox
+from sinks.delivery.attempt import NO_OFFSET
+from sinks.delivery.notification_log import Entry, NotificationLog
+from sinks.delivery.outbox import Clocks, Outbox
+from sinks.delivery.rate_limit import Method
 
 _EDIT_EVERY_S = 5.0
-# An edit notifies nobody: what begins later than this gets a digest of its own.
+# An edit notifies no one, so incidents that come later than this get another digest.
 _NEW_DIGEST_MS = 3_600_000
-# No storm while nothing was folded for so long.
-_CALM_MS = 60_000
-# Critical ones may make a longer queue than others.
+# A storm has ended when nothing was folded for so long.
+_ENDED_AFTER_MS = 60_000
+# The queue of critical ones may be longer.
 _CRITICAL_FACTOR = 2
 
 
 class Storms:
-    """The digests of one lane. `limit`: more new messages that wait, or come in a minute, are folded."""
+    """The digests of one receiver. If more than `limit` new messages wait, or come in a minute, the rest is folded."""
 
-    def __init__(self, ledger: Ledger, outbox: Outbox, limit: int) -> None:
-        self._ledger = ledger
-        self._outbox = outbox
-        self._limit = limit
+    def __init__(self, log: NotificationLog, outbox: Outbox, limit: int, clocks: Clocks) -> None:
+        self._log, self._outbox, self._limit, self._clocks = log, outbox, limit, clocks
         self._storms: dict[int, dict[str, int]] = {}
         self._last_fold = 0
         # One queue for critical incidents and one for others: when they came, as many as are counted.
         self._arrived = {critical: deque[int](maxlen=self._room(critical)) for critical in (False, True)}
 
-    def take_over(self, partition: int, now: float, now_ms: int) -> None:
-        """Counts what the ledger of a new partition has folded; what belongs to a digest of others begins a new one."""
-        ours = {entry.incident for _, entry in self._ledger.entries() if entry.incident.startswith(PREFIX)}
-        found = [entry for owner, entry in self._ledger.entries() if owner == partition and entry.folded is not None]
-        for entry in found:
-            one = entry.folded
-            assert one is not None  # noqa: S101 - for the type checker: the line above says so
+    def take_over(self, partition: int) -> None:
+        """Counts what a new partition has folded. What belongs to another process's digest begins a new one."""
+        ours = {entry.incident for _, entry in self._log.entries() if entry.incident.startswith(PREFIX)}
+        for entry, one in [(entry, entry.folded) for owner, entry in self._log.entries() if owner == partition]:
+            if one is None:
+                continue
             if f"{PREFIX}{one.storm}" in ours:
                 self._storms.setdefault(one.storm, {})[entry.incident] = partition
-                self._refresh(one.storm, now, now_ms)
-            elif not one.over and not one.alone:
-                self._keep(partition, entry, msgspec.structs.replace(one, storm=self._current(now_ms)), now, now_ms)
+                self._refresh(one.storm)
+            elif _in_digest_only(one):
+                self._keep(partition, entry, replace(one, storm=self._current()))
 
     def release(self, partition: int) -> None:
-        """A partition has gone, and what is folded in it."""
         for storm, members in list(self._storms.items()):
-            kept = {name: owner for name, owner in members.items() if owner != partition}
-            if kept:
-                self._storms[storm] = kept
-            else:
+            self._storms[storm] = {name: owner for name, owner in members.items() if owner != partition}
+            if not self._storms[storm]:
                 del self._storms[storm]
 
-    def floods(self, transition: Transition, now_ms: int) -> bool:
-        """Whether one more message would be too many. It counts as come."""
-        critical = transition.severity == "critical"
+    def floods(self, transition: Transition) -> bool:
+        """Whether one more message would be too many. It is counted."""
+        now_ms, critical = self._clocks.now_ms(), transition.severity == "critical"
         arrived = self._arrived[critical]
-        many = len(arrived) == arrived.maxlen and now_ms - arrived[0] < _CALM_MS
+        many = len(arrived) == arrived.maxlen and now_ms - arrived[0] < _ENDED_AFTER_MS
         arrived.append(now_ms)
         return many or self._outbox.posts() >= self._room(critical)
 
-    def fold(
-        self, transition: Transition, partition: int, offset: int, now: float, now_ms: int, *, old: bool = False
-    ) -> None:
-        """Tells an incident in the digest, with `old` for good. Raises KafkaError."""
-        one = folded(transition, self._current(now_ms), old=old)
-        self._last_fold = now_ms
-        entry = Entry(
-            incident=transition.incident, seq=transition.seq, state="folded", at=now_ms, offset=offset, over=one.over
-        )
-        self._keep(partition, entry, one, now, now_ms)
+    def fold(self, transition: Transition, partition: int, offset: int, *, backlog: bool = False) -> None:
+        """Reports an incident in the digest, `backlog` until it changes. Raises KafkaError."""
+        one = folded(transition, self._current(), backlog=backlog)
+        now_ms = self._last_fold = self._clocks.now_ms()
+        entry = Entry(incident=transition.incident, seq=transition.seq, state="folded", at=now_ms, offset=offset)
+        self._keep(partition, replace(entry, resolved=one.resolved), one)
 
-    def change(
-        self, entry: Entry, transition: Transition, partition: int, offset: int, now: float, now_ms: int
-    ) -> bool:
-        """A change of an incident that is told in a digest. False: it is to get a message of its own now."""
+    def change(self, entry: Entry, transition: Transition, partition: int, offset: int) -> bool:
+        """A change of an incident that a digest reports. False: it is to get a message of its own now."""
         before = entry.folded
         if before is None or transition.seq <= entry.seq:
             return True
         one = folded(transition, before.storm)
         silenced = transition.silence is not None
         due = entry.silenced or one.severity == "critical" != before.severity
-        alone = due and not silenced and not one.over and not self.floods(transition, now_ms)
-        newer = msgspec.structs.replace(
-            entry, seq=transition.seq, at=now_ms, offset=offset, over=one.over, silenced=silenced
-        )
-        if alone:
+        if due and not silenced and not one.resolved and not self.floods(transition):
             return False
-        self._keep(partition, newer, one, now, now_ms)
+        now_ms, over = self._clocks.now_ms(), one.resolved
+        newer = replace(entry, seq=transition.seq, at=now_ms, offset=offset, resolved=over, silenced=silenced)
+        self._keep(partition, newer, one)
         return True
 
-    def alone(self, entry: Entry, now: float, now_ms: int) -> None:
-        """An incident of a digest has its own message now, or that one has changed: the digest counts it so."""
+    def refresh(self, entry: Entry) -> None:
+        """The message of an incident was delivered or does not exist, which the digest that counts it shows."""
         if entry.folded is not None:
-            self._refresh(entry.folded.storm, now, now_ms)
+            self._refresh(entry.folded.storm)
 
     def summary(self, storm: int) -> Summary:
-        """The digest as it stands."""
         members = self._storms.get(storm, {})
-        found = ((name, self._ledger.get(partition, name)) for name, partition in members.items())
+        found = ((name, self._log.get(partition, name)) for name, partition in members.items())
         entries = [(name, e, e.folded) for name, e in found if e is not None and e.folded is not None]
-        silent = {name for name, e, one in entries if e.silenced and not one.over}
+        silent = {name for name, e, one in entries if e.silenced and not one.resolved}
         return summarise(storm, ((name, one) for name, _, one in entries if name not in silent), silenced=len(silent))
 
-    def calm(self, now_ms: int, most: int) -> list[tuple[int, int]]:
-        """Partition and offset of at most `most` incidents that now get their own message; none while a storm lasts."""
+    def ended(self, now_ms: int, most: int) -> list[tuple[int, int]]:
+        """Partition and offset of at most `most` incidents that now get their own message; none during a storm."""
         self._forget_ended(now_ms)
-        if not self._storms or now_ms - self._last_fold < _CALM_MS:
+        if not self._storms or now_ms - self._last_fold < _ENDED_AFTER_MS:
             return []
         waiting = [
             (partition, entry)
             for members in self._storms.values()
             for name, partition in members.items()
-            if (entry := self._ledger.get(partition, name)) is not None
+            if (entry := self._log.get(partition, name)) is not None
             and not entry.silenced
             and _in_digest_only(entry.folded)
-            and not (entry.folded and entry.folded.old)
+            and not (entry.folded and entry.folded.backlog)
         ]
         if len(waiting) > self._limit:
             return []
@@ -132,34 +120,37 @@ class Storms:
 
     def _forget_ended(self, now_ms: int) -> None:
         for storm, members in list(self._storms.items()):
-            entries = (self._ledger.get(partition, name) for name, partition in members.items())
+            entries = (self._log.get(partition, name) for name, partition in members.items())
             ended = now_ms - storm >= _NEW_DIGEST_MS and not any(e and _in_digest_only(e.folded) for e in entries)
             if ended and f"{PREFIX}{storm}" not in self._outbox:
                 del self._storms[storm]
 
-    def _current(self, now_ms: int) -> int:
+    def _current(self) -> int:
+        now_ms = self._clocks.now_ms()
         newest = max(self._storms, default=0)
         return newest if now_ms - newest < _NEW_DIGEST_MS else now_ms
 
-    def _keep(self, partition: int, entry: Entry, one: Folded, now: float, now_ms: int) -> None:
+    def _keep(self, partition: int, entry: Entry, one: Folded) -> None:
         self._storms.setdefault(one.storm, {})[entry.incident] = partition
-        self._ledger.set_soon(partition, entry.incident, msgspec.structs.replace(entry, folded=one))
-        self._refresh(one.storm, now, now_ms)
+        self._log.set_soon(partition, entry.incident, replace(entry, folded=one))
+        self._refresh(one.storm)
 
-    def _refresh(self, storm: int, now: float, now_ms: int) -> None:
-        """Puts the digest in line, unless it waits there already."""
+    def _refresh(self, storm: int) -> None:
+        """Queues the digest, unless it waits already."""
         name = f"{PREFIX}{storm}"
         if name in self._outbox:
             return
-        partitions = self._ledger.partitions()
-        stands = [(p, entry) for p in partitions if (entry := self._ledger.get(p, name)) is not None]
-        partition, entry = stands[0] if stands else (partitions[0], None)
+        partitions = self._log.partitions()
+        known = [(p, entry) for p in partitions if (entry := self._log.get(p, name)) is not None]
+        partition, entry = known[0] if known else (partitions[0], None)
         seq = 1 if entry is None else entry.seq + 1
-        due = now if entry is None else now + _EDIT_EVERY_S
+        due = self._clocks.monotonic() + (0.0 if entry is None else _EDIT_EVERY_S)
         method: Method = "edit" if entry is not None and entry.ts else "post"
+        now_ms = self._clocks.now_ms()
         transition = digest_transition(storm, seq, now_ms)
-        self._outbox.put(transition, partition, NO_OFFSET, due, at=now_ms, method=method)
+        queued = self._outbox.put(transition, partition, NO_OFFSET, due, at=now_ms, method=method)
+        queued.summary = partial(self.summary, storm)
 
 
 def _in_digest_only(one: Folded | None) -> bool:
-    return one is not None and not one.over and not one.alone
+    return one is not None and not one.resolved and not one.has_own_message

@@ -1,9 +1,9 @@
 """Alertmanager as a sink, so that a team's routing stays where it is: POST /api/v2/alerts.
 
 Alertmanager keeps nothing over a restart and takes an alert for resolved that is not sent again. Therefore everything
-open is sent again every `resend_interval`, each time valid for `resolve_timeout`; no ledger is kept, and each start
-sends all anew. An alert that stands when its incident is silenced stays with an annotation and with its labels: other
-labels would be another alert, and an end would be a lie.
+open is sent again every `resend_interval`, each time valid for `resolve_timeout`. There is no notification log for it:
+each start sends everything open. An alert that is firing when its incident is silenced keeps its labels and gets an
+annotation: other labels would make another alert, and resolving it would be wrong.
 """
 
 import time
@@ -20,7 +20,7 @@ from detectors.values.durations import Duration
 from sinks.contract.outcome import Delivered, Outcome, Refused
 from sinks.contract.runbook import runbook_url
 from sinks.contract.silence_note import silence_words
-from sinks.contract.sink import Notice, Sink, Standing, Traits
+from sinks.contract.sink import Notification, ResendingSink, Traits
 from sinks.integrations.http_post import post_json
 from sinks.integrations.webhook import bearer
 from sinks.secret import SecretError
@@ -77,28 +77,27 @@ class AlertmanagerConfig(BaseModel):
         return self
 
 
-class AlertmanagerSink(Sink):
+class AlertmanagerSink(ResendingSink):
     """See the module."""
 
     def __init__(self, config: AlertmanagerConfig, wall: Callable[[], float] = time.time) -> None:
         self._config = config
         self._wall = wall
+        self.resend_s = config.resend_interval / 1000
         self._open: dict[str, bytes] = {}
 
     @property
     def traits(self) -> Traits:
         """Equal alerts are one; nothing outlives a restart."""
-        return Traits(
-            keeps_ledger=False, min_severity=self._config.min_severity, resend_s=self._config.resend_interval / 1000
-        )
+        return Traits(keeps_log=False, min_severity=self._config.min_severity)
 
     def check(self) -> None:
         """Raises SecretError when a token is named but cannot be read."""
         bearer(self._config.token_env, self._config.token_file)
 
-    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
+    def send(self, notification: Notification) -> Outcome:
         """One alert; one whose labels have changed ends the alert it was."""
-        transition = notice.transition
+        transition = notification.transition
         made = alert(transition, self._config.runbook_base_url)
         before = self._open.get(transition.incident)
         if before is not None and transition.silence is not None:
@@ -131,7 +130,7 @@ class AlertmanagerSink(Sink):
         return outcome
 
     def release(self, incident: str) -> None:
-        """Another process says whether it is open."""
+        """Another process sends it from now on."""
         self._open.pop(incident, None)
 
     def _post(self, alerts: list[dict[str, Any]]) -> Outcome:

@@ -1,7 +1,7 @@
 """Bounds the whole of a call.
 
 The timeout of a socket bounds each wait for bytes, not their sum, and does not cover the look-up of a name. A proxy
-that sends a byte now and then would hold a lane for ever.
+that sends a byte now and then would hold a receiver up for ever.
 """
 
 import threading

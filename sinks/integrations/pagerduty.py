@@ -12,7 +12,7 @@ from detectors.incident import Severity, Transition
 from detectors.values.durations import Duration
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.silence_note import silence_words
-from sinks.contract.sink import Notice, Rate, Sink, Standing, Traits
+from sinks.contract.sink import Notification, Rate, Sink, Traits
 from sinks.integrations.http_post import post_json
 from sinks.secret import Secret, SecretError, read_secret
 
@@ -53,18 +53,18 @@ class PagerDutySink(Sink):
 
     @property
     def traits(self) -> Traits:
-        """What is over before it could be told wakes nobody."""
-        return Traits(tells_past=False, min_severity=self._config.min_severity, posts=_RATE)
+        """An incident that has already resolved wakes no one."""
+        return Traits(notifies_already_resolved=False, min_severity=self._config.min_severity, post_rate=_RATE)
 
     def check(self) -> None:
         """Raises SecretError without a routing key."""
         self._key()
 
-    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
+    def send(self, notification: Notification) -> Outcome:
         """Triggers, which also changes an open alert, or resolves."""
         try:
             # A plain str: msgspec encodes no subclass.
-            body = msgspec.json.encode(event(notice.transition, str(self._key())))
+            body = msgspec.json.encode(event(notification.transition, str(self._key())))
         except SecretError as error:
             return Refused("no_secret", str(error), "setup", "authError")
         return post_json(self._config.url, body, {}, self._config.timeout / 1000)

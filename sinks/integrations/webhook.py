@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from detectors.incident import Severity
 from detectors.values.durations import Duration
 from sinks.contract.outcome import Outcome, Refused
-from sinks.contract.sink import Notice, Sink, Standing, Traits
+from sinks.contract.sink import Notification, Sink, Traits
 from sinks.integrations.http_post import post_json
 from sinks.secret import Secret, SecretError, read_header_secret, read_secret
 
@@ -79,9 +79,8 @@ class WebhookSink(Sink):
         """Raises SecretError when key or token are named but cannot be read."""
         self._headers("", b"")
 
-    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
-        """One change; an earlier one makes no difference."""
-        transition = notice.transition
+    def send(self, notification: Notification) -> Outcome:
+        transition = notification.transition
         key = f"{transition.incident}/{transition.seq}"
         body = msgspec.json.encode({"version": 1, "key": key, "transition": transition})
         try:

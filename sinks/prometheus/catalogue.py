@@ -241,12 +241,14 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             _TO,
             "Notifications that wait for longer than a day, kept for the time when they can be sent.",
         ),
-        MetricDescription("ledger_entries", "gauge", _TO, "Incidents of which the delivery ledger knows."),
         MetricDescription(
-            "ledger_oldest_unsettled_timestamp_seconds",
+            "notification_log_entries", "gauge", _TO, "Incidents that the notification log has an entry of."
+        ),
+        MetricDescription(
+            "notification_log_oldest_unsettled_timestamp_seconds",
             "gauge",
             _TO,
-            "Since when the ledger's oldest entry has no known outcome; absent while every outcome is known.",
+            "When the notification log's oldest entry without a known outcome was written; absent if there is none.",
         ),
         MetricDescription(
             "delivery_records_skipped_total",

@@ -129,9 +129,9 @@ class IncidentCollector(Collector):
         counts = [f"{count} on {name}" for name, count in sorted(self._undelivered.items()) if count]
         return f"incidents that could not be delivered and are kept: {', '.join(counts)}" if counts else None
 
-    def set_ledger(self, integration: str, entries: int, unsettled_since: float | None) -> None:
-        """How many incidents the ledger knows, and since when (epoch s) the oldest without known outcome is there."""
-        self._delivery.ledger_entries.labels(integration).set(entries)
+    def set_notification_log(self, integration: str, entries: int, unsettled_since: float | None) -> None:
+        """Its number of incidents, and when (epoch s) the oldest entry without a known outcome was written."""
+        self._delivery.log_entries.labels(integration).set(entries)
         self._delivery.since(self._delivery.unsettled, integration, unsettled_since)
 
     def collect(self) -> Iterator[Metric]:

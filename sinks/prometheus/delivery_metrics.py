@@ -32,13 +32,13 @@ class DeliveryMetrics:
         self.waiting = lasting(Gauge, "notifications_queue_length")
         self.oldest_waiting = lasting(Gauge, "notifications_oldest_waiting_timestamp_seconds")
         self.undelivered = lasting(Gauge, "notifications_undelivered")
-        self.ledger_entries = lasting(Gauge, "ledger_entries")
-        self.unsettled = lasting(Gauge, "ledger_oldest_unsettled_timestamp_seconds")
+        self.log_entries = lasting(Gauge, "notification_log_entries")
+        self.unsettled = lasting(Gauge, "notification_log_oldest_unsettled_timestamp_seconds")
         self.skipped = lasting(Counter, "delivery_records_skipped_total")
 
     def integrate(self, integration: str) -> None:
         """Makes the series of a sink start at 0."""
-        for metric in (self.attempts, self.latency, self.delay, self.waiting, self.undelivered, self.ledger_entries):
+        for metric in (self.attempts, self.latency, self.delay, self.waiting, self.undelivered, self.log_entries):
             metric.labels(integration)
         for failure in get_args(Failure):
             self.failures.labels(integration, failure)

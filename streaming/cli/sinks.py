@@ -1,7 +1,7 @@
-"""`flinkwatch sinks test`: prints what the trial of every sink shows."""
+"""`flinkwatch sinks test`: prints the result of each check."""
 
-from sinks.receivers import make_lanes
-from sinks.self_test import try_lanes
+from sinks.receivers import make_receivers
+from sinks.self_test import try_receivers
 from streaming.configuration.settings import Settings
 from streaming.errors import ConfigError
 from streaming.terminal import echo
@@ -11,14 +11,14 @@ _MARKS = {True: "ok     ", None: "missing", False: "FAILED "}
 
 def run_sinks_test(settings: Settings, only: str = "") -> int:
     """The exit status: 0 when everything needed works. Raises ConfigError when there is nothing to test."""
-    lanes = make_lanes(settings.sinks)
-    chosen = tuple(lane for lane in lanes if only in ("", lane.name))
-    if not lanes:
+    receivers = make_receivers(settings.sinks)
+    chosen = tuple(receiver for receiver in receivers if only in ("", receiver.name))
+    if not receivers:
         raise ConfigError("sinks: none is enabled; set for instance sinks.slack.enabled: true")
     if not chosen:
-        raise ConfigError(f"sinks: no lane {only!r}; there are: {', '.join(lane.name for lane in lanes)}")
+        raise ConfigError(f"sinks: no receiver {only!r}; there are: {', '.join(one.name for one in receivers)}")
     failed = False
-    for finding in try_lanes(chosen):
-        echo(f"{_MARKS[finding.ok]}  {finding.lane}: {finding.text}")
-        failed = failed or finding.ok is False
+    for result in try_receivers(chosen):
+        echo(f"{_MARKS[result.ok]}  {result.receiver}: {result.text}")
+        failed = failed or result.ok is False
     return 1 if failed else 0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sinks.contract.outcome import Delivered
-from sinks.contract.sink import Notice
+from sinks.contract.sink import Notification
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
 from tests.embedded.job_process import free_port
 from tests.unit.sinks.samples import make_transition
@@ -86,18 +86,18 @@ def alertmanager(tmp_path: Path) -> Iterator[Alertmanager]:
         running.close()
 
 
-def notice(**changes: Any) -> Notice:
-    return Notice(transition=make_transition(**changes))
+def notice(**changes: Any) -> Notification:
+    return Notification(transition=make_transition(**changes))
 
 
 def test_alertmanager_takes_fires_and_resolves_our_alerts(alertmanager: Alertmanager) -> None:
     config = AlertmanagerConfig(enabled=True, urls=(alertmanager.url,), resend_interval="1s", resolve_timeout="3s")
     sink = AlertmanagerSink(config)
-    assert sink.send(notice(), None) == Delivered()
-    assert sink.send(notice(incident="other", severity="critical"), None) == Delivered()
+    assert sink.send(notice()) == Delivered()
+    assert sink.send(notice(incident="other", severity="critical")) == Delivered()
     assert alertmanager.active()["9f2c41d07b3e"]["alertname"] == "FlinkIncident"
     assert set(alertmanager.active()) == {"9f2c41d07b3e", "other"}
-    assert sink.send(notice(incident="other", severity="critical", seq=2, transition="resolved"), None) == Delivered()
+    assert sink.send(notice(incident="other", severity="critical", seq=2, transition="resolved")) == Delivered()
     assert set(alertmanager.active()) == {"9f2c41d07b3e"}
     # Longer than it is valid: what is sent again goes on firing.
     for _ in range(5):
@@ -113,7 +113,7 @@ def test_alertmanager_takes_fires_and_resolves_our_alerts(alertmanager: Alertman
 
 def test_a_change_of_severity_leaves_one_alert_firing(alertmanager: Alertmanager) -> None:
     sink = AlertmanagerSink(AlertmanagerConfig(enabled=True, urls=(alertmanager.url,)))
-    sink.send(notice(), None)
-    sink.send(notice(seq=2, transition="updated", severity="critical"), None)
+    sink.send(notice())
+    sink.send(notice(seq=2, transition="updated", severity="critical"))
     firing = alertmanager.get("/api/v2/alerts?active=true")
     assert [one["labels"]["severity"] for one in firing] == ["critical"]

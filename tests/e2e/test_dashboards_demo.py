@@ -47,7 +47,7 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
         "Not sent on purpose A": "nothing is silenced, folded or held back",
         "The stream's clock is behind by C": ALL_WELL,
         "The oldest waits for A": ALL_WELL,
-        "Ledger unsettled for A": ALL_WELL,
+        "Notification log unsettled for A": ALL_WELL,
         "Records delivery could not read A": ALL_WELL,
     },
 }

@@ -50,7 +50,7 @@ def test_after_an_hour_without_slack_all_is_told_in_few_calls(
 
 
 def _state(world: World, one: Transition) -> str:
-    entry = world.ledger_entry(one.incident)
+    entry = world.log_entry(one.incident)
     return "" if entry is None else entry.state
 
 

@@ -1,8 +1,9 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
-from sinks.contract.notified import Told
-from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter
-from sinks.contract.sink import Extra, FollowUp, Notice, Rate, Sink, Standing, Traits
+from msgspec.structs import replace
+
+from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
+from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Traits
 from sinks.integrations.slack.charts.draw import ChartRequest
 from sinks.integrations.slack.charts.worker import ChartImage, Charts
 from sinks.integrations.slack.client import SlackClient
@@ -22,8 +23,10 @@ _PIXEL = bytes.fromhex(
 )
 
 
-class SlackSink(Sink):
-    """One channel; see `sinks.contract.sink.Sink`. `charts` may be shared by the channels of one token."""
+class SlackSink(EditingSink):
+    """One channel. `charts` may be shared by the channels of one token."""
+
+    attachment = "put a picture into its thread"
 
     def __init__(self, config: SlackConfig, client: SlackClient, charts: Charts | None = None) -> None:
         self._config = config
@@ -33,45 +36,43 @@ class SlackSink(Sink):
 
     @property
     def traits(self) -> Traits:
-        """Messages are edited and can be looked up; twice the same would be noise."""
+        """Messages can be looked up; the same message twice would be noise."""
         return Traits(
-            edits=True,
-            extra="put a picture into its thread",
-            looks_up=True,
-            repeats_harmless=False,
+            can_look_up=True,
             digests=True,
             min_severity=self._config.min_severity,
-            posts=_rate(self._config.posts_per_minute),
-            changes=_rate(self._config.edits_per_minute),
+            post_rate=_rate(self._config.posts_per_minute),
+            edit_rate=_rate(self._config.edits_per_minute),
         )
 
     def check(self) -> None:
         """Raises SecretError when there is no token."""
         self._config.token()
 
-    def send(self, notice: Notice, standing: Standing | None) -> Outcome:
-        """A new message, or the one that stands with new content."""
-        message, transition = self._message(notice), notice.transition
-        if standing is None:
-            return self._client.post(message, transition.incident, transition.seq)
-        return self._client.edit(standing.channel, standing.ts, message, transition.incident, transition.seq)
+    def send(self, notification: Notification) -> Outcome:
+        transition = notification.transition
+        outcome = self._client.post(self._message(notification), transition.incident, transition.seq)
+        return self._with_attachments(notification, outcome, edited=False)
 
-    def follow_up(
-        self, notice: Notice, delivered: Delivered, before: Told | None, now: int, *, edited: bool
-    ) -> FollowUp:
+    def edit(self, notification: Notification, message: MessageRef) -> Outcome:
+        content, one = self._message(notification), notification.transition
+        outcome = self._client.edit(message.channel, message.ts, content, one.incident, one.seq)
+        return self._with_attachments(notification, outcome, edited=True)
+
+    def _with_attachments(self, notification: Notification, outcome: Outcome, *, edited: bool) -> Outcome:
         """A line in the thread and a chart, where they are due."""
-        if notice.summary is not None:
-            return FollowUp()
-        transition = notice.transition
-        planned = plan(before, transition, now, self._config, edited=edited)
-        extras = []
+        if notification.summary is not None or not isinstance(outcome, Delivered):
+            return outcome
+        transition = notification.transition
+        planned = plan(notification.before, transition, notification.at, self._config, edited=edited)
+        attachments = []
         if planned.reply:
             line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
 
-            def say() -> Outcome:
-                return self._client.reply(delivered.channel, delivered.ts, line, broadcast=planned.broadcast)
+            def reply() -> Outcome:
+                return self._client.reply(outcome.channel, outcome.ts, line, broadcast=planned.broadcast)
 
-            extras.append(Extra(say))
+            attachments.append(Attachment(reply))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None
             order = ChartRequest(
@@ -83,25 +84,23 @@ class SlackSink(Sink):
             )
 
             def draw() -> Outcome:
-                self._charts.order(order, delivered.channel, delivered.ts)
-                return delivered
+                self._charts.order(order, outcome.channel, outcome.ts)
+                return outcome
 
-            extras.append(Extra(draw, posts=False))
-        return FollowUp(planned.told, tuple(extras))
+            attachments.append(Attachment(draw, posts=False))
+        return replace(outcome, notified=planned.notified, attachments=tuple(attachments))
 
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
-        """Our message of `incident` in channel ID `channel`; see `sinks.contract.sink.Sink`."""
         return self._client.find(channel, incident, since)
 
     def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
-        """All messages of ours in channel ID `channel`; see `sinks.contract.sink.Sink`."""
         return self._client.recent(channel, since)
 
     def close(self, seconds: float) -> None:
         """Charts that were ordered come into their threads within so many seconds."""
         self._charts.close(seconds)
 
-    def try_extra(self, delivered: Delivered) -> Outcome | None:
+    def try_attachment(self, delivered: Delivered) -> Outcome | None:
         """A picture of one pixel into the thread."""
         if not self._config.charts:
             return None
@@ -112,12 +111,12 @@ class SlackSink(Sink):
             return Refused(outcome.code, reason, "setup", outcome.failure)
         return outcome
 
-    def _message(self, notice: Notice) -> Message:
-        if notice.summary is not None:
-            return render_digest(notice.summary, plain_text=notice.plain)
-        if notice.plain:
-            return render_plain(notice.transition)
-        return render(notice.transition, self._links, notice.note)
+    def _message(self, notification: Notification) -> Message:
+        if notification.summary is not None:
+            return render_digest(notification.summary, plain_text=notification.plain)
+        if notification.plain:
+            return render_plain(notification.transition)
+        return render(notification.transition, self._links, notification.note)
 
 
 def _rate(per_minute: int) -> Rate:

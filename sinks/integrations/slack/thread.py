@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.incident import Transition
-from sinks.contract.notified import Told, told
+from sinks.contract.notified import NotifiedState, notified_state
 from sinks.integrations.slack.settings import SlackConfig
 
 _DRAW_AGAIN_MS = 3_600_000
@@ -21,36 +21,38 @@ class ThreadPlan(NamedTuple):
     """`reply`: say the change in the thread; `broadcast`: and show that line in the channel; `chart`: draw one;
     `unsilenced`: the change is that a silence is over.
 
-    `told` is what the ledger keeps once the message stands.
+    `notified` is what the notification log keeps once the message is delivered.
     """
 
     reply: bool
     broadcast: bool
     chart: bool
-    told: Told
+    notified: NotifiedState
     unsilenced: bool = False
 
 
-def plan(before: Told | None, transition: Transition, now: int, config: SlackConfig, *, edited: bool) -> ThreadPlan:
+def plan(
+    before: NotifiedState | None, transition: Transition, now: int, config: SlackConfig, *, edited: bool
+) -> ThreadPlan:
     """What to do once the message shows `transition`, at `now` (epoch ms, wall clock).
 
-    `before` is what was told of the incident; None when nothing is known. `edited`: the message stood before.
+    `before` is what was reported of the incident, None if nothing is known. `edited`: the message is not new.
     """
-    current = told(transition)
-    said_at, drawn_at = (before.said_at, before.drawn_at) if before is not None else (0, 0)
+    current = notified_state(transition)
+    replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
     news = before is None or not before.same_but_for_numbers(current)
     worse = before is not None and before.severity != "critical" == current.severity
     goes_on = current.change in {"opened", "updated"}
     unsilenced = before is not None and bool(before.silence) and not current.silence and goes_on
     in_thread = edited and config.thread_updates and not current.silence
-    reply = in_thread and (news or now - said_at >= config.thread_every)
+    reply = in_thread and (news or now - replied_at >= config.thread_every)
     worse = worse or (unsilenced and current.severity == "critical")
     broadcast = in_thread and config.broadcast_critical and worse and goes_on
-    chart = config.charts and config.thread_updates and _worth_drawing(transition, now - drawn_at >= _DRAW_AGAIN_MS)
+    chart = config.charts and config.thread_updates and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
     chart = chart and not current.silence
     # A new message says all there is, as a line in the thread would.
-    said_at = now if reply or broadcast or not edited else said_at
-    kept = msgspec.structs.replace(current, said_at=said_at, drawn_at=now if chart else drawn_at)
+    replied_at = now if reply or broadcast or not edited else replied_at
+    kept = msgspec.structs.replace(current, replied_at=replied_at, charted_at=now if chart else charted_at)
     return ThreadPlan(reply or broadcast, broadcast, chart, kept, unsilenced)
 
 

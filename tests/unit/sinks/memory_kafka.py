@@ -26,7 +26,7 @@ class Kept(NamedTuple):
 
 
 class MemoryKafka:
-    """Topics as lists. `refuse_writes` makes the ledger unreachable, `refuse_commits` is a group that has others;
+    """Topics as lists. `refuse_writes` makes the log unreachable, `refuse_commits` is a group that has others;
     `slow_writes`: a write is in the topic when the writer has waited for it, and is lost with the process otherwise.
     """
 
@@ -50,17 +50,17 @@ class MemoryKafka:
         """The offsets of Slack's own channel."""
         return self.group("slack")
 
-    def group(self, lane: str) -> dict[TopicPartition, int]:
-        """The offsets that a lane has committed."""
-        return self._groups[lane]
+    def group(self, receiver: str) -> dict[TopicPartition, int]:
+        """The offsets that a receiver has committed."""
+        return self._groups[receiver]
 
     def write(self, topic: str, key: str, value: bytes | None, partition: int = 0) -> None:
         """Appends a record."""
         log = self.logs[TopicPartition(topic, partition)]
         log.append(Kept(topic, partition, len(log), key.encode(), value, int(self.wall() * 1000)))
 
-    def group_consumer(self, lane: str) -> Any:
-        return GroupConsumer(self, lane)
+    def group_consumer(self, receiver: str) -> Any:
+        return GroupConsumer(self, receiver)
 
     def board_consumer(self) -> Any:
         return BoardConsumer(self)
@@ -91,9 +91,9 @@ class MemoryKafka:
 
 
 class _Consumer:
-    def __init__(self, kafka: MemoryKafka, lane: str = "slack") -> None:
+    def __init__(self, kafka: MemoryKafka, receiver: str = "slack") -> None:
         self._kafka = kafka
-        self._committed = kafka.group(lane)
+        self._committed = kafka.group(receiver)
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self.closed = False

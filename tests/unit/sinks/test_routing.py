@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.routing import QuietHours, Routing
 from sinks.settings import Sinks
 from tests.unit.sinks.samples import make_transition
@@ -61,18 +61,21 @@ def sinks(**changes: Any) -> Sinks:
     return Sinks.model_validate({"slack": slack, **changes})
 
 
-def test_each_channel_that_a_rule_names_is_a_lane() -> None:
-    made = make_lanes(sinks(routing={"routes": [{"severity": "critical", "to": ["slack:C0ONCALL99", "slack"]}]}))
-    assert [(lane.name, lane.channel) for lane in made] == [("slack", ""), ("slack:C0ONCALL99", "C0ONCALL99")]
+def test_each_channel_that_a_rule_names_is_a_receiver() -> None:
+    made = make_receivers(sinks(routing={"routes": [{"severity": "critical", "to": ["slack:C0ONCALL99", "slack"]}]}))
+    assert [(one.name, one.channel) for one in made] == [
+        ("slack", ""),
+        ("slack:C0ONCALL99", "C0ONCALL99"),
+    ]
     critical = make_transition(severity="critical")
-    assert [lane.is_target(critical) for lane in made] == [True, True]
-    assert [lane.is_target(make_transition()) for lane in made] == [True, False]
+    assert [receiver.is_target(critical) for receiver in made] == [True, True]
+    assert [receiver.is_target(make_transition()) for receiver in made] == [True, False]
 
 
-@pytest.mark.parametrize("lane", ["pagerduty", "webhook:x", "slack:", "mail"])
-def test_a_rule_that_leads_nowhere_is_an_error_that_names_what_there_is(lane: str) -> None:
+@pytest.mark.parametrize("receiver", ["pagerduty", "webhook:x", "slack:", "mail"])
+def test_a_rule_that_leads_nowhere_is_an_error_that_names_what_there_is(receiver: str) -> None:
     with pytest.raises(ValidationError, match=r"no sink that is enabled; there are: slack, slack:<channel>"):
-        sinks(routing={"routes": [{"to": [lane]}]})
+        sinks(routing={"routes": [{"to": [receiver]}]})
 
 
 def quiet(**changes: Any) -> QuietHours:
@@ -111,7 +114,7 @@ def test_the_end_of_quiet_hours_is_never_past_and_at_most_a_night_away(now: date
     assert until is None or timedelta(0) < until - at <= timedelta(hours=10)
 
 
-def test_quiet_hours_spare_what_is_severe_and_other_lanes() -> None:
+def test_quiet_hours_spare_what_is_severe_and_other_receivers() -> None:
     night = datetime(2026, 3, 2, 23, 0, tzinfo=UTC)
     rules = routing(quiet_hours=[{"begin": "22:00", "end": "07:00", "below": "critical", "to": ["slack*"]}])
     assert rules.quiet_until("slack:#a", make_transition(), night) == datetime(2026, 3, 3, 7, 0, tzinfo=UTC)

@@ -15,11 +15,11 @@ def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     """Counts of all incidents of a storm, and the worst by name. `plain_text`: without blocks."""
     over = summary.open + summary.silenced == 0
     mark = "✅" if over else "🌊"
-    head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.over:,} over"
+    head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.resolved:,} over"
     if summary.silenced:
         head += f", {summary.silenced:,} silenced"
-    if summary.alone:
-        head += f", {summary.alone:,} with a message of their own"
+    if summary.with_own_message:
+        head += f", {summary.with_own_message:,} with a message of their own"
     lines = [_severities(summary), _groups("Causes", [(kind(name), count) for name, count in summary.kinds])]
     lines.append(_groups("Clusters", [(f"`{code(name, _NAME)}`", count) for name, count in summary.clusters]))
     worst = "\n".join(_worst(name, one) for name, one in summary.worst)

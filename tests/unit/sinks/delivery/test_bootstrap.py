@@ -1,4 +1,4 @@
-"""What a new or lost ledger does, what cannot be delivered, lanes that do not hold up each other, quiet hours."""
+"""What a new or lost log does, what cannot be delivered, receivers that do not hold up each other, quiet hours."""
 
 import time
 from collections.abc import Iterator
@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from sinks.delivery.dispatcher import Dispatcher
-from sinks.delivery.notification_log import Ledger
-from sinks.delivery.worker import Courier
+from sinks.delivery.notification_log import NotificationLog
+from sinks.delivery.outbox import Clocks
+from sinks.delivery.worker import DeliveryWorker
 from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
 from sinks.prometheus.http_server import StatusServer
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
@@ -34,7 +35,7 @@ def world(slack: SlackServer) -> World:
     return World(slack, now=time.time(), channel=slack.channel_id("flink-alerts"), thread_updates=False)
 
 
-def lose_ledger(world: World, *, group: bool = False) -> None:
+def lose_log(world: World, *, group: bool = False) -> None:
     """The topic was deleted; with `group`, the consumer group's offsets, too."""
     for partition in list(world.kafka.logs):
         if partition.topic == TOPICS.deliveries:
@@ -44,10 +45,10 @@ def lose_ledger(world: World, *, group: bool = False) -> None:
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_after_a_lost_ledger_messages_that_stand_are_found_and_edited(world: World, group: bool) -> None:
+def test_after_a_lost_log_messages_that_stand_are_found_and_edited(world: World, group: bool) -> None:
     world.say(OPENED, make_transition(incident="other"))
     world.settle()
-    lose_ledger(world, group=group)
+    lose_log(world, group=group)
     world.start()
     world.say(UPDATED)
     world.settle()
@@ -55,12 +56,12 @@ def test_after_a_lost_ledger_messages_that_stand_are_found_and_edited(world: Wor
     assert len(world.slack.parents()) == 2
 
 
-def test_what_was_resolved_before_the_ledger_began_is_not_told(world: World) -> None:
+def test_what_was_resolved_before_the_log_began_is_not_told(world: World) -> None:
     for number in range(300):
         opened = make_transition(incident=f"old{number}")
         world.say(opened, msgspec.structs.replace(opened, seq=2, transition="resolved"))
     world.kafka.committed.clear()
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     assert world.slack.parents() == []
@@ -72,7 +73,7 @@ def test_when_the_incidents_topic_was_made_again_nothing_in_it_is_history(world:
     """Its offsets are below those at which the notification log began, and yet what it holds is new."""
     for number in range(30):
         world.say(make_transition(incident=f"old{number}"))
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     for partition in list(world.kafka.logs):
@@ -89,7 +90,7 @@ def test_when_the_incidents_topic_was_made_again_nothing_in_it_is_history(world:
 def test_what_was_resolved_while_nobody_delivered_ends_the_message_that_stands(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.say(RESOLVED)
     world.start()
     world.settle()
@@ -100,7 +101,7 @@ def test_what_was_resolved_while_nobody_delivered_ends_the_message_that_stands(w
 def test_old_open_incidents_without_a_message_are_told_once_in_one_message(world: World) -> None:
     for number in range(20):
         world.say(make_transition(incident=f"old{number}"))
-    lose_ledger(world)
+    lose_log(world)
     world.now += 2 * 3600
     world.start()
     world.settle()
@@ -113,7 +114,7 @@ def test_old_open_incidents_without_a_message_are_told_once_in_one_message(world
 
 def test_young_ones_are_told_as_ever(world: World) -> None:
     world.say(OPENED)
-    lose_ledger(world)
+    lose_log(world)
     world.start()
     world.settle()
     (parent,) = world.slack.parents()
@@ -123,7 +124,7 @@ def test_young_ones_are_told_as_ever(world: World) -> None:
 def test_history_is_not_read_before_the_channel_was(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.slack.fail_next("conversations.history", status=429, headers={"Retry-After": "20"}, error="ratelimited")
     world.start()
     world.say(UPDATED)
@@ -138,16 +139,16 @@ def test_history_is_not_read_before_the_channel_was(world: World) -> None:
 def test_without_the_right_to_read_the_channel_young_ones_are_told_anew(world: World) -> None:
     world.say(OPENED)
     world.settle()
-    lose_ledger(world)
+    lose_log(world)
     world.slack.fail_next("conversations.history", error="missing_scope")
     world.start()
     world.settle()
     assert len(world.slack.parents()) == 2
 
 
-def test_a_crash_while_the_ledger_begins_loses_nothing(world: World) -> None:
+def test_a_crash_while_the_log_begins_loses_nothing(world: World) -> None:
     world.say(OPENED)
-    lose_ledger(world)
+    lose_log(world)
     world.kafka.committed[FIRST] = 1
     world.kafka.refuse_writes = True
     with pytest.raises(Exception, match="no broker"):
@@ -163,7 +164,7 @@ def test_what_is_refused_for_good_is_kept_counted_and_tried_again(world: World) 
     world.say(OPENED)
     world.settle()
     world.settle(2)
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert (entry.state, entry.reason.split(":")[0]) == ("undelivered", "msg_too_long")
     assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 1
@@ -180,7 +181,7 @@ def test_what_could_not_be_delivered_for_a_day_is_put_aside_and_told_when_it_can
     world.say(OPENED, make_transition(incident="other"))
     for _ in range(200):
         world.settle(DAY_S / 180)
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "undelivered"
     assert world.kafka.committed[FIRST] == 2
@@ -211,7 +212,7 @@ def test_a_thread_line_that_fails_after_a_long_outage_is_tried_again_and_the_tol
         world.settle(DAY_S / 65)
     (parent,) = world.slack.parents()
     assert len(world.slack.replies(parent.ts)) == 1
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "sent"
 
@@ -226,24 +227,22 @@ def test_a_change_of_what_was_put_aside_is_told_at_once(world: World) -> None:
     assert parent.metadata["event_payload"]["seq"] == 2
 
 
-class Lanes:
-    """Every lane of a configuration, turned one after another."""
+class Receivers:
+    """Every receiver of a configuration, polled one after another."""
 
     def __init__(self, kafka: MemoryKafka, sinks: Sinks, now: float) -> None:
         self.kafka, self.now = kafka, now
         kafka.wall = lambda: self.now
-        self.couriers: dict[str, Courier] = {}
-        for lane in make_lanes(sinks):
-            producer = kafka.producer() if lane.sink.traits.keeps_ledger else None
-            ledger = Ledger(producer, TOPICS.deliveries, lane.name)
-            dispatcher = Dispatcher(lane, ledger, IncidentCollector(), clock=lambda: self.now, wall=lambda: self.now)
-            consumer = GroupConsumer(kafka, lane.name)
-            courier = Courier(
-                consumer, clients=kafka, topics=TOPICS, ledger=ledger, dispatcher=dispatcher, wall=lambda: self.now
-            )
-            consumer.subscribe([TOPICS.incidents], courier.listener())
-            courier.turn()
-            self.couriers[lane.name] = courier
+        self.workers: dict[str, DeliveryWorker] = {}
+        for receiver in make_receivers(sinks):
+            producer = kafka.producer() if receiver.sink.traits.keeps_log else None
+            log = NotificationLog(producer, TOPICS.deliveries, receiver.name)
+            dispatcher = Dispatcher(receiver, log, IncidentCollector(), Clocks(lambda: self.now, lambda: self.now))
+            consumer = GroupConsumer(kafka, receiver.name)
+            worker = DeliveryWorker(consumer, kafka, dispatcher)
+            consumer.subscribe([TOPICS.incidents], worker.ownership)
+            worker.poll_once()
+            self.workers[receiver.name] = worker
 
     def say(self, *transitions: object) -> None:
         for one in transitions:
@@ -251,21 +250,21 @@ class Lanes:
 
     def settle(self, seconds: float = 0.0) -> None:
         self.now += seconds
-        for courier in self.couriers.values():
+        for worker in self.workers.values():
             for _ in range(100):
-                if not courier.turn():
+                if not worker.poll_once():
                     break
 
 
-def lanes(server: SlackServer, **changes: object) -> Lanes:
+def receivers(server: SlackServer, **changes: object) -> Receivers:
     config = {"enabled": True, "channel": "flink-alerts", "base_url": server.base_url, "timeout": "3s"}
     sinks = Sinks.model_validate({"slack": config, "prometheus": {"enabled": False}, **changes})
-    return Lanes(MemoryKafka(), sinks, 1_772_373_780.0)
+    return Receivers(MemoryKafka(), sinks, 1_772_373_780.0)
 
 
 def test_a_channel_that_fails_holds_up_no_other_and_no_other_sink(slack: SlackServer) -> None:
     with Receiver() as receiver:
-        world = lanes(
+        world = receivers(
             slack,
             webhook={"enabled": True, "url": receiver.url},
             routing={"routes": [{"to": ["slack:nowhere", "slack:oncall", "webhook"]}]},
@@ -279,7 +278,7 @@ def test_a_channel_that_fails_holds_up_no_other_and_no_other_sink(slack: SlackSe
 
 
 def test_a_channel_that_is_limited_holds_up_no_other(slack: SlackServer) -> None:
-    world = lanes(slack, routing={"routes": [{"to": ["slack", "slack:oncall"]}]})
+    world = receivers(slack, routing={"routes": [{"to": ["slack", "slack:oncall"]}]})
     slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "300"}, error="ratelimited")
     world.say(OPENED)
     world.settle()
@@ -293,7 +292,7 @@ def test_a_message_that_stands_is_changed_whatever_the_rules_say_by_then(slack: 
         {"severity": "critical", "to": ["slack:oncall"], "continue": True},
         {"severity": "warning", "to": ["slack"]},
     ]
-    world = lanes(slack, routing={"routes": rules})
+    world = receivers(slack, routing={"routes": rules})
     world.say(make_transition(severity="critical"))
     world.settle()
     assert len(slack.parents()) == 2
@@ -306,7 +305,7 @@ QUIET = {"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}
 
 
 def test_quiet_hours_hold_what_is_not_critical_and_tell_it_afterwards(slack: SlackServer) -> None:
-    world = lanes(slack, routing=QUIET)
+    world = receivers(slack, routing=QUIET)
     world.say(OPENED, make_transition(incident="bad", severity="critical"))
     world.settle()
     assert [m.metadata["event_payload"]["incident"] for m in slack.parents()] == ["bad"]
@@ -315,7 +314,7 @@ def test_quiet_hours_hold_what_is_not_critical_and_tell_it_afterwards(slack: Sla
 
 
 def test_what_is_over_when_quiet_hours_end_is_not_told(slack: SlackServer) -> None:
-    world = lanes(slack, routing=QUIET)
+    world = receivers(slack, routing=QUIET)
     world.say(OPENED, RESOLVED)
     world.settle()
     world.say(make_transition(incident="other"))
@@ -328,7 +327,7 @@ def test_what_is_over_when_quiet_hours_end_is_not_told(slack: SlackServer) -> No
 
 
 def test_what_becomes_critical_in_quiet_hours_is_told_at_once(slack: SlackServer) -> None:
-    world = lanes(slack, routing=QUIET)
+    world = receivers(slack, routing=QUIET)
     world.say(OPENED)
     world.settle()
     world.say(make_transition(seq=2, transition="updated", severity="critical"))
@@ -342,13 +341,13 @@ def test_alertmanager_hears_of_everything_open_after_a_restart(slack: SlackServe
             "slack": {"enabled": False},
             "alertmanager": {"enabled": True, "urls": [receiver.url]},
         }
-        first = lanes(slack, **settings)
+        first = receivers(slack, **settings)
         first.say(
             OPENED, make_transition(incident="other"), make_transition(incident="other", seq=2, transition="resolved")
         )
         first.settle()
         receiver.received.clear()
-        again = Lanes(first.kafka, Sinks.model_validate(settings), first.now + 3600)
+        again = Receivers(first.kafka, Sinks.model_validate(settings), first.now + 3600)
         again.settle()
         sent = [one["labels"]["incident"] for received in receiver.received for one in received.json()]
         assert sent == [OPENED.incident]

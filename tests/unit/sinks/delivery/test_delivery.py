@@ -8,16 +8,17 @@ import pytest
 from kafka import TopicPartition
 
 from detectors.incident import Reading, Transition
-from sinks.contract.receiver import Lane
+from sinks.contract.receiver import Receiver
 from sinks.delivery.dispatcher import Dispatcher
-from sinks.delivery.notification_log import Entry, Ledger
+from sinks.delivery.notification_log import Entry, NotificationLog
+from sinks.delivery.outbox import Clocks
 from sinks.delivery.service import Delivery
-from sinks.delivery.worker import Courier
+from sinks.delivery.worker import DeliveryWorker
 from sinks.integrations.slack.message.message import Message, render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
 from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.secret import SecretError
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
@@ -44,22 +45,15 @@ class World:
     def start(self) -> None:
         """A new deliverer, as after a restart; what the old one held in memory is gone."""
         self.consumer = GroupConsumer(self.kafka)
-        ledger = Ledger(self.kafka.producer(), TOPICS.deliveries, "slack")
-        self.dispatcher = Dispatcher(self.lane(), ledger, self.board, clock=lambda: self.now, wall=lambda: self.now)
-        self.courier = Courier(
-            self.consumer,
-            clients=self.kafka,
-            topics=TOPICS,
-            ledger=ledger,
-            dispatcher=self.dispatcher,
-            wall=lambda: self.now,
-        )
-        self.consumer.subscribe([TOPICS.incidents], self.courier.listener())
-        self.courier.turn()
+        log = NotificationLog(self.kafka.producer(), TOPICS.deliveries, "slack")
+        self.dispatcher = Dispatcher(self.receiver(), log, self.board, Clocks(lambda: self.now, lambda: self.now))
+        self.worker = DeliveryWorker(self.consumer, self.kafka, self.dispatcher)
+        self.consumer.subscribe([TOPICS.incidents], self.worker.ownership)
+        self.worker.poll_once()
 
-    def lane(self) -> Lane:
-        (lane,) = make_lanes(Sinks(slack=self.config))
-        return lane
+    def receiver(self) -> Receiver:
+        (receiver,) = make_receivers(Sinks(slack=self.config))
+        return receiver
 
     def say(self, *transitions: Transition, partition: int = 0) -> None:
         """The job writes transitions."""
@@ -70,11 +64,11 @@ class World:
         """Lets time pass and works until nothing is due."""
         self.now += seconds
         for _ in range(200):
-            if not self.courier.turn():
+            if not self.worker.poll_once():
                 return
-        raise AssertionError("the courier does not come to rest")
+        raise AssertionError("the worker does not come to rest")
 
-    def ledger_entry(self, incident: str, partition: int = 0) -> Entry | None:
+    def log_entry(self, incident: str, partition: int = 0) -> Entry | None:
         """What the topic holds last for an incident."""
         values = dict(self.kafka.read_ledger(partition))
         value = values.get(f"slack/{incident}".encode())
@@ -120,7 +114,7 @@ def test_opened_is_posted_and_changes_edit_the_same_message(world: World) -> Non
     assert [reply.text.split(":")[0] for reply in world.slack.replies(parent.ts)] == [
         "✅ Resolved after 97 s at 14",
     ]
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert (entry.seq, entry.state, entry.ts) == (3, "sent", parent.ts)
     assert world.kafka.committed[FIRST] == 3
@@ -137,7 +131,7 @@ def test_without_thread_updates_nothing_but_the_parent_changes(slack: SlackServe
 
 def test_the_intent_is_written_before_the_send(world: World) -> None:
     seen: list[Entry | None] = []
-    world.slack.on_call = lambda call: seen.append(world.ledger_entry(OPENED.incident))
+    world.slack.on_call = lambda call: seen.append(world.log_entry(OPENED.incident))
     world.say(OPENED)
     world.settle()
     (during,) = seen
@@ -233,13 +227,13 @@ def test_an_answer_that_is_lost_is_looked_up_and_the_message_not_doubled(slack: 
     slack.fail_next("chat.postMessage", status=500, accept=True)
     world.say(OPENED)
     world.settle()
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "unknown"
     world.settle(2)
     assert len(slack.parents()) == 1
     assert world.methods() == ["chat.postMessage", "conversations.history"]
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert (entry.state, entry.ts) == ("sent", slack.parents()[0].ts)
 
@@ -263,7 +257,7 @@ def test_a_crash_between_intent_and_answer_is_looked_up_after_the_restart(slack:
     slack.on_call = crash
     world.say(OPENED)
     world.settle()
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "intent"
     slack.on_call = None
@@ -274,7 +268,7 @@ def test_a_crash_between_intent_and_answer_is_looked_up_after_the_restart(slack:
     assert world.methods().count("chat.postMessage") == 1
 
 
-def test_while_the_ledger_cannot_be_written_nothing_is_sent(world: World) -> None:
+def test_while_the_log_cannot_be_written_nothing_is_sent(world: World) -> None:
     world.kafka.refuse_writes = True
     world.say(OPENED)
     world.settle()
@@ -292,7 +286,7 @@ def test_a_sent_message_that_could_not_be_recorded_is_recorded_later_and_not_sen
     assert world.kafka.committed.get(FIRST, 0) == 0
     world.kafka.refuse_writes = False
     world.settle(5)
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "sent"
     assert world.methods() == ["chat.postMessage"]
@@ -384,12 +378,12 @@ def test_a_defect_in_rendering_one_incident_holds_up_no_other(world: World, monk
     assert world.kafka.committed[FIRST] == 2
 
 
-def test_a_tombstone_clears_the_ledger(world: World) -> None:
+def test_a_tombstone_clears_the_log(world: World) -> None:
     world.say(OPENED)
     world.settle()
     world.kafka.write(TOPICS.incidents, OPENED.incident, None)
     world.settle()
-    assert world.ledger_entry(OPENED.incident) is None
+    assert world.log_entry(OPENED.incident) is None
 
 
 def test_a_partition_that_goes_away_is_no_longer_delivered(world: World) -> None:
@@ -405,7 +399,7 @@ def test_a_partition_that_goes_away_is_no_longer_delivered(world: World) -> None
     assert len(world.slack.parents()) == 1
 
 
-def test_a_new_owner_reads_the_ledger_before_it_sends(world: World) -> None:
+def test_a_new_owner_reads_the_log_before_it_sends(world: World) -> None:
     world.say(OPENED, partition=1)
     world.settle()
     second = TopicPartition(TOPICS.incidents, 1)
@@ -417,7 +411,7 @@ def test_a_new_owner_reads_the_ledger_before_it_sends(world: World) -> None:
     assert world.methods() == ["chat.postMessage"]
 
 
-def test_an_unreadable_ledger_entry_is_as_none(world: World) -> None:
+def test_an_unreadable_log_entry_is_as_none(world: World) -> None:
     world.kafka.write(TOPICS.deliveries, f"slack/{OPENED.incident}", b"{")
     world.kafka.write(TOPICS.deliveries, f"pager/{OPENED.incident}", b'{"other": "sink"}')
     world.start()

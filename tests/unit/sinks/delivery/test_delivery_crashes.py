@@ -10,9 +10,9 @@ from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from sinks.delivery.dispatcher import Dispatcher
-from sinks.delivery.notification_log import Ledger
+from sinks.delivery.notification_log import NotificationLog
 from tests.fake_slack.server import TOKEN, SlackServer
-from tests.unit.sinks.delivery.test_bootstrap import DAY_S, lose_ledger
+from tests.unit.sinks.delivery.test_bootstrap import DAY_S, lose_log
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, Kept
 from tests.unit.sinks.samples import make_transition
@@ -51,14 +51,14 @@ class TestWrites:
         world.kafka.write(TOPICS.incidents, OPENED.incident, None)
         world.settle()
         assert world.kafka.committed[FIRST] == 2
-        assert world.ledger_entry(OPENED.incident) is None
+        assert world.log_entry(OPENED.incident) is None
 
     def test_incidents_of_a_digest_are_in_the_log_before_their_offsets_are_committed(self, world: World) -> None:
         world.kafka.slow_writes = True
         flood(world)
         for _ in range(60):
             world.settle(1)
-        lost = [n for n in range(world.kafka.committed[FIRST]) if world.ledger_entry(f"i{n}") is None]
+        lost = [n for n in range(world.kafka.committed[FIRST]) if world.log_entry(f"i{n}") is None]
         assert world.kafka.committed[FIRST] > 50
         assert lost == []
 
@@ -72,7 +72,7 @@ class TestWrites:
         world.kafka.refuse_writes = False
         world.settle(5)
         world.settle(5)
-        assert world.ledger_entry(OPENED.incident) is None
+        assert world.log_entry(OPENED.incident) is None
         assert world.kafka.committed[FIRST] == 2
 
     def test_what_could_not_be_written_of_a_partition_is_not_written_when_it_belongs_to_another(
@@ -89,7 +89,7 @@ class TestWrites:
         world.say(make_transition(incident="other"))
         world.settle(5)
         world.settle(5)
-        assert world.ledger_entry(OPENED.incident, 1) is not None
+        assert world.log_entry(OPENED.incident, 1) is not None
         assert world.kafka.committed[FIRST] == 1
 
     def test_a_change_that_comes_while_the_last_one_is_not_recorded_is_told(self, world: World) -> None:
@@ -115,7 +115,7 @@ class TestWrites:
 class TestOwnership:
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-        """The courier's monotonic clock."""
+        """The worker's monotonic clock."""
         made = SimpleNamespace(now=time.monotonic() + 100)
         monkeypatch.setattr("sinks.delivery.worker.time", SimpleNamespace(monotonic=lambda: made.now, time=time.time))
         return made
@@ -167,7 +167,7 @@ class TestOwnership:
 
         with monkeypatch.context() as patched:
             patched.setattr(world.consumer, "poll", losing)
-            world.courier.turn()
+            world.worker.poll_once()
         world.settle()
         assert world.slack.calls == []
         assert world.kafka.committed.get(SECOND, 0) == 0
@@ -187,7 +187,7 @@ class TestBeginnings:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         world.say(OPENED)
-        lose_ledger(world)
+        lose_log(world)
         world.kafka.committed[FIRST] = 1
 
         def crash(*_: object) -> None:
@@ -219,7 +219,7 @@ class TestBeginnings:
     ) -> None:
         """When the storm is over, Kafka gives an older record in place of the one that compaction has taken."""
         flood(world, 40)
-        folded = [n for n in range(40) if (entry := world.ledger_entry(f"i{n}")) and entry.state == "folded"]
+        folded = [n for n in range(40) if (entry := world.log_entry(f"i{n}")) and entry.state == "folded"]
         world.say(*(make_transition(incident=f"i{n}", seq=2, transition="updated") for n in folded))
         world.settle()
         record = next(one for one in world.kafka.logs[FIRST] if one.key == f"i{folded[0]}".encode())
@@ -255,7 +255,7 @@ class TestUnclearAnswers:
         world.say(OPENED)
         for _ in range(300):
             world.settle(DAY_S / 200)
-        entry = world.ledger_entry(OPENED.incident)
+        entry = world.log_entry(OPENED.incident)
         assert entry is not None
         assert entry.state == "undelivered"
         world.slack.forgive()
@@ -300,11 +300,11 @@ class TestPace:
 
 
 class TestLoading:
-    """`Ledger.load` of a partition that holds what it should not."""
+    """`NotificationLog.load` of a partition that holds what it should not."""
 
     def test_what_is_not_ours_or_not_readable_takes_nothing_else_with_it(self) -> None:
         kept = b'{"incident":"i","seq":1,"state":"sent","at":1}'
-        ledger = Ledger(None, TOPICS.deliveries, "slack")
+        log = NotificationLog(None, TOPICS.deliveries, "slack")
         records = [
             (None, b"{}"),
             (b"webhook/i", kept),
@@ -316,20 +316,20 @@ class TestLoading:
             (b"slack/deep", b"[" * 100_000),
             (b"slack/i", kept),
         ]
-        assert ledger.load(0, records) == ["broken", "deep"]
-        assert [entry.incident for _, entry in ledger.entries()] == ["i"]
-        assert ledger.get(0, "gone") is None
-        assert ledger.partitions() == [0]
+        assert log.load(0, records) == ["broken", "deep"]
+        assert [entry.incident for _, entry in log.entries()] == ["i"]
+        assert log.get(0, "gone") is None
+        assert log.partitions() == [0]
 
     def test_a_partition_that_has_gone_is_forgotten(self) -> None:
-        ledger = Ledger(None, TOPICS.deliveries, "slack")
+        log = NotificationLog(None, TOPICS.deliveries, "slack")
         for partition in (1, 0):
-            ledger.load(partition, [(b"slack/i", b'{"incident":"i","seq":1,"state":"sent","at":1}')])
-        assert ledger.partitions() == [0, 1]
-        ledger.drop(0)
-        assert ledger.partitions() == [1]
-        assert ledger.get(0, "i") is None
-        assert ledger.get(1, "i") is not None
+            log.load(partition, [(b"slack/i", b'{"incident":"i","seq":1,"state":"sent","at":1}')])
+        assert log.partitions() == [0, 1]
+        log.drop(0)
+        assert log.partitions() == [1]
+        assert log.get(0, "i") is None
+        assert log.get(1, "i") is not None
 
 
 def test_undelivered_incidents_are_counted_from_the_start(world: World) -> None:

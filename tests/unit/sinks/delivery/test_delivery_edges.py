@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 from detectors.incident import Silenced
 from sinks.delivery.service import Delivery
-from sinks.receivers import make_lanes
+from sinks.receivers import make_receivers
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, Posted, SlackServer
-from tests.unit.sinks.delivery.test_bootstrap import DAY_S, QUIET, Lanes, lanes, lose_ledger
+from tests.unit.sinks.delivery.test_bootstrap import DAY_S, QUIET, Receivers, lose_log, receivers
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, MemoryKafka, Producer
 from tests.unit.sinks.receiver import Receiver
@@ -39,7 +39,7 @@ def world(slack: SlackServer) -> World:
 
 
 def entry_state(world: World, incident: str = OPENED.incident) -> str:
-    entry = world.ledger_entry(incident)
+    entry = world.log_entry(incident)
     return "" if entry is None else entry.state
 
 
@@ -106,20 +106,20 @@ class TestBounds:
         world.say(make_transition(incident="other"))
         stop = Event()
         stop.set()
-        world.courier.run(stop, 30.0)
+        world.worker.run(stop, 30.0)
         assert len(world.slack.parents()) == 2
 
     def test_stop_does_not_wait_for_kafka(self, world: World) -> None:
         world.kafka.refuse_commits = True
         world.say(*(make_transition(incident=f"i{number}") for number in range(100)))
-        world.courier.turn()
+        world.worker.poll_once()
         stop = Event()
         stop.set()
         began = time.monotonic()
-        world.courier.run(stop, 3_600.0)
+        world.worker.run(stop, 3_600.0)
         assert time.monotonic() - began < 60
 
-    def test_a_lane_that_ends_closes_its_clients(self, slack: SlackServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_receiver_that_ends_closes_its_clients(self, slack: SlackServer, monkeypatch: pytest.MonkeyPatch) -> None:
         closed: list[str] = []
         kafka = MemoryKafka()
         monkeypatch.setattr(GroupConsumer, "close", lambda *_, **__: closed.append("consumer"))
@@ -196,7 +196,7 @@ class TestMemory:
 
 class TestQuietHours:
     def test_a_change_in_quiet_hours_waits_as_well(self, slack: SlackServer) -> None:
-        world = lanes(slack, routing=QUIET)
+        world = receivers(slack, routing=QUIET)
         world.say(OPENED)
         world.settle()
         world.say(UPDATED)
@@ -208,7 +208,7 @@ class TestQuietHours:
     def test_what_waits_for_the_end_of_quiet_hours_is_told_when_a_change_comes_after_it(
         self, slack: SlackServer
     ) -> None:
-        world = lanes(slack, routing=QUIET)
+        world = receivers(slack, routing=QUIET)
         world.say(OPENED)
         world.settle()
         world.now += 3600
@@ -220,12 +220,12 @@ class TestQuietHours:
 def test_alertmanager_hears_the_end_of_what_was_resolved_while_nobody_delivered(slack: SlackServer) -> None:
     with Receiver() as receiver:
         settings = {"slack": {"enabled": False}, "alertmanager": {"enabled": True, "urls": [receiver.url]}}
-        first = lanes(slack, **settings)
+        first = receivers(slack, **settings)
         # Compaction has taken its beginning.
         first.say(RESOLVED)
         for later, expected in ((600, [OPENED.incident]), (3600, [])):
             receiver.received.clear()
-            Lanes(first.kafka, Sinks.model_validate(settings), first.now + later).settle()
+            Receivers(first.kafka, Sinks.model_validate(settings), first.now + later).settle()
             alerts = [one for received in receiver.received for one in received.json()]
             assert [one["labels"]["incident"] for one in alerts] == expected
 
@@ -241,7 +241,7 @@ class TestFigures:
         assert metric(world.board, "flinkwatch_notifications_queue_length", **labels) == 2
         oldest = metric(world.board, "flinkwatch_notifications_oldest_waiting_timestamp_seconds", **labels)
         assert oldest == pytest.approx(said, abs=0.01)
-        assert metric(world.board, "flinkwatch_ledger_oldest_unsettled_timestamp_seconds", **labels) is None
+        assert metric(world.board, "flinkwatch_notification_log_oldest_unsettled_timestamp_seconds", **labels) is None
 
     def test_a_message_of_unknown_fate_is_unsettled_since_it_was_sent(self, world: World) -> None:
         world.slack.fail_next("chat.postMessage", reset=True)
@@ -251,9 +251,9 @@ class TestFigures:
         world.settle()
         world.settle(1.5)
         labels = {"integration": "slack"}
-        since = metric(world.board, "flinkwatch_ledger_oldest_unsettled_timestamp_seconds", **labels)
+        since = metric(world.board, "flinkwatch_notification_log_oldest_unsettled_timestamp_seconds", **labels)
         assert since == pytest.approx(sent, abs=0.01)
-        assert metric(world.board, "flinkwatch_ledger_entries", **labels) == 1
+        assert metric(world.board, "flinkwatch_notification_log_entries", **labels) == 1
 
     def test_the_delay_runs_from_the_record_in_kafka_to_the_answer(self, world: World) -> None:
         world.slack.fail_next("chat.postMessage", status=503, headers={"Retry-After": "30"}, error="x")
@@ -284,7 +284,7 @@ class TestLog:
             for one in (OPENED, CRITICAL, msgspec.structs.replace(RESOLVED, severity="critical")):
                 world.say(one)
                 world.settle()
-        about = {"incident": OPENED.incident, "lane": "slack", "cluster": "prod-eu", "job": "orders-enrichment"}
+        about = {"incident": OPENED.incident, "receiver": "slack", "cluster": "prod-eu", "job": "orders-enrichment"}
         expected = [(1, "opened", "warning"), (2, "updated", "critical"), (3, "resolved", "critical")]
         assert [line for line in lines if line["event"] == "incident notified"] == [
             {
@@ -384,7 +384,7 @@ class TestStorms:
 
     def test_old_incidents_of_a_digest_get_no_message_of_their_own_when_it_is_calm(self, world: World) -> None:
         world.say(*(make_transition(incident=f"old{number}") for number in range(5)))
-        lose_ledger(world)
+        lose_log(world)
         world.now += 2 * 3_600
         world.start()
         run(world, 200)
@@ -414,9 +414,9 @@ class TestStorms:
         world.say(make_transition(incident=f"i{number}", seq=3, transition="resolved"))
         world.say(make_transition(incident=f"i{number}", seq=2, transition="updated", severity="critical"))
         run(world, 10)
-        entry = world.ledger_entry(f"i{number}")
+        entry = world.log_entry(f"i{number}")
         assert entry is not None
-        assert (entry.seq, entry.over, entry.state) == (3, True, "folded")
+        assert (entry.seq, entry.resolved, entry.state) == (3, True, "folded")
 
     def test_after_a_restart_a_digest_counts_the_incidents_of_every_partition(self, world: World) -> None:
         for number in range(100):
@@ -445,7 +445,7 @@ def digests(world: World) -> list[Posted]:
 
 
 def state_in(world: World, number: int, partition: int) -> str:
-    entry = world.ledger_entry(f"i{number}", partition)
+    entry = world.log_entry(f"i{number}", partition)
     return "" if entry is None else entry.state
 
 
@@ -494,7 +494,7 @@ class TestGivenUp:
         assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 0
 
 
-def test_each_lane_has_the_channel_in_which_it_looks(slack: SlackServer) -> None:
+def test_each_receiver_has_the_channel_in_which_it_looks(slack: SlackServer) -> None:
     config = {"enabled": True, "channel": "C0123456789"}
-    (lane,) = make_lanes(Sinks.model_validate({"slack": config}))
-    assert lane.channel == "C0123456789"
+    (receiver,) = make_receivers(Sinks.model_validate({"slack": config}))
+    assert receiver.channel == "C0123456789"

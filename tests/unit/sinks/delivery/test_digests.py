@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from sinks.contract.digest import PREFIX, Folded
-from sinks.delivery.notification_log import Entry, Ledger
-from sinks.delivery.outbox import Outbox
+from sinks.delivery.notification_log import Entry, NotificationLog
+from sinks.delivery.outbox import Clocks, Outbox
 from sinks.delivery.storm import Storms
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 from tests.unit.sinks.samples import make_transition
@@ -16,23 +16,26 @@ MINUTE = 60_000
 SILENCE = {"id": "a1", "until": BEGAN + HOUR, "author": "ann", "comment": "backfill"}
 
 
-class Lane:
-    """The digests of one lane with a ledger and an outbox; one partition is ours."""
+class Digests:
+    """The digests of one receiver with a log and an outbox; one partition is ours."""
 
     def __init__(self, limit: int = 30) -> None:
-        self.ledger = Ledger(MemoryKafka().producer(), TOPICS.deliveries, "slack")
-        self.ledger.load(0, ())
+        self.log = NotificationLog(MemoryKafka().producer(), TOPICS.deliveries, "slack")
+        self.log.load(0, ())
         self.outbox = Outbox()
-        self.storms = Storms(self.ledger, self.outbox, limit)
+        self.now_ms = BEGAN
+        self.storms = Storms(self.log, self.outbox, limit, Clocks(lambda: 0.0, lambda: self.now_ms / 1000))
 
     def fold(self, incident: str, at: int = BEGAN, **changes: object) -> None:
-        self.storms.fold(make_transition(incident=incident, **changes), 0, 0, 0.0, at)
+        self.now_ms = at
+        self.storms.fold(make_transition(incident=incident, **changes), 0, 0)
 
     def change(self, incident: str, at: int = BEGAN, **changes: object) -> bool:
-        known = self.ledger.get(0, incident)
+        known = self.log.get(0, incident)
         assert known is not None
         one = make_transition(incident=incident, **{"seq": known.seq + 1, "transition": "updated", **changes})
-        return self.storms.change(known, one, 0, 1, 0.0, at)
+        self.now_ms = at
+        return self.storms.change(known, one, 0, 1)
 
     def told(self) -> None:
         """The digest that waits has been sent."""
@@ -40,108 +43,118 @@ class Lane:
 
 
 @pytest.fixture
-def lane() -> Lane:
-    return Lane()
+def digests() -> Digests:
+    return Digests()
 
 
-def test_a_digest_is_forgotten_an_hour_after_it_began_when_all_of_it_is_over_and_told(lane: Lane) -> None:
-    lane.fold("i")
-    assert lane.change("i", seq=2, transition="resolved")
-    lane.told()
-    lane.storms.calm(BEGAN + HOUR - 1, 10)
-    assert lane.storms.summary(BEGAN).total == 1
-    lane.storms.calm(BEGAN + HOUR, 10)
-    assert lane.storms.summary(BEGAN).total == 0
+def test_a_digest_is_forgotten_an_hour_after_it_began_when_all_of_it_is_over_and_told(digests: Digests) -> None:
+    digests.fold("i")
+    assert digests.change("i", seq=2, transition="resolved")
+    digests.told()
+    digests.storms.ended(BEGAN + HOUR - 1, 10)
+    assert digests.storms.summary(BEGAN).total == 1
+    digests.storms.ended(BEGAN + HOUR, 10)
+    assert digests.storms.summary(BEGAN).total == 0
 
 
-def test_a_digest_is_kept_while_it_waits_to_be_sent(lane: Lane) -> None:
-    lane.fold("i")
-    lane.change("i", seq=2, transition="resolved")
-    lane.storms.calm(BEGAN + HOUR, 10)
-    assert lane.storms.summary(BEGAN).total == 1
+def test_a_digest_is_kept_while_it_waits_to_be_sent(digests: Digests) -> None:
+    digests.fold("i")
+    digests.change("i", seq=2, transition="resolved")
+    digests.storms.ended(BEGAN + HOUR, 10)
+    assert digests.storms.summary(BEGAN).total == 1
 
 
-def test_a_digest_is_kept_while_one_of_it_is_open_and_told_nowhere_else(lane: Lane) -> None:
-    lane.fold("over")
-    lane.fold("open")
-    lane.change("over", seq=2, transition="resolved")
-    lane.told()
-    lane.storms.calm(BEGAN + 2 * HOUR, 10)
-    assert lane.storms.summary(BEGAN).total == 2
+def test_a_digest_is_kept_while_one_of_it_is_open_and_told_nowhere_else(digests: Digests) -> None:
+    digests.fold("over")
+    digests.fold("open")
+    digests.change("over", seq=2, transition="resolved")
+    digests.told()
+    digests.storms.ended(BEGAN + 2 * HOUR, 10)
+    assert digests.storms.summary(BEGAN).total == 2
 
 
-def test_what_comes_an_hour_after_a_digest_began_gets_another_one(lane: Lane) -> None:
-    lane.fold("first")
-    lane.fold("within", at=BEGAN + HOUR - 1)
-    lane.fold("after", at=BEGAN + HOUR)
-    assert lane.storms.summary(BEGAN).total == 2
-    assert lane.storms.summary(BEGAN + HOUR).total == 1
+def test_what_comes_an_hour_after_a_digest_began_gets_another_one(digests: Digests) -> None:
+    digests.fold("first")
+    digests.fold("within", at=BEGAN + HOUR - 1)
+    digests.fold("after", at=BEGAN + HOUR)
+    assert digests.storms.summary(BEGAN).total == 2
+    assert digests.storms.summary(BEGAN + HOUR).total == 1
 
 
-def test_once_it_is_calm_what_is_open_gets_a_message_of_its_own(lane: Lane) -> None:
+def test_once_it_is_calm_what_is_open_gets_a_message_of_its_own(digests: Digests) -> None:
     """But for what is silenced, over, or old."""
     for name in ("open", "silenced", "over"):
-        lane.fold(name)
-    lane.storms.fold(make_transition(incident="old"), 0, 0, 0.0, BEGAN, old=True)
-    lane.change("silenced", silence=SILENCE)
-    lane.change("over", transition="resolved")
-    assert lane.storms.calm(BEGAN + MINUTE - 1, 10) == []
-    assert len(lane.storms.calm(BEGAN + MINUTE, 10)) == 1
-    assert lane.storms.calm(BEGAN + MINUTE, 0) == []
+        digests.fold(name)
+    digests.storms.fold(make_transition(incident="old"), 0, 0, backlog=True)
+    digests.change("silenced", silence=SILENCE)
+    digests.change("over", transition="resolved")
+    assert digests.storms.ended(BEGAN + MINUTE - 1, 10) == []
+    assert len(digests.storms.ended(BEGAN + MINUTE, 10)) == 1
+    assert digests.storms.ended(BEGAN + MINUTE, 0) == []
 
 
 def test_a_storm_with_more_than_the_limit_still_open_is_not_told_one_by_one() -> None:
-    lane = Lane(limit=2)
+    digests = Digests(limit=2)
     for number in range(3):
-        lane.fold(f"i{number}")
-    assert lane.storms.calm(BEGAN + HOUR - 1, 10) == []
-    lane.change("i0", transition="resolved")
-    assert len(lane.storms.calm(BEGAN + HOUR - 1, 10)) == 2
+        digests.fold(f"i{number}")
+    assert digests.storms.ended(BEGAN + HOUR - 1, 10) == []
+    digests.change("i0", transition="resolved")
+    assert len(digests.storms.ended(BEGAN + HOUR - 1, 10)) == 2
 
 
-def test_one_that_becomes_critical_gets_a_message_of_its_own_unless_it_is_silenced_or_over(lane: Lane) -> None:
+def test_one_that_becomes_critical_gets_a_message_of_its_own_unless_it_is_silenced_or_over(digests: Digests) -> None:
     for name in ("grows", "silenced", "over", "stays"):
-        lane.fold(name, severity="critical" if name == "stays" else "warning")
-    assert not lane.change("grows", severity="critical")
-    assert lane.change("silenced", severity="critical", silence=SILENCE)
-    assert lane.change("over", severity="critical", transition="resolved")
-    assert lane.change("stays", severity="critical")
-    assert lane.change("stays", severity="warning")
+        digests.fold(name, severity="critical" if name == "stays" else "warning")
+    assert not digests.change("grows", severity="critical")
+    assert digests.change("silenced", severity="critical", silence=SILENCE)
+    assert digests.change("over", severity="critical", transition="resolved")
+    assert digests.change("stays", severity="critical")
+    assert digests.change("stays", severity="warning")
 
 
-def test_one_whose_silence_ends_gets_a_message_of_its_own(lane: Lane) -> None:
-    lane.fold("i")
-    assert lane.change("i", silence=SILENCE)
-    assert lane.storms.summary(BEGAN).silenced == 1
-    assert not lane.change("i")
+def test_one_whose_silence_ends_gets_a_message_of_its_own(digests: Digests) -> None:
+    digests.fold("i")
+    assert digests.change("i", silence=SILENCE)
+    assert digests.storms.summary(BEGAN).silenced == 1
+    assert not digests.change("i")
 
 
-def test_an_older_change_is_passed_over(lane: Lane) -> None:
-    lane.fold("i", seq=5)
-    assert lane.change("i", seq=5, severity="critical")
-    assert lane.storms.summary(BEGAN).severities == {"warning": 1}
+def test_an_older_change_is_passed_over(digests: Digests) -> None:
+    digests.fold("i", seq=5)
+    assert digests.change("i", seq=5, severity="critical")
+    assert digests.storms.summary(BEGAN).severities == {"warning": 1}
 
 
 @pytest.mark.parametrize(("over", "alone", "total"), [(False, False, 1), (True, False, 0), (False, True, 0)])
 def test_what_another_process_folded_goes_on_in_a_digest_of_ours_while_it_is_told_nowhere_else(
-    lane: Lane, over: bool, alone: bool, total: int
+    digests: Digests, over: bool, alone: bool, total: int
 ) -> None:
     """The digest it was in is in a partition of somebody else."""
-    one = Folded(storm=BEGAN, kind="k", cluster="c", job="j", severity="warning", since=BEGAN, over=over, alone=alone)
+    one = Folded(
+        storm=BEGAN,
+        kind="k",
+        cluster="c",
+        job="j",
+        severity="warning",
+        since=BEGAN,
+        resolved=over,
+        has_own_message=alone,
+    )
     entry = Entry(incident="i", seq=1, state="folded", at=BEGAN, folded=one)
-    lane.ledger.load(1, [(b"slack/i", msgspec.json.encode(entry))])
-    lane.storms.take_over(1, 0.0, BEGAN + MINUTE)
-    assert lane.storms.summary(BEGAN + MINUTE).total == total
+    digests.log.load(1, [(b"slack/i", msgspec.json.encode(entry))])
+    digests.now_ms = BEGAN + MINUTE
+    digests.storms.take_over(1)
+    assert digests.storms.summary(BEGAN + MINUTE).total == total
 
 
 def test_what_was_deleted_from_the_log_is_not_known_and_what_was_written_is() -> None:
     kafka = MemoryKafka()
-    ledger = Ledger(kafka.producer(), TOPICS.deliveries, "slack")
+    log = NotificationLog(kafka.producer(), TOPICS.deliveries, "slack")
     i, j = (msgspec.json.encode(Entry(incident=name, seq=1, state="sent", at=BEGAN)) for name in "ij")
-    assert ledger.load(0, [(b"slack/i", i), (b"slack/i", None), (b"slack/j", j)]) == []
-    assert (ledger.get(0, "i"), ledger.get(0, "j") is not None) == (None, True)
-    ledger.set_soon(0, "i", Entry(incident="i", seq=1, state="sent", at=BEGAN))
-    assert not ledger.is_failing
+    assert log.load(0, [(b"slack/i", i), (b"slack/i", None), (b"slack/j", j)]) == []
+    assert (log.get(0, "i"), log.get(0, "j") is not None) == (None, True)
+    log.set_soon(0, "i", Entry(incident="i", seq=1, state="sent", at=BEGAN))
+    assert not log.is_failing
 
 
 class Producer:
@@ -172,21 +185,21 @@ def sent(incident: str, at: int = BEGAN, **more: object) -> Entry:
 
 def test_a_flush_waits_once_for_what_was_written_since_the_last_one() -> None:
     producer = Producer()
-    ledger = Ledger(producer, TOPICS.deliveries, "slack")
+    log = NotificationLog(producer, TOPICS.deliveries, "slack")
     for name in ("i", "j"):
-        ledger.set_soon(0, name, sent(name))
-    ledger.flush()
-    ledger.flush()
+        log.set_soon(0, name, sent(name))
+    log.flush()
+    log.flush()
     assert producer.waited == 2
 
 
 def test_a_log_that_is_written_again_has_all_of_it_and_nothing_of_the_old_producer_is_waited_for() -> None:
     old, new = Producer(), Producer()
-    ledger = Ledger(old, TOPICS.deliveries, "slack")
+    log = NotificationLog(old, TOPICS.deliveries, "slack")
     for name in ("i", "j"):
-        ledger.set_soon(0, name, sent(name))
-    ledger.write_again(new)
-    ledger.flush()
+        log.set_soon(0, name, sent(name))
+    log.write_again(new)
+    log.flush()
     assert old.closed
     assert not old.waited
     assert new.keys == [(b"slack/i", True), (b"slack/j", True)]
@@ -196,16 +209,16 @@ def test_a_log_that_is_written_again_has_all_of_it_and_nothing_of_the_old_produc
 def test_what_has_ended_is_taken_out_of_the_log_with_digests_that_count_nothing_any_more() -> None:
     one = {"storm": BEGAN, "kind": "k", "cluster": "c", "job": "j", "severity": "warning", "since": BEGAN}
     producer = Producer()
-    ledger = Ledger(producer, TOPICS.deliveries, "slack")
-    ledger.remember(0, "open", sent("open"))
-    ledger.remember(0, "over", sent("over", over=True))
-    ledger.remember(0, "late", sent("late", at=BEGAN + 1, over=True))
-    ledger.remember(0, "given up", sent("given up", over=True, state="undelivered"))
-    ledger.remember(0, "counted", sent("counted", state="folded", folded=one))
-    ledger.remember(0, f"{PREFIX}{BEGAN}", sent(f"{PREFIX}{BEGAN}"))
-    ledger.remember(
-        0, "folded and over", sent("folded and over", state="folded", over=True, folded={**one, "storm": 7})
+    log = NotificationLog(producer, TOPICS.deliveries, "slack")
+    log.remember(0, "open", sent("open"))
+    log.remember(0, "over", sent("over", resolved=True))
+    log.remember(0, "late", sent("late", at=BEGAN + 1, resolved=True))
+    log.remember(0, "given up", sent("given up", resolved=True, state="undelivered"))
+    log.remember(0, "counted", sent("counted", state="folded", folded=one))
+    log.remember(0, f"{PREFIX}{BEGAN}", sent(f"{PREFIX}{BEGAN}"))
+    log.remember(
+        0, "folded and over", sent("folded and over", state="folded", resolved=True, folded={**one, "storm": 7})
     )
-    ledger.remember(0, f"{PREFIX}7", sent(f"{PREFIX}7"))
-    ledger.forget_ended(BEGAN + 1)
+    log.remember(0, f"{PREFIX}7", sent(f"{PREFIX}7"))
+    log.forget_resolved(BEGAN + 1)
     assert [key.decode() for key, _ in producer.keys] == ["slack/over", "slack/folded and over", f"slack/{PREFIX}7"]

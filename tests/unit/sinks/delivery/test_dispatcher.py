@@ -1,4 +1,4 @@
-"""What becomes of a transition in one lane, and what is remembered and forgotten on the way."""
+"""What becomes of a transition in one receiver, and what is remembered and forgotten on the way."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from sinks.contract.sink import Traits
 from sinks.delivery.notification_log import Entry
 from tests.unit.sinks.delivery.test_delivery import metric
 from tests.unit.sinks.samples import make_transition
-from tests.unit.sinks.scripted import EDITS, Bench
+from tests.unit.sinks.scripted import EDITS, Bench, ResendingScriptedSink
 
 DAY_S, HOUR_MS, DAY_MS = 86_400, 3_600_000, 86_400_000
 OPENED = make_transition()
@@ -43,25 +43,25 @@ def sent(bench: Bench) -> list[tuple[str, int, str]]:
 def kept(bench: Bench, incident: str, age_ms: int, **fields: Any) -> None:
     """The log has had an entry for so long."""
     entry = Entry(incident=incident, seq=1, state="sent", at=bench.now_ms() - age_ms, channel="C1", ts="9.9")
-    bench.ledger.set(0, incident, replace(entry, **fields))
+    bench.log.set(0, incident, replace(entry, **fields))
 
 
 class TestForgetting:
     def test_what_ended_two_weeks_ago_is_forgotten_at_the_start_and_nothing_else(self, bench: Bench) -> None:
         for name, age, fields in (
-            ("over", 14 * DAY_MS + 1, {"over": True}),
-            ("lately", 14 * DAY_MS - 60_000, {"over": True}),
+            ("over", 14 * DAY_MS + 1, {"resolved": True}),
+            ("lately", 14 * DAY_MS - 60_000, {"resolved": True}),
             ("open", 30 * DAY_MS, {}),
-            ("kept", 30 * DAY_MS, {"over": True, "state": "undelivered"}),
+            ("kept", 30 * DAY_MS, {"resolved": True, "state": "undelivered"}),
         ):
             kept(bench, name, age, **fields)
         bench.dispatcher.take_over(1)
-        assert [entry.incident for _, entry in bench.ledger.entries()] == ["lately", "open", "kept"]
+        assert [entry.incident for _, entry in bench.log.entries()] == ["lately", "open", "kept"]
 
     def test_it_is_looked_for_once_a_day(self, bench: Bench) -> None:
         bench.settle()
-        kept(bench, "over", 14 * DAY_MS - HOUR_MS, over=True)
-        kept(bench, "lately", HOUR_MS, over=True)
+        kept(bench, "over", 14 * DAY_MS - HOUR_MS, resolved=True)
+        kept(bench, "lately", HOUR_MS, resolved=True)
         bench.settle(DAY_S - 1)
         assert bench.entry("over") is not None
         bench.settle(1)
@@ -70,7 +70,7 @@ class TestForgetting:
 
     @pytest.mark.parametrize(("age_ms", "told"), [(14 * DAY_MS + 1, False), (14 * DAY_MS - 1, True), (None, True)])
     def test_an_end_of_two_weeks_ago_is_not_told(self, age_ms: int | None, told: bool) -> None:
-        bench = Bench(replace(EDITS, tells_past=True))
+        bench = Bench(replace(EDITS, notifies_already_resolved=True))
         bench.dispatcher.accept(RESOLVED, 0, 0, 0 if age_ms is None else bench.now_ms() - age_ms)
         bench.settle()
         assert (len(bench.sink.sent) == 1) == told
@@ -90,7 +90,7 @@ class TestForgetting:
         assert [seq for _, seq, _ in sent(bench)] == [1, 3]
 
     def test_what_waits_unsent_is_told_although_it_has_ended(self) -> None:
-        bench = Bench(replace(EDITS, tells_past=True))
+        bench = Bench(replace(EDITS, notifies_already_resolved=True))
         bench.sink.answers.append(AWAY)
         bench.say(OPENED)
         bench.settle()
@@ -113,7 +113,9 @@ class TestForgetting:
         assert (len(bench.sink.sent), bench.entry(OPENED.incident)) == (1, None)
         assert list(dict(bench.kafka.read_ledger(0))) == [f"slack/{OPENED.incident}".encode()]
 
-    def test_a_partition_that_goes_takes_what_waits_and_what_is_known_of_it_along(self, bench: Bench) -> None:
+    def test_a_partition_that_goes_takes_what_waits_and_what_is_known_of_it_along(self) -> None:
+        bench = Bench(sink=ResendingScriptedSink)
+        bench.settle()
         bench.sink.answers.append(Unknown("lost", "other"))
         bench.say(OPENED)
         bench.say(make_transition(incident="other"), partition=1)
@@ -134,9 +136,9 @@ class TestHistory:
 
     def begun(self, traits: Traits) -> Bench:
         bench = Bench(traits)
-        bench.dispatcher.recovery.begin(0, 5, bench.now_ms())
+        bench.dispatcher.bootstrap.start_log(0, 5, bench.now_ms())
         bench.sink.stands = {OPENED.incident: Found("C1", "7.7", 1)}
-        assert bench.dispatcher.recovery.look(bench.now_ms()) is None
+        assert bench.dispatcher.bootstrap.read_channel(bench.now_ms()) is None
         return bench
 
     def accept(self, bench: Bench, one: Transition, offset: int, age_ms: int = 0) -> None:
@@ -154,20 +156,20 @@ class TestHistory:
     def test_a_channel_that_cannot_be_read_is_tried_eight_times(self, asked: float | None, waits: float) -> None:
         bench = Bench()
         bench.sink.stands = RetryAfter(asked, "away", "serverError")
-        delays = [bench.dispatcher.recovery.look(bench.now_ms()) for _ in range(9)]
+        delays = [bench.dispatcher.bootstrap.read_channel(bench.now_ms()) for _ in range(9)]
         assert delays == [waits] * 7 + [None, None]
         assert bench.sink.looked == [("C1", "", bench.now_ms() - 7 * DAY_MS)] * 8
 
-    @pytest.mark.parametrize("lane", [{"channel": ""}, {"traits": replace(EDITS, looks_up=False)}])
-    def test_where_nothing_can_be_looked_up_nothing_is(self, lane: dict[str, Any]) -> None:
-        bench = Bench(**lane)
-        assert bench.dispatcher.recovery.look(bench.now_ms()) is None
+    @pytest.mark.parametrize("receiver", [{"channel": ""}, {"traits": replace(EDITS, can_look_up=False)}])
+    def test_where_nothing_can_be_looked_up_nothing_is(self, receiver: dict[str, Any]) -> None:
+        bench = Bench(**receiver)
+        assert bench.dispatcher.bootstrap.read_channel(bench.now_ms()) is None
         assert bench.sink.looked == []
 
     def test_what_has_a_damaged_entry_is_looked_up_a_week_back_before_it_is_sent(self) -> None:
         bench = Bench()
-        bench.dispatcher.recovery.doubt(0, ["~born", OPENED.incident], bench.now_ms())
-        assert [entry.incident for _, entry in bench.ledger.entries()] == [OPENED.incident]
+        bench.dispatcher.bootstrap.mark_unknown(0, ["~start", OPENED.incident], bench.now_ms())
+        assert [entry.incident for _, entry in bench.log.entries()] == [OPENED.incident]
         bench.sink.finds.append(Found("C1", "7.7", 1))
         bench.say(UPDATED)
         bench.settle()
@@ -203,11 +205,11 @@ class TestHistory:
         assert (incident == "other") == own
         entry = bench.entry("other")
         assert entry is not None
-        assert (None if entry.folded is None else entry.folded.old) == (None if own else True)
+        assert (None if entry.folded is None else entry.folded.backlog) == (None if own else True)
 
     @pytest.mark.parametrize(("offset", "told"), [(4, 0), (5, 1)])
     def test_an_end_from_before_the_log_is_not_told(self, offset: int, told: int) -> None:
-        bench = self.begun(replace(EDITS, tells_past=True))
+        bench = self.begun(replace(EDITS, notifies_already_resolved=True))
         self.accept(bench, make_transition(incident="other", transition="resolved"), offset)
         bench.settle()
         assert len(bench.sink.sent) == told
@@ -220,7 +222,7 @@ class TestHistory:
 
     @pytest.mark.parametrize(("age_ms", "told"), [(1_799_000, 1), (1_801_000, 0)])
     def test_who_keeps_no_log_hears_of_ends_of_the_last_half_hour(self, age_ms: int, told: int) -> None:
-        bench = self.begun(Traits(keeps_ledger=False))
+        bench = self.begun(Traits(keeps_log=False))
         self.accept(bench, make_transition(incident="other", transition="resolved"), 0, age_ms)
         bench.settle()
         assert len(bench.sink.sent) == told
@@ -233,7 +235,7 @@ class TestHistory:
 
 
 class TestRouting:
-    def test_what_is_for_another_lane_is_left_alone_until_it_was_told_here(self) -> None:
+    def test_what_is_for_another_receiver_is_left_alone_until_it_was_told_here(self) -> None:
         ours: list[bool] = [False]
         bench = Bench(is_target=lambda _: ours[0])
         bench.say(OPENED)
@@ -284,14 +286,16 @@ class TestRouting:
     def test_quiet_hours_hold_what_was_never_told_and_no_change_of_what_may_have_been(
         self, known: dict[str, Any], held: bool
     ) -> None:
-        bench = Bench(replace(EDITS, looks_up=False), quiet_until=lambda _, now: now + timedelta(minutes=10))
+        bench = Bench(replace(EDITS, can_look_up=False), quiet_until=lambda _, now: now + timedelta(minutes=10))
         kept(bench, OPENED.incident, 0, **known)
         bench.say(UPDATED)
         bench.settle()
         assert (sent(bench) == []) == held
 
     def test_in_quiet_hours_a_change_waits_on_and_an_end_is_counted(self) -> None:
-        bench = Bench(replace(EDITS, tells_past=True), quiet_until=lambda _, now: now + timedelta(minutes=10))
+        bench = Bench(
+            replace(EDITS, notifies_already_resolved=True), quiet_until=lambda _, now: now + timedelta(minutes=10)
+        )
         bench.say(OPENED, UPDATED, make_transition(incident="other", transition="resolved"))
         bench.settle()
         assert (sent(bench), len(bench.dispatcher.outbox)) == ([], 1)
@@ -336,7 +340,7 @@ class TestRouting:
         bench.settle(10)
         entry = bench.entry("i1")
         assert entry is not None
-        assert (entry.seq, entry.over, entry.state) == (3, False, "folded")
+        assert (entry.seq, entry.resolved, entry.state) == (3, False, "folded")
 
     def test_a_change_of_what_waits_already_is_not_folded(self) -> None:
         bench = Bench(digest_above=1)
@@ -375,7 +379,7 @@ class TestRouting:
 
 class TestSilences:
     def test_what_was_given_up_and_is_silenced_is_neither_counted_nor_told(self) -> None:
-        bench = Bench(replace(EDITS, looks_up=False))
+        bench = Bench(replace(EDITS, can_look_up=False))
         bench.sink.answers.extend([TOO_LONG] * 2)
         bench.say(OPENED)
         bench.settle()
@@ -428,9 +432,9 @@ class TestRevival:
     def test_what_was_given_up_is_tried_with_the_newest_record_alone(
         self, fields: dict[str, Any], one: Transition, again: str | None
     ) -> None:
-        bench = Bench(replace(EDITS, looks_up=False))
+        bench = Bench(replace(EDITS, can_look_up=False))
         self.given_up(bench, **fields)
-        bench.dispatcher.revive(one, 0, 3)
+        bench.dispatcher.requeue(one, 0, 3)
         bench.settle()
         assert sent(bench) == ([] if again is None else [(OPENED.incident, 2, again)])
 
@@ -440,11 +444,11 @@ class TestRevival:
         bench.say(make_transition(incident="other"))
         bench.settle()
         self.given_up(bench, ts=ts)
-        bench.dispatcher.revive(UPDATED, 0, 3)
+        bench.dispatcher.requeue(UPDATED, 0, 3)
         assert bench.dispatcher.due_in() == due
 
     def test_what_is_not_known_is_not_revived(self, bench: Bench) -> None:
-        bench.dispatcher.revive(UPDATED, 0, 3)
+        bench.dispatcher.requeue(UPDATED, 0, 3)
         assert len(bench.dispatcher.outbox) == 0
 
     def test_the_one_whose_last_try_is_longest_ago_comes_first_and_one_at_a_time(self, bench: Bench) -> None:
@@ -459,7 +463,7 @@ class TestRevival:
         assert bench.dispatcher.to_read() == [(0, 2)]
         assert bench.dispatcher.to_read() == []
         # A receiver that takes messages is asked for the next at once.
-        bench.dispatcher.revive(make_transition(incident="b"), 0, 2)
+        bench.dispatcher.requeue(make_transition(incident="b"), 0, 2)
         assert bench.dispatcher.to_read() == []
         bench.settle()
         assert bench.dispatcher.to_read() == [(0, 1)]
@@ -474,22 +478,22 @@ class TestFigures:
         bench.sink.answers.extend([AWAY, Unknown("lost", "other")])
         said = bench.now_ms() / 1000
         bench.say(OPENED, make_transition(incident="other"))
-        bench.dispatcher.recovery.begin(0, 0, 0)
+        bench.dispatcher.bootstrap.start_log(0, 0, 0)
         bench.settle(0.5)
         assert self.value(bench, "notifications_queue_length") == 0
         bench.settle(0.5)
         assert self.value(bench, "notifications_queue_length") == 2
         assert self.value(bench, "notifications_oldest_waiting_timestamp_seconds") == said
-        assert self.value(bench, "ledger_entries") == 1
-        assert self.value(bench, "ledger_oldest_unsettled_timestamp_seconds") == said + 0.5
+        assert self.value(bench, "notification_log_entries") == 1
+        assert self.value(bench, "notification_log_oldest_unsettled_timestamp_seconds") == said + 0.5
         bench.settle(60)
         bench.settle(1)
         assert self.value(bench, "notifications_queue_length") == 0
         assert self.value(bench, "notifications_undelivered") == 0
-        assert self.value(bench, "ledger_entries") == 2
-        bench.dispatcher.recovery.doubt(0, ["damaged"], bench.now_ms())
+        assert self.value(bench, "notification_log_entries") == 2
+        bench.dispatcher.bootstrap.mark_unknown(0, ["damaged"], bench.now_ms())
         bench.settle(1)
-        assert self.value(bench, "ledger_oldest_unsettled_timestamp_seconds") is None
+        assert self.value(bench, "notification_log_oldest_unsettled_timestamp_seconds") is None
 
     @pytest.mark.parametrize(
         ("known", "one"),
@@ -511,7 +515,7 @@ class TestFigures:
 
     def test_damaged_entries_are_counted(self, bench: Bench) -> None:
         bench.dispatcher.count_damaged(3)
-        labels = {"topic": bench.ledger.topic, "reason": "not readable"}
+        labels = {"topic": bench.log.topic, "reason": "not readable"}
         assert metric(bench.board, "flinkwatch_delivery_records_skipped_total", **labels) == 3
 
 
@@ -521,7 +525,7 @@ class TestTakingOver:
         after = Bench(digest_above=1)
         after.now, after.kafka = before.now, before.kafka
         for partition in partitions:
-            after.ledger.load(partition, before.kafka.read_ledger(partition))
+            after.log.load(partition, before.kafka.read_ledger(partition))
             after.dispatcher.take_over(partition)
         return after
 
@@ -535,7 +539,7 @@ class TestTakingOver:
         return bench
 
     def last(self, bench: Bench) -> tuple[int, int]:
-        summary = [one.summary for one in bench.sink.notices if one.summary is not None][-1]
+        summary = [one.summary for one in bench.sink.notifications if one.summary is not None][-1]
         return summary.total, summary.open
 
     def test_the_digest_goes_on_and_counts_all_its_incidents(self, storm: Bench) -> None:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.contract.sink import Traits
-from sinks.delivery.decision import Edit, Post, Skip, Step, next_step
+from sinks.delivery.decision import Decision, Edit, Post, Skip, decide
 from sinks.delivery.notification_log import Entry, State
 from sinks.delivery.outbox import Outbox
 from tests.unit.sinks.samples import make_transition
 
-SLACK = Traits(edits=True, looks_up=True, repeats_harmless=False, min_severity="warning")
+SLACK = Traits(can_look_up=True, min_severity="warning")
 
 
 def entry(seq: int, state: State, ts: str = "") -> Entry:
@@ -37,32 +37,34 @@ def entry(seq: int, state: State, ts: str = "") -> Entry:
         (entry(1, "undelivered"), 2, Post(look_since=1_000 - 2 * 86_400_000)),
     ],
 )
-def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Step) -> None:
-    assert next_step(known, make_transition(seq=seq), SLACK) == step
+def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Decision) -> None:
+    assert decide(known, make_transition(seq=seq), SLACK) == step
 
 
 def test_min_severity_counts_only_for_what_was_never_sent() -> None:
     info = make_transition(seq=2, severity="info")
-    assert next_step(None, info, SLACK) == Skip("below min_severity")
-    assert next_step(entry(1, "sent", "1.1"), info, SLACK) == Edit("C1", "1.1")
+    assert decide(None, info, SLACK) == Skip("below min_severity")
+    assert decide(entry(1, "sent", "1.1"), info, SLACK) == Edit("C1", "1.1")
 
 
 @pytest.mark.parametrize("known", [None, Entry(incident="i", seq=1, state="folded", at=1_000)])
 def test_an_incident_that_is_over_before_it_was_told_is_told_only_where_the_past_is(known: Entry | None) -> None:
     over = make_transition(seq=2, transition="resolved")
-    assert next_step(known, over, SLACK) == Post()
-    assert next_step(known, over, msgspec.structs.replace(SLACK, tells_past=False)) == Skip("over untold")
+    assert decide(known, over, SLACK) == Post()
+    assert decide(known, over, msgspec.structs.replace(SLACK, notifies_already_resolved=False)) == Skip(
+        "already resolved"
+    )
 
 
 def test_what_is_folded_and_has_a_message_is_edited() -> None:
     known = Entry(incident="i", seq=1, state="folded", at=1_000, channel="C1", ts="1.1")
-    assert next_step(known, make_transition(seq=2), SLACK) == Edit("C1", "1.1")
+    assert decide(known, make_transition(seq=2), SLACK) == Edit("C1", "1.1")
 
 
 def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_told() -> None:
     part = make_transition(seq=2, transition="resolved", part_of="other")
-    assert next_step(None, part, SLACK) == Skip("goes on in another incident")
-    assert next_step(entry(1, "sent", "1.1"), part, SLACK) == Edit("C1", "1.1")
+    assert decide(None, part, SLACK) == Skip("part of another incident")
+    assert decide(entry(1, "sent", "1.1"), part, SLACK) == Edit("C1", "1.1")
 
 
 @given(
@@ -70,7 +72,7 @@ def test_an_incident_that_became_part_of_another_before_it_was_told_is_never_tol
 )
 def test_nothing_sent_is_ever_sent_again(history: list[tuple[int, State, bool]]) -> None:
     for seq, state, stands in history:
-        step = next_step(entry(seq, state, "1.1" if stands else ""), make_transition(seq=seq), SLACK)
+        step = decide(entry(seq, state, "1.1" if stands else ""), make_transition(seq=seq), SLACK)
         assert (state == "sent") == isinstance(step, Skip)
 
 

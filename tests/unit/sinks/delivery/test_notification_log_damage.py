@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from detectors.incident import Transition
 from sinks.delivery.notification_log import Entry
 from tests.fake_slack.server import TOKEN, SlackServer
-from tests.unit.sinks.delivery.test_bootstrap import lanes
+from tests.unit.sinks.delivery.test_bootstrap import receivers
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, RESOLVED, UPDATED, World, metric
 from tests.unit.sinks.memory_kafka import TOPICS
 from tests.unit.sinks.samples import make_transition
@@ -31,7 +31,7 @@ def world(slack: SlackServer) -> World:
 
 def entry(world: World) -> bytes:
     """What the log has of OPENED."""
-    found = world.ledger_entry(OPENED.incident)
+    found = world.log_entry(OPENED.incident)
     assert found is not None
     return msgspec.json.encode(found)
 
@@ -101,7 +101,10 @@ def test_a_damaged_record_that_was_replaced_since_is_no_damage(world: World) -> 
 def test_doubt_is_no_message_whose_fate_is_unknown(world: World) -> None:
     damage(world, b"{")
     world.settle(5)
-    assert metric(world.board, "flinkwatch_ledger_oldest_unsettled_timestamp_seconds", integration="slack") is None
+    assert (
+        metric(world.board, "flinkwatch_notification_log_oldest_unsettled_timestamp_seconds", integration="slack")
+        is None
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
@@ -118,7 +121,7 @@ def test_whatever_a_record_of_the_log_holds_other_incidents_are_told(slack: Slac
             st.integers(0, 7).map(lambda bit: good[:at] + bytes([good[at] ^ 1 << bit]) + good[at + 1 :]),
         )
     )
-    names = st.sampled_from([OPENED.incident, "~born", "~digest/1", "~digest/x", ""])
+    names = st.sampled_from([OPENED.incident, "~start", "~digest/1", "~digest/x", ""])
     world.kafka.write(TOPICS.deliveries, f"slack/{data.draw(names)}", value)
     world.start()
     world.say(UPDATED, make_transition(incident="other"))
@@ -146,8 +149,8 @@ def test_a_log_that_was_deleted_is_made_again_and_nothing_is_lost_or_doubled(wor
     assert "conversations.history" not in world.methods()
 
 
-def test_every_lane_writes_into_the_log_that_one_has_made_again(slack: SlackServer) -> None:
-    world = lanes(slack, routing={"routes": [{"to": ["slack:oncall"], "severity": "critical"}, {"to": ["slack"]}]})
+def test_every_receiver_writes_into_the_log_that_one_has_made_again(slack: SlackServer) -> None:
+    world = receivers(slack, routing={"routes": [{"to": ["slack:oncall"], "severity": "critical"}, {"to": ["slack"]}]})
     world.say(OPENED, make_transition(incident="bad", severity="critical"))
     world.settle()
     world.kafka.delete_ledger()
@@ -155,7 +158,7 @@ def test_every_lane_writes_into_the_log_that_one_has_made_again(slack: SlackServ
     for _ in range(10):
         world.settle(10)
     names = {(key or b"").decode() for key, _ in world.kafka.read_ledger(0)}
-    assert {"slack/" + OPENED.incident, "slack:oncall/bad", "slack/~born", "slack:oncall/~born"} <= names
+    assert {"slack/" + OPENED.incident, "slack:oncall/bad", "slack/~start", "slack:oncall/~start"} <= names
 
 
 @pytest.mark.parametrize("change", [UPDATED, RESOLVED])

@@ -1,4 +1,4 @@
-"""One lane from a transition to its receiver, at the edge of each pause and each limit."""
+"""One transition on its way to a receiver, at the edge of each pause and each limit."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,16 +9,17 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from detectors.incident import Silenced
-from sinks.contract.notified import told
-from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
-from sinks.contract.sink import Extra, Rate, Traits
-from sinks.delivery.notification_log import Ledger
-from sinks.delivery.outbox import NO_OFFSET, Outbox
-from sinks.delivery.rate_limit import Gates
+from sinks.contract.notified import notified_state
+from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter, Unknown
+from sinks.contract.sink import Rate, Traits
+from sinks.delivery.attempt import NO_OFFSET, Deferred
+from sinks.delivery.notification_log import NotificationLog
+from sinks.delivery.outbox import Outbox
+from sinks.delivery.rate_limit import RateLimiter
 from tests.unit.sinks.delivery.test_delivery import metric
 from tests.unit.sinks.memory_kafka import TOPICS
 from tests.unit.sinks.samples import make_transition
-from tests.unit.sinks.scripted import EDITS, Bench
+from tests.unit.sinks.scripted import EDITS, Bench, ResendingScriptedSink
 
 OPENED = make_transition()
 UPDATED = make_transition(seq=2, transition="updated")
@@ -49,48 +50,48 @@ def seqs(bench: Bench) -> list[tuple[str, int]]:
 
 class TestGates:
     @pytest.fixture
-    def gates(self) -> tuple[Gates, list[float]]:
+    def gates(self) -> tuple[RateLimiter, list[float]]:
         now = [1000.0]
-        return Gates(Traits(posts=Rate(per_second=0.5, burst=2), changes=None), lambda: now[0]), now
+        return RateLimiter(Traits(post_rate=Rate(per_second=0.5, burst=2), edit_rate=None), lambda: now[0]), now
 
     def test_a_call_beyond_the_burst_waits_as_long_as_the_rate_asks(self, gates: Any) -> None:
         gate, now = gates
         for _ in range(2):
-            assert gate.opens()["post"] <= now[0]
-            gate.take("post")
-        assert gate.opens()["post"] == pytest.approx(1002.0)
+            assert gate.available_at()["post"] <= now[0]
+            gate.acquire("post")
+        assert gate.available_at()["post"] == pytest.approx(1002.0)
         now[0] += 1
-        assert gate.opens()["post"] == pytest.approx(1002.0)
-        assert gate.opens()["edit"] <= now[0]
+        assert gate.available_at()["post"] == pytest.approx(1002.0)
+        assert gate.available_at()["edit"] <= now[0]
         now[0] += 1
         # Not "now": a gate that is open leaves the order of what is due alone.
-        assert gate.opens()["post"] == 1000.0
+        assert gate.available_at()["post"] == 1000.0
 
     def test_time_that_passes_saves_up_no_more_than_the_burst(self, gates: Any) -> None:
         gate, now = gates
-        gate.opens()
+        gate.available_at()
         now[0] += 3600
-        gate.take("post")
-        gate.take("post")
-        assert gate.opens()["post"] == pytest.approx(now[0] + 2)
+        gate.acquire("post")
+        gate.acquire("post")
+        assert gate.available_at()["post"] == pytest.approx(now[0] + 2)
 
     def test_calls_without_a_look_in_between_count_from_when_they_are_made(self, gates: Any) -> None:
         gate, now = gates
-        gate.take("post")
-        gate.take("post")
+        gate.acquire("post")
+        gate.acquire("post")
         now[0] += 4
-        gate.take("post")
-        gate.take("post")
-        assert gate.opens()["post"] == pytest.approx(now[0] + 2)
+        gate.acquire("post")
+        gate.acquire("post")
+        assert gate.available_at()["post"] == pytest.approx(now[0] + 2)
 
     def test_the_longest_wait_of_a_method_counts_and_no_other_method_waits(self, gates: Any) -> None:
         gate, now = gates
-        gate.shut("edit", 60)
-        gate.shut("edit", 10)
-        assert gate.opens() == {"post": 1000.0, "edit": 1060.0}
+        gate.pause("edit", 60)
+        gate.pause("edit", 10)
+        assert gate.available_at() == {"post": 1000.0, "edit": 1060.0}
         now[0] += 100
-        gate.shut("edit", 10)
-        assert gate.opens()["edit"] == 1110.0
+        gate.pause("edit", 10)
+        assert gate.available_at()["edit"] == 1110.0
 
 
 class TestOutbox:
@@ -128,7 +129,7 @@ class TestOutbox:
         assert (len(box), box.posts(), box.oldest()) == (4, 2, 70)
         assert [name in box for name in ("third", "none")] == [True, False]
         assert [box.lowest_offset(partition) for partition in (0, 1, 2)] == [8, 9, None]
-        waiting.held = True
+        waiting.attempt = Deferred()
         assert box.oldest() == 80
 
     def test_what_was_put_off_is_due_later_and_once(self) -> None:
@@ -156,7 +157,7 @@ class TestPauses:
         assert bench.dispatcher.due_in() == 0
 
     def test_what_is_open_is_resent_in_time_and_soon_after_a_failure(self) -> None:
-        bench = Bench(Traits(resend_s=60))
+        bench = Bench(Traits(), sink=ResendingScriptedSink)
         bench.settle()
         assert bench.dispatcher.due_in() == 60
         bench.settle(59)
@@ -296,7 +297,7 @@ class TestOutcomes:
         bench.settle()
         ts = "" if note else "1.0"
         assert [one[2:] for one in bench.sink.sent] == [(1, ""), (2, "1.0"), (2, ts)]
-        last = bench.sink.notices[-1]
+        last = bench.sink.notifications[-1]
         assert (bool(last.note), last.plain) == (note, not note)
 
     def test_a_channel_that_is_gone_before_the_first_message_is_tried_each_minute(self, bench: Bench) -> None:
@@ -316,10 +317,10 @@ class TestOutcomes:
         for one in (OPENED, UPDATED, RESOLVED):
             bench.say(one)
             bench.settle()
-        assert bench.sink.followed == [(None, False), (told(OPENED), True), (told(UPDATED), True)]
+        assert bench.sink.followed == [(None, False), (notified_state(OPENED), True), (notified_state(UPDATED), True)]
         entry = bench.entry(OPENED.incident)
         assert entry is not None
-        assert (entry.over, entry.told) == (True, told(RESOLVED))
+        assert (entry.resolved, entry.notified) == (True, notified_state(RESOLVED))
 
     @pytest.mark.parametrize(("names", "job"), [(("orders", "a1"), "orders"), (("", "a1"), "a1")])
     def test_the_log_names_the_job_by_its_id_where_it_has_no_name(
@@ -343,7 +344,7 @@ class TestOutcomes:
         assert bench.dispatcher.to_read() == []
         bench.now += 3_600
         assert bench.dispatcher.to_read() == [(0, 0)]
-        bench.dispatcher.revive(OPENED, 0, 0)
+        bench.dispatcher.requeue(OPENED, 0, 0)
         bench.settle()
         assert (len(bench.sink.sent), bench.dispatcher.undelivered()) == (4, 1)
         bench.now += 3_599
@@ -351,7 +352,7 @@ class TestOutcomes:
         bench.now += 1
         assert bench.dispatcher.to_read() == [(0, 0)]
         bench.sink.answers.append(AWAY)
-        bench.dispatcher.revive(OPENED, 0, 0)
+        bench.dispatcher.requeue(OPENED, 0, 0)
         with capture_logs() as lines:
             bench.settle()
         assert lines == []
@@ -410,7 +411,7 @@ class TestOutcomes:
         bench.settle(60)
         assert len(bench.sink.sent) == 1
         assert (len(bench.dispatcher.outbox), bench.dispatcher.due_in()) == (0, None)
-        again = Ledger(None, TOPICS.deliveries, "slack")
+        again = NotificationLog(None, TOPICS.deliveries, "slack")
         again.load(0, bench.kafka.read_ledger(0))
         assert [one.state for _, one in again.entries()] == ["sent"]
 
@@ -455,7 +456,7 @@ class TestExtras:
             called.append(bench.now)
             return answers.pop(0) if answers else Delivered()
 
-        bench.sink.extras = (Extra(call, posts), *bench.sink.extras)
+        bench.sink.attachments = (Attachment(call, posts), *bench.sink.attachments)
         return called
 
     @pytest.mark.parametrize(
@@ -474,7 +475,7 @@ class TestExtras:
         called = self.add(bench, [answer], posts)
         bench.say(OPENED)
         bench.settle()
-        bench.sink.extras = ()
+        bench.sink.attachments = ()
         bench.say(OTHER)
         bench.settle()
         assert (len(bench.sink.sent) == 1) == others_wait
@@ -505,7 +506,7 @@ class TestExtras:
 
     @pytest.mark.parametrize("posts", [True, False])
     def test_lines_count_as_new_messages_and_charts_do_not(self, posts: bool) -> None:
-        bench = Bench(replace(EDITS, posts=Rate(per_second=0.1, burst=2)))
+        bench = Bench(replace(EDITS, post_rate=Rate(per_second=0.1, burst=2)))
         called = self.add(bench, [], posts)
         bench.say(OPENED)
         bench.settle()
@@ -525,7 +526,7 @@ class TestExtras:
         called = self.add(bench, [AWAY], True)
         bench.say(OPENED)
         bench.settle()
-        bench.sink.extras = ()
+        bench.sink.attachments = ()
         bench.say(make_transition(seq=2, transition="updated", silence=Silenced("a1", 1 << 42, "ann", "backfill")))
         bench.settle(60)
         assert (len(called), [one[2] for one in bench.sink.sent]) == (1, [1, 2])
@@ -540,7 +541,7 @@ class TestExtras:
         entry = bench.entry(OPENED.incident)
         assert entry is not None
         assert entry.state == "sent"
-        bench.sink.extras = ()
+        bench.sink.attachments = ()
         bench.sink.answers.append(AWAY)
         bench.dispatcher.outbox.done(OPENED.incident)
         bench.say(UPDATED)
@@ -570,8 +571,8 @@ class TestDigests:
 
     def counts(self, bench: Bench) -> tuple[int, int, int, int]:
         """Of the digest that was sent last: all, open, over, alone."""
-        found = [one.summary for one in bench.sink.notices if one.summary is not None][-1]
-        return found.total, found.open, found.over, found.alone
+        found = [one.summary for one in bench.sink.notifications if one.summary is not None][-1]
+        return found.total, found.open, found.resolved, found.with_own_message
 
     def change(self, bench: Bench, number: int, seq: int, **fields: Any) -> None:
         bench.say(make_transition(incident=f"i{number}", seq=seq, **fields))
@@ -587,7 +588,7 @@ class TestDigests:
         assert storm.dispatcher.to_read() == []
         storm.now += 6
         assert storm.dispatcher.to_read() == [(0, 3)]
-        storm.dispatcher.revive(make_transition(incident="i3"), 0, 3)
+        storm.dispatcher.requeue(make_transition(incident="i3"), 0, 3)
         storm.settle()
         storm.settle(5)
         assert seqs(storm)[-2:] == [("i3", 1), (storm.sink.sent[-1][1], 3)]
@@ -624,9 +625,7 @@ class TestDigests:
         for _ in range(60):
             bench.settle(3_600)
         assert self.counts(bench) == (1, 1, 0, 0)
-        assert [(e.state, bool(e.ts)) for _, e in bench.ledger.entries() if e.incident.startswith("~")] == [
-            ("sent", True)
-        ]
+        assert [(e.state, bool(e.ts)) for _, e in bench.log.entries() if e.incident.startswith("~")] == [("sent", True)]
         assert bench.dispatcher.undelivered() == 0
 
     def test_a_storm_that_is_over_before_its_digest_is_sent_is_not_told(self) -> None:
@@ -674,7 +673,7 @@ class TestSilences:
         entry = bench.entry("i1")
         assert entry is not None
         assert entry.folded is not None
-        assert (entry.state, entry.ts, entry.silenced, entry.folded.alone) == ("folded", "", True, False)
-        summary = bench.sink.notices[-1].summary
+        assert (entry.state, entry.ts, entry.silenced, entry.folded.has_own_message) == ("folded", "", True, False)
+        summary = bench.sink.notifications[-1].summary
         assert summary is not None
         assert (summary.total, summary.open, summary.silenced) == (1, 0, 1)

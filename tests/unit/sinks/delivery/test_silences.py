@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors.incident import Silenced, Transition
-from sinks.contract.sink import Notice
+from sinks.contract.sink import Notification
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink
 from sinks.integrations.pagerduty import event
 from sinks.prometheus.collector import IncidentCollector
 from tests.fake_slack.server import TOKEN, SlackServer
 from tests.reliability.history import judge
-from tests.unit.sinks.delivery.test_bootstrap import lanes, lose_ledger
+from tests.unit.sinks.delivery.test_bootstrap import lose_log, receivers
 from tests.unit.sinks.delivery.test_delivery import FIRST, OPENED, World, metric
 from tests.unit.sinks.delivery.test_storm import digests, incident, own, run
 from tests.unit.sinks.receiver import Receiver
@@ -60,11 +60,11 @@ def tell(world: World, *transitions: Transition) -> None:
     world.settle(5)
 
 
-def test_a_silenced_incident_is_told_to_nobody_and_leaves_nothing_in_the_ledger(world: World) -> None:
+def test_a_silenced_incident_is_told_to_nobody_and_leaves_nothing_in_the_log(world: World) -> None:
     tell(world, under(1, transition="opened"), under(2), under(3, transition="resolved"))
     assert world.slack.calls == []
     assert suppressed(world) == 3
-    assert world.ledger_entry(NAME) is None
+    assert world.log_entry(NAME) is None
     assert world.kafka.committed[FIRST] == 3
 
 
@@ -119,7 +119,7 @@ def test_what_waits_when_the_silence_begins_is_not_sent(world: World) -> None:
     world.slack.forgive()
     world.settle(100)
     assert {m.metadata["event_payload"]["incident"] for m in world.slack.parents()} == {NAME}
-    assert world.ledger_entry("other") is None
+    assert world.log_entry("other") is None
     tell(world, after(3, incident="other"))
     assert len(world.slack.parents()) == 2
 
@@ -139,7 +139,7 @@ def test_a_lost_answer_before_the_silence_is_looked_up_and_nothing_is_posted_ane
     world.settle(2)
     assert world.methods().count("chat.postMessage") == 1
     assert world.methods().count("chat.update") == int(arrived)
-    assert (world.ledger_entry(NAME) is not None) == arrived
+    assert (world.log_entry(NAME) is not None) == arrived
     tell(world, after(3))
     (parent,) = slack.parents()
     assert parent.metadata["event_payload"]["seq"] == 3
@@ -168,11 +168,11 @@ def test_what_was_put_aside_is_not_tried_under_a_silence_and_is_told_after_it(wo
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_after_a_lost_ledger_silenced_incidents_are_edited_where_they_stand_and_else_not_told(
+def test_after_a_lost_log_silenced_incidents_are_edited_where_they_stand_and_else_not_told(
     world: World, group: bool
 ) -> None:
     tell(world, OPENED, under(1, incident="other", transition="opened"))
-    lose_ledger(world, group=group)
+    lose_log(world, group=group)
     world.now += 7200
     world.start()
     tell(world, under(2))
@@ -230,7 +230,7 @@ def test_silenced_incidents_do_not_keep_the_others_of_a_digest_from_their_own_me
 
 
 def test_what_quiet_hours_hold_is_not_told_at_their_end_when_it_is_silenced(slack: SlackServer) -> None:
-    world = lanes(slack, routing={"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}]})
+    world = receivers(slack, routing={"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}]})
     world.say(OPENED)
     world.settle()
     world.say(under(2))
@@ -241,7 +241,7 @@ def test_what_quiet_hours_hold_is_not_told_at_their_end_when_it_is_silenced(slac
 
 def test_a_webhook_hears_of_a_silence_only_for_what_it_has_heard_of(slack: SlackServer) -> None:
     with Receiver() as receiver:
-        world = lanes(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
+        world = receivers(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
         world.say(under(1, incident="other", transition="opened"))
         world.settle()
         assert receiver.received == []
@@ -259,7 +259,7 @@ def test_a_webhook_hears_of_a_silence_only_for_what_it_has_heard_of(slack: Slack
 
 def test_where_nobody_can_look_up_a_lost_answer_a_silenced_incident_waits_for_its_end(slack: SlackServer) -> None:
     with Receiver() as receiver:
-        world = lanes(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
+        world = receivers(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
         receiver.answers.append((0, {}))
         world.say(OPENED)
         world.settle()
@@ -274,7 +274,7 @@ def test_where_nobody_can_look_up_a_lost_answer_a_silenced_incident_waits_for_it
 
 def test_what_is_put_aside_and_silenced_does_not_stand_in_the_way_of_others_put_aside(slack: SlackServer) -> None:
     with Receiver() as receiver:
-        world = lanes(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
+        world = receivers(slack, slack={"enabled": False}, webhook={"enabled": True, "url": receiver.url})
         receiver.answers.extend([(400, {})] * 4)
         for name in ("first", "second"):
             world.say(make_transition(incident=name))
@@ -289,13 +289,13 @@ def test_an_alert_that_stands_keeps_its_labels_under_a_silence_and_goes_on() -> 
     with Receiver() as receiver:
         config = AlertmanagerConfig(enabled=True, urls=(receiver.url,), timeout="10s")
         sink = AlertmanagerSink(config, wall=lambda: OPENED_AT / 1000)
-        sink.send(Notice(transition=OPENED), None)
-        sink.send(Notice(transition=under(2, severity="critical")), None)
+        sink.send(Notification(transition=OPENED))
+        sink.send(Notification(transition=under(2, severity="critical")))
         sink.resend()
         first, second, again = (one.json() for one in receiver.received)
         assert [one["labels"] for one in (*second, *again)] == [first[0]["labels"]] * 2
         assert again[0]["annotations"]["silence"].startswith("Silenced until 2026-03-01 15:03:00 UTC by ann")
-        sink.send(Notice(transition=after(3, severity="critical")), None)
+        sink.send(Notification(transition=after(3, severity="critical")))
         ended, begun = receiver.received[-1].json()
         assert (ended["labels"], begun["labels"]["severity"]) == (first[0]["labels"], "critical")
         assert "is over" in begun["annotations"]["silence"]
@@ -303,7 +303,7 @@ def test_an_alert_that_stands_keeps_its_labels_under_a_silence_and_goes_on() -> 
 
 def test_alertmanager_is_not_sent_what_is_silenced(slack: SlackServer) -> None:
     with Receiver() as receiver:
-        world = lanes(slack, slack={"enabled": False}, alertmanager={"enabled": True, "urls": [receiver.url]})
+        world = receivers(slack, slack={"enabled": False}, alertmanager={"enabled": True, "urls": [receiver.url]})
         world.say(under(1, transition="opened"))
         world.settle()
         world.settle(120)
@@ -319,7 +319,7 @@ def test_pagerduty_is_not_triggered_under_a_silence_and_resolved_for_what_was_to
     monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "key")
     with Receiver() as receiver:
         pagerduty = {"enabled": True, "url": receiver.url, "min_severity": "warning"}
-        world = lanes(slack, slack={"enabled": False}, pagerduty=pagerduty)
+        world = receivers(slack, slack={"enabled": False}, pagerduty=pagerduty)
         for one in (under(1, incident="other", transition="opened"), OPENED, under(2, incident="other")):
             world.say(one)
             world.settle()
@@ -332,7 +332,7 @@ def test_pagerduty_is_not_triggered_under_a_silence_and_resolved_for_what_was_to
 
 
 def test_the_end_of_a_silence_in_quiet_hours_waits_for_their_end(slack: SlackServer) -> None:
-    world = lanes(slack, routing={"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}]})
+    world = receivers(slack, routing={"quiet_hours": [{"begin": "14:00", "end": "15:00", "below": "critical"}]})
     world.say(under(1, transition="opened"), after(2))
     world.settle()
     assert slack.calls == []

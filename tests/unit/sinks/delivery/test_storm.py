@@ -50,7 +50,7 @@ def run(world: World, seconds: float, step: float = 0.5) -> None:
     while world.now < end:
         world.now += step
         for _ in range(1000):
-            if not world.courier.turn():
+            if not world.worker.poll_once():
                 break
 
 
@@ -65,13 +65,13 @@ def digests(world: World) -> list[Any]:
 
 
 def counted(world: World) -> Counter[str]:
-    """What the ledger says of each incident: told in a digest, or with a message."""
+    """What the log says of each incident: told in a digest, or with a message."""
     found = Counter[str]()
     for partition in range(2):
         for key in dict(world.kafka.read_ledger(partition)):
             name = (key or b"").decode().removeprefix("slack/")
             if not name.startswith("~"):
-                entry = world.ledger_entry(name, partition)
+                entry = world.log_entry(name, partition)
                 assert entry is not None
                 found["digest" if entry.state == "folded" else entry.state] += 1
     return found
@@ -109,8 +109,8 @@ def test_ten_thousand_incidents_in_a_minute_are_a_bounded_number_of_calls_and_no
         world.say(resolved(number), partition=number % 2)
     run(world, 240.0)
     assert ": 0 open, " in digests(world)[0].text
-    entries = [world.ledger_entry(f"i{number}", number % 2) for number in range(total)]
-    assert all(entry is not None and entry.over for entry in entries)
+    entries = [world.log_entry(f"i{number}", number % 2) for number in range(total)]
+    assert all(entry is not None and entry.resolved for entry in entries)
     open_still = [m for m in world.slack.parents() if m not in digests(world) and "Resolved" not in m.text]
     assert open_still == []
 
@@ -186,7 +186,7 @@ def test_the_digest_counts_what_it_does_not_name(world: World, monkeypatch: pyte
     assert metric(world.board, "flinkwatch_notifications_suppressed_total", integration="slack", reason="digest")
 
 
-def test_the_ledger_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_its_digests(world: World) -> None:
+def test_the_log_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_its_digests(world: World) -> None:
     for number in range(100):
         world.say(incident(number))
     run(world, 60.0)
@@ -202,4 +202,4 @@ def test_the_ledger_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_a
     run(world, 300.0)
     run(world, 16 * 86_400.0, step=43_200.0)
     alive = {key for key, value in dict(world.kafka.read_ledger(0)).items() if value is not None}
-    assert alive == {b"slack/~born"}
+    assert alive == {b"slack/~start"}

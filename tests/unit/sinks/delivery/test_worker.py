@@ -1,4 +1,4 @@
-"""The turns of a courier, on a clock that is set by hand: when it reads, sends, commits, mends and ends."""
+"""The turns of a worker, on a clock that is set by hand: when it reads, sends, commits, mends and ends."""
 
 from collections.abc import Iterator
 from threading import Event
@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from sinks.contract.outcome import RetryAfter
-from sinks.delivery.notification_log import Ledger
-from sinks.delivery.worker import Courier
+from sinks.delivery.notification_log import NotificationLog
+from sinks.delivery.worker import DeliveryWorker
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
 from tests.unit.sinks.samples import make_transition
 from tests.unit.sinks.scripted import EDITS, Bench
@@ -24,28 +24,21 @@ SECOND = TopicPartition(TOPICS.incidents, 1)
 
 
 class Round(Bench):
-    """A bench with a courier that reads from Kafka in memory."""
+    """A bench with a worker that reads from Kafka in memory."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, ledger: bool = True) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, with_log: bool = True) -> None:
         super().__init__(EDITS)
         monkeypatch.setattr("sinks.delivery.worker.time", SimpleNamespace(monotonic=lambda: self.now, time=self.wall))
-        if not ledger:
-            self.ledger._producer = None
+        if not with_log:
+            self.log._producer = None
         self.kafka.wall = self.wall
         self.consumer = GroupConsumer(self.kafka)
-        self.courier = Courier(
-            self.consumer,
-            clients=self.kafka,
-            topics=TOPICS,
-            ledger=self.ledger,
-            dispatcher=self.dispatcher,
-            wall=self.wall,
-        )
+        self.worker = DeliveryWorker(self.consumer, self.kafka, self.dispatcher)
 
     def begin(self) -> None:
         """The group has given us our partitions, and they are read."""
-        self.consumer.subscribe([TOPICS.incidents], self.courier.listener())
-        while self.courier.turn():
+        self.consumer.subscribe([TOPICS.incidents], self.worker.ownership)
+        while self.worker.poll_once():
             pass
 
     def wall(self) -> float:
@@ -73,17 +66,19 @@ def stopped() -> Event:
 
 
 @pytest.mark.parametrize(("kafka_answers", "drain_s", "sent"), [(True, 30.0, 1), (True, 0.0, 0), (False, 30.0, 0)])
-def test_a_courier_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_answers(
+def test_a_worker_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_answers(
     world: Round, kafka_answers: bool, drain_s: float, sent: int
 ) -> None:
     if not kafka_answers:
         world.begin()
         world.kafka.refuse_commits = True
         world.write("before")
-        world.courier.turn()
+        world.worker.poll_once()
         world.sink.sent.clear()
+    else:
+        world.consumer.subscribe([TOPICS.incidents], world.worker.ownership)
     world.write("i")
-    world.courier.run(stopped(), drain_s)
+    world.worker.run(stopped(), drain_s)
     assert len(world.sent()) == sent
 
 
@@ -93,29 +88,29 @@ def test_after_a_full_poll_the_rest_is_read_before_anything_is_sent(
     monkeypatch.setattr("sinks.delivery.worker._BATCH", 2)
     world.begin()
     world.write("a", "a", "a", "b", "c")
-    turns = [(world.courier.turn(), len(world.sent())) for _ in range(4)]
+    turns = [(world.worker.poll_once(), len(world.sent())) for _ in range(4)]
     assert turns == [(True, 0), (True, 0), (True, 3), (False, 3)]
 
 
 def test_a_record_that_needs_nothing_is_work_all_the_same(world: Round) -> None:
     world.begin()
     world.write("bad", value=b"{")
-    assert [world.courier.turn() for _ in range(2)] == [True, False]
+    assert [world.worker.poll_once() for _ in range(2)] == [True, False]
     assert world.kafka.committed[FIRST] == 1
 
 
 def test_what_the_group_has_not_confirmed_for_three_seconds_is_not_sent(world: Round) -> None:
     world.begin()
     world.write("first")
-    world.courier.turn()
+    world.worker.poll_once()
     world.kafka.refuse_commits = True
     for later, name, sent in ((2.9, "second", 2), (0.1, "third", 2)):
         world.now += later
         world.write(name)
-        world.courier.turn()
+        world.worker.poll_once()
         assert len(world.sent()) == sent
     world.kafka.refuse_commits = False
-    world.courier.turn()
+    world.worker.poll_once()
     assert world.sent() == ["first", "second", "third"]
 
 
@@ -124,7 +119,7 @@ def test_while_nothing_is_due_the_group_is_not_asked(world: Round) -> None:
     world.kafka.refuse_commits = True
     world.now += 60
     with capture_logs() as lines:
-        assert not world.courier.turn()
+        assert not world.worker.poll_once()
     assert lines == []
 
 
@@ -137,12 +132,12 @@ def test_a_poll_waits_until_something_is_due(world: Round, monkeypatch: pytest.M
     world.begin()
     world.sink.answers.append(RetryAfter(0.75, "away", "serverError"))
     world.write("a")
-    world.courier.turn()
+    world.worker.poll_once()
     waits.clear()
     for _ in range(4):
-        world.courier.turn()
+        world.worker.poll_once()
         world.now += 0.25
-    world.courier.turn()
+    world.worker.poll_once()
     assert waits == [500, 500, 250, 10, 500]
 
 
@@ -151,9 +146,9 @@ def test_records_that_cannot_be_decoded_are_counted_in_the_log(world: Round) -> 
     world.write("a", "b", value=b"{")
     world.kafka.logs[FIRST].append(Kept(TOPICS.incidents, 0, 2, None, None))
     with capture_logs() as lines:
-        world.courier.turn()
+        world.worker.poll_once()
         world.write("c")
-        world.courier.turn()
+        world.worker.poll_once()
     skipped = [line["count"] for line in lines if line["event"].startswith("incidents skipped")]
     assert skipped == [2]
     assert world.sent() == ["c"]
@@ -164,7 +159,7 @@ def test_between_two_slow_calls_the_group_hears_from_us(world: Round) -> None:
     world.sink.on_send = lambda: setattr(world, "now", world.now + 1)
     world.write("a", "b")
     for sent in (1, 2):
-        world.courier.turn()
+        world.worker.poll_once()
         assert len(world.sent()) == sent
 
 
@@ -178,9 +173,9 @@ def test_what_was_polled_before_a_partition_moved_is_left_to_its_owner(world: Ro
     assert polled
     del world.consumer._positions[FIRST]
     world.consumer.poll = lambda timeout_ms, max_records: polled
-    world.courier.turn()
+    world.worker.poll_once()
     world.consumer.poll = poll
-    world.courier.turn()
+    world.worker.poll_once()
     assert world.sent() == []
     assert world.kafka.committed.get(FIRST, 0) == 0
 
@@ -198,12 +193,12 @@ def test_offsets_are_committed_once_and_up_to_what_waits(world: Round, monkeypat
     world.sink.answers.append(RetryAfter(2.0, "away", "serverError"))
     world.write("a", "b")
     for _ in range(4):
-        world.courier.turn()
+        world.worker.poll_once()
     assert commits == []
     assert world.sent() == ["a", "b"]
     world.now += 2
     for _ in range(4):
-        world.courier.turn()
+        world.worker.poll_once()
     assert commits == [{0: 2}]
 
 
@@ -226,28 +221,28 @@ class TestLostLog:
         world.kafka.ledger_is_gone = True
         world.write("a")
         for _ in range(201):
-            world.courier.turn()
+            world.worker.poll_once()
             world.now += 0.125
         assert made == [1000, 1010, 1020]
         assert world.sent() == []
 
     def test_what_keeps_no_log_writes_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        world = Round(monkeypatch, ledger=False)
+        world = Round(monkeypatch, with_log=False)
         world.begin()
         world.kafka.ledgers_made += 1
-        world.courier.turn()
-        assert not world.ledger.is_kept
+        world.worker.poll_once()
+        assert not world.log.is_kept
 
     def test_what_was_known_is_written_once_into_the_new_one(self, world: Round) -> None:
         world.begin()
         world.write("a")
-        world.courier.turn()
+        world.worker.poll_once()
         world.kafka.delete_ledger()
         world.write("b")
         for _ in range(40):
-            world.courier.turn()
+            world.worker.poll_once()
             world.now += 0.5
-        again = Ledger(None, TOPICS.deliveries, "slack")
+        again = NotificationLog(None, TOPICS.deliveries, "slack")
         again.load(0, world.kafka.read_ledger(0))
         assert [(one.incident, one.state) for _, one in again.entries() if one.incident in "ab"] == [
             ("a", "sent"),
@@ -262,12 +257,12 @@ def test_with_a_full_outbox_nothing_is_read_until_there_is_room(world: Round, mo
     world.begin()
     world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
     world.write("a", "b")
-    world.courier.turn()
+    world.worker.poll_once()
     world.write("c")
-    assert not world.courier.turn()
+    assert not world.worker.poll_once()
     assert len(world.dispatcher.outbox) == 2
     world.now += 60
-    while world.courier.turn():
+    while world.worker.poll_once():
         pass
     assert world.sent() == ["a", "b", "a", "c"]
 
@@ -280,16 +275,16 @@ def test_a_partition_that_comes_while_the_outbox_is_full_is_not_read_either(
     world.consumer.revoke([SECOND])
     world.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
     world.write("a", "b")
-    world.courier.turn()
+    world.worker.poll_once()
     for name in ("c", "d"):
         world.kafka.write(TOPICS.incidents, name, msgspec.json.encode(make_transition(incident=name)), 1)
     world.consumer._positions[SECOND] = 0
-    world.courier.listener().on_partitions_assigned([SECOND])
+    world.worker.ownership.on_partitions_assigned([SECOND])
     for _ in range(3):
-        world.courier.turn()
+        world.worker.poll_once()
     assert "c" not in world.dispatcher.outbox
     world.now += 60
-    while world.courier.turn():
+    while world.worker.poll_once():
         pass
     assert sorted(set(world.sent())) == ["a", "b", "c", "d"]
 
@@ -297,13 +292,13 @@ def test_a_partition_that_comes_while_the_outbox_is_full_is_not_read_either(
 def test_what_was_put_aside_is_read_again_also_after_a_record_that_could_not_be_read(world: Round) -> None:
     world.begin()
     world.write("a")
-    world.courier.turn()
-    entry = world.ledger.get(0, "a")
+    world.worker.poll_once()
+    entry = world.log.get(0, "a")
     assert entry is not None
-    world.ledger.set(0, "a", replace(entry, state="undelivered", at=0, ts=""))
+    world.log.set(0, "a", replace(entry, state="undelivered", at=0, ts=""))
     whole = world.kafka.logs[FIRST][0]
     for value, sent in ((None, 1), (b"{", 1), (whole.value, 2)):
         world.kafka.logs[FIRST][0] = whole._replace(value=value)
         world.now += 3_600
-        world.courier.turn()
+        world.worker.poll_once()
         assert len(world.sent()) == sent

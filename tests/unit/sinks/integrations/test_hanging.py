@@ -1,4 +1,4 @@
-"""A receiver behind a proxy that hangs: each call ends in time, nothing is lost or doubled, other lanes go on."""
+"""A receiver behind a proxy that hangs: each call ends in time, nothing is lost or doubled, other receivers go on."""
 
 import threading
 import time
@@ -75,7 +75,7 @@ def test_a_look_up_that_hangs_in_a_proxy_is_made_again(slack: SlackServer, how: 
         assert world.methods().count("chat.postMessage") == 1
 
 
-def test_while_slack_hangs_other_lanes_go_on(slack: SlackServer) -> None:
+def test_while_slack_hangs_other_receivers_go_on(slack: SlackServer) -> None:
     kafka = MemoryKafka()
     for number in range(20):
         one = make_transition(incident=f"incident {number}")

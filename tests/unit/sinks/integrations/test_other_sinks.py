@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from detectors.incident import decode_transition
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.contract.sink import Notice
+from sinks.contract.sink import Notification
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink, alert
 from sinks.integrations.http_post import retry_after
 from sinks.integrations.pagerduty import PagerDutyConfig, PagerDutySink
@@ -31,8 +31,8 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
-def notice(**changes: Any) -> Notice:
-    return Notice(transition=make_transition(**changes))
+def notice(**changes: Any) -> Notification:
+    return Notification(transition=make_transition(**changes))
 
 
 def webhook(receiver: Receiver, **config: Any) -> WebhookSink:
@@ -41,7 +41,7 @@ def webhook(receiver: Receiver, **config: Any) -> WebhookSink:
 
 def test_a_webhook_gets_the_whole_transition_under_a_key_that_repeats_share(receiver: Receiver) -> None:
     sink = webhook(receiver)
-    assert sink.send(notice(seq=4), None) == sink.send(notice(seq=4), None) == Delivered()
+    assert sink.send(notice(seq=4)) == sink.send(notice(seq=4)) == Delivered()
     first, second = receiver.received
     assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"] == "9f2c41d07b3e/4"
     document = first.json()
@@ -57,7 +57,7 @@ def test_a_token_that_no_header_takes_is_refused_before_an_error_can_tell_it(
     sink = webhook(receiver, token_env="HOOK_TOKEN")
     with pytest.raises(SecretError, match="environment variable HOOK_TOKEN holds more than one line of ASCII"):
         sink.check()
-    refused = sink.send(notice(), None)
+    refused = sink.send(notice())
     assert isinstance(refused, Refused)
     assert refused.because == "setup"
     assert token not in repr(refused)
@@ -65,7 +65,7 @@ def test_a_token_that_no_header_takes_is_refused_before_an_error_can_tell_it(
 
 def test_the_signature_is_over_timestamp_and_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "k3y")
-    webhook(receiver, secret_env="HOOK_SECRET").send(notice(), None)
+    webhook(receiver, secret_env="HOOK_SECRET").send(notice())
     (one,) = receiver.received
     signed = b"v1:" + one.headers["X-Flinkwatch-Timestamp"].encode() + b":" + one.body
     expected = "v1=" + hmac.new(b"k3y", signed, hashlib.sha256).hexdigest()
@@ -79,7 +79,7 @@ def test_without_its_secret_a_webhook_neither_starts_nor_sends(receiver: Receive
     sink = webhook(receiver, secret_env="NOT_SET_ANYWHERE")
     with pytest.raises(SecretError, match="NOT_SET_ANYWHERE"):
         sink.check()
-    outcome = sink.send(notice(), None)
+    outcome = sink.send(notice())
     assert isinstance(outcome, Refused)
     assert outcome.because == "setup"
     assert receiver.received == []
@@ -107,7 +107,7 @@ def test_each_answer_has_its_outcome(
     receiver: Receiver, status: int, headers: dict[str, str], expected: Outcome | str
 ) -> None:
     receiver.answers.append((status, headers))
-    outcome = webhook(receiver).send(notice(), None)
+    outcome = webhook(receiver).send(notice())
     if isinstance(expected, str):
         assert isinstance(outcome, Refused)
         assert outcome.because == expected
@@ -118,7 +118,7 @@ def test_each_answer_has_its_outcome(
 
 def test_a_receiver_that_does_not_listen_was_sent_nothing() -> None:
     config = WebhookConfig(enabled=True, url="http://127.0.0.1:9/in", timeout="10s")
-    assert isinstance(WebhookSink(config).send(notice(), None), RetryAfter)
+    assert isinstance(WebhookSink(config).send(notice()), RetryAfter)
 
 
 @given(st.text(max_size=40) | st.integers().map(str) | st.floats().map(str))
@@ -148,7 +148,7 @@ def alertmanager(receiver: Receiver) -> AlertmanagerSink:
 
 
 def test_an_alert_has_the_labels_a_team_routes_by_and_ends_unless_it_is_sent_again(receiver: Receiver) -> None:
-    alertmanager(receiver).send(notice(), None)
+    alertmanager(receiver).send(notice())
     (one,) = receiver.received
     assert one.path == "/api/v2/alerts"
     (sent,) = one.json()
@@ -167,8 +167,8 @@ def test_an_alert_has_the_labels_a_team_routes_by_and_ends_unless_it_is_sent_aga
 def test_open_alerts_are_sent_again_and_resolved_ones_are_not(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
     for number in range(501):
-        sink.send(notice(incident=f"i{number}"), None)
-    sink.send(notice(incident="i0", seq=2, transition="resolved", ended_at=OPENED_AT + 1), None)
+        sink.send(notice(incident=f"i{number}"))
+    sink.send(notice(incident="i0", seq=2, transition="resolved", ended_at=OPENED_AT + 1))
     receiver.received.clear()
     assert sink.resend() == Delivered()
     sent = [one["labels"]["incident"] for received in receiver.received for one in received.json()]
@@ -178,8 +178,8 @@ def test_open_alerts_are_sent_again_and_resolved_ones_are_not(receiver: Receiver
 
 def test_a_cause_that_becomes_known_leaves_one_alert(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
-    sink.send(notice(), None)
-    sink.send(notice(seq=2, transition="updated", cause="late_barrier_acks"), None)
+    sink.send(notice())
+    sink.send(notice(seq=2, transition="updated", cause="late_barrier_acks"))
     (before,), (after,) = (received.json() for received in receiver.received)
     assert after["labels"] == before["labels"]
     assert after["annotations"]["cause"] == "late_barrier_acks"
@@ -187,8 +187,8 @@ def test_a_cause_that_becomes_known_leaves_one_alert(receiver: Receiver) -> None
 
 def test_an_alert_whose_labels_change_ends_and_begins_anew(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
-    sink.send(notice(), None)
-    sink.send(notice(seq=2, transition="updated", severity="critical"), None)
+    sink.send(notice())
+    sink.send(notice(seq=2, transition="updated", severity="critical"))
     old, new = receiver.received[1].json()
     assert (old["labels"]["severity"], old["endsAt"]) == ("warning", "2026-03-01T14:04:00.000Z")
     assert (new["labels"]["severity"], new["endsAt"]) == ("critical", "2026-03-01T14:19:00.000Z")
@@ -196,7 +196,7 @@ def test_an_alert_whose_labels_change_ends_and_begins_anew(receiver: Receiver) -
 
 def test_what_another_process_tells_is_not_sent_again(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
-    sink.send(notice(), None)
+    sink.send(notice())
     sink.release("9f2c41d07b3e")
     receiver.received.clear()
     assert sink.resend() is None
@@ -215,8 +215,8 @@ def test_pagerduty_is_triggered_and_resolved_under_the_incidents_id(
 ) -> None:
     monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "r0uting")
     sink = PagerDutySink(PagerDutyConfig(enabled=True, url=receiver.url))
-    sink.send(notice(severity="critical"), None)
-    sink.send(notice(seq=2, transition="resolved"), None)
+    sink.send(notice(severity="critical"))
+    sink.send(notice(seq=2, transition="resolved"))
     opened, resolved = (one.json() for one in receiver.received)
     assert (opened["event_action"], opened["dedup_key"]) == ("trigger", "9f2c41d07b3e")
     assert opened["payload"]["severity"] == "critical"

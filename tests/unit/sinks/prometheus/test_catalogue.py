@@ -35,7 +35,7 @@ COUNTED = (
     "incident_active",
     "incident_silenced",
     "state_rows",
-    "ledger_entries",
+    "notification_log_entries",
     "consumer_lag_records",
 )
 RATES = ("_records_per_second",)
@@ -128,7 +128,7 @@ def every_metric() -> Shown:
     registry.register(readiness)
     board.integrate("slack")
     board.set_oldest_waiting("slack", 1.0)
-    board.set_ledger("slack", 1, 1.0)
+    board.set_notification_log("slack", 1, 1.0)
     board.count_suppressed("slack", "silence")
     board.count_skipped("flinkwatch.incidents", "undecodable")
     board.show_incident("i", make_transition())

@@ -63,15 +63,15 @@ def test_nothing_waits_shows_no_age(board: IncidentCollector) -> None:
     """An age of nothing would be alerted on."""
     board.integrate("slack")
     board.set_oldest_waiting("slack", 1_000.0)
-    board.set_ledger("slack", 3, 900.0)
+    board.set_notification_log("slack", 3, 900.0)
     found = samples(board)
     assert found["notifications_oldest_waiting_timestamp_seconds slack"] == 1_000
-    assert found["ledger_oldest_unsettled_timestamp_seconds slack"] == 900
+    assert found["notification_log_oldest_unsettled_timestamp_seconds slack"] == 900
     board.set_oldest_waiting("slack", None)
     board.set_oldest_waiting("slack", None)
-    board.set_ledger("slack", 3, None)
+    board.set_notification_log("slack", 3, None)
     assert not [name for name in samples(board) if "oldest" in name]
-    assert samples(board)["ledger_entries slack"] == 3
+    assert samples(board)["notification_log_entries slack"] == 3
 
 
 class Fleet:

@@ -26,7 +26,7 @@ from detectors.settings.live import (
     settings_hash,
 )
 from detectors.values.decoding import UndecodableError
-from sinks.delivery.notification_log import Ledger
+from sinks.delivery.notification_log import NotificationLog
 from streaming.cli import config_report
 from streaming.configuration.silences import listed
 from streaming.configuration.topic import ConfigHistory, encode_silence
@@ -63,16 +63,16 @@ ENTRY = {
     "channel": "C",
     "ts": "1.2",
     "offset": 7,
-    "told": {"change": "opened", "cause": "restart_loop", "severity": "warning", "findings": 1},
+    "notified": {"change": "opened", "cause": "restart_loop", "severity": "warning", "findings": 1},
     "folded": {"storm": 5, "kind": "k", "cluster": "c", "job": "j", "severity": "warning", "since": 4},
 }
 READING = Reading(name="up", labels={"cluster": "c"}, value=1.0, at=5)
 
 
-def _ledger(value: bytes) -> object:
-    ledger = Ledger(None, "flinkwatch.deliveries", "slack")
-    ledger.load(0, [(b"slack/i", value), (b"i", value)])
-    return [entry for _, entry in ledger.entries()]
+def _notification_log(value: bytes) -> object:
+    log = NotificationLog(None, "flinkwatch.deliveries", "slack")
+    log.load(0, [(b"slack/i", value), (b"i", value)])
+    return [entry for _, entry in log.entries()]
 
 
 READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
@@ -89,7 +89,7 @@ READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
         json.loads(msgspec.json.encode(READING)),
         decode_reading,
     ),
-    "notification log": (ENTRY, _ledger),
+    "notification log": (ENTRY, _notification_log),
     "canary": ({"flinkwatch canary": 5}, canary.sent_at),
 }
 readers = pytest.mark.parametrize("name", READERS)

@@ -28,7 +28,7 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
 
 @pytest.fixture
 def world(slack: SlackServer) -> World:
-    # Slack's stand-in counts real seconds: what it says is newer than what the ledger does.
+    # Slack's stand-in counts real seconds: what it says is newer than what the log does.
     return World(slack, now=1.0, channel=slack.channel_id("flink-alerts"))
 
 
@@ -127,7 +127,7 @@ ACCEPTED = {f"{name} after acceptance": {**fault, "accept": True} for name, faul
 def test_after_a_lost_answer_the_message_is_looked_up_and_stands_once(world: World, fault: dict[str, Any]) -> None:
     world.slack.fail_next("chat.postMessage", **fault)
     tell(world, OPENED)
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "unknown"
     world.settle(2)
@@ -212,7 +212,7 @@ def test_not_in_channel_is_mended_by_an_invitation(world: World) -> None:
 
 
 def test_a_channel_that_fails_does_not_hold_another(slack: SlackServer) -> None:
-    """Each has its own outbox, ledger and waiting times."""
+    """Each has its own outbox, log and waiting times."""
     failing = World(slack, now=1.0, channel=slack.channel_id("flink-alerts"))
     flowing = World(slack, now=1.0, channel=slack.channel_id("other"))
     slack.remove_bot("flink-alerts")
@@ -272,7 +272,7 @@ def test_a_message_refused_even_as_plain_text_is_kept_and_holds_no_other(world: 
     world.slack.fail_next("chat.postMessage", error=error, times=2)
     tell(world, OPENED, OTHER)
     assert told(world) == [(OTHER.incident, 1)]
-    entry = world.ledger_entry(OPENED.incident)
+    entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "undelivered"
     assert error in entry.reason

@@ -23,7 +23,7 @@ def posted(**changes: Any) -> ThreadPlan:
 def after(before: ThreadPlan, minutes: float, config: SlackConfig = CONFIG, **changes: Any) -> ThreadPlan:
     """What follows from an edit some minutes after the first message."""
     fields = {"seq": 2, "transition": "updated"} | changes
-    return plan(before.told, make_transition(**fields), OPENED_AT + int(minutes * MINUTE), config, edited=True)
+    return plan(before.notified, make_transition(**fields), OPENED_AT + int(minutes * MINUTE), config, edited=True)
 
 
 def test_a_new_message_has_nothing_in_its_thread() -> None:
@@ -75,7 +75,7 @@ def test_only_what_becomes_critical_is_shown_in_the_channel_and_only_then() -> N
 
 
 def test_without_what_was_told_before_a_change_is_said_but_not_in_the_channel() -> None:
-    """A ledger of an older version does not say what was told."""
+    """A log of an older version does not say what was told."""
     found = plan(None, make_transition(severity="critical", seq=2, transition="updated"), 0, CONFIG, edited=True)
     assert found.reply
     assert not found.broadcast
@@ -114,6 +114,6 @@ def test_without_numbers_or_with_charts_off_nothing_is_drawn() -> None:
 
 
 def test_what_was_told_survives_bytes_and_back() -> None:
-    """A restart in between changes nothing: the ledger holds all there is to know."""
-    told = after(posted(series=SERIES), 1, severity="critical").told
+    """A restart in between changes nothing: the log holds all there is to know."""
+    told = after(posted(series=SERIES), 1, severity="critical").notified
     assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)) == told

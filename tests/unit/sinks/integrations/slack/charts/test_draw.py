@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from detectors.incident import Forecast, Series
 from sinks.contract.outcome import Delivered
-from sinks.contract.sink import Notice
+from sinks.contract.sink import Notification
 from sinks.delivery import service as delivery_module
 from sinks.delivery.service import Delivery
 from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw
@@ -328,11 +328,10 @@ def test_an_incident_with_numbers_gets_a_real_picture_into_its_thread(slack: Sla
     slack.on_call = lambda call: shared.set() if call.method == "files.completeUploadExternal" else None
     config = SlackConfig(enabled=True, channel="flink-alerts", base_url=slack.base_url)
     sink = SlackSink(config, SlackClient(config))
-    notice = Notice(transition=make_transition(series=ORDER.series))
-    delivered = sink.send(notice, None)
+    delivered = sink.send(Notification(transition=make_transition(series=ORDER.series), at=OPENED_AT))
     assert isinstance(delivered, Delivered)
-    for extra in sink.follow_up(notice, delivered, None, OPENED_AT, edited=False).extras:
-        extra.call()
+    for attachment in delivered.attachments:
+        attachment.call()
     assert shared.wait(30)
     (reply,) = slack.replies(delivered.ts)
     upload = slack.file(reply.files[0])

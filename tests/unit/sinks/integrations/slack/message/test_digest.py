@@ -30,13 +30,13 @@ def one(number: int, **changes: Any) -> tuple[str, Folded]:
 
 
 def test_a_storm_reads_as_reviewed(golden: Callable[[str, str], None]) -> None:
-    folded = [one(number, over=number % 4 == 0, alone=number % 7 == 1) for number in range(2000)]
+    folded = [one(number, resolved=number % 4 == 0, has_own_message=number % 7 == 1) for number in range(2000)]
     message = render_digest(summarise(OPENED_AT, folded))
     golden("storm.json", msgspec.json.format(msgspec.json.encode(message), indent=1).decode() + "\n")
 
 
 def test_a_storm_that_is_over_says_so() -> None:
-    message = render_digest(summarise(OPENED_AT, [one(1, over=True)]))
+    message = render_digest(summarise(OPENED_AT, [one(1, resolved=True)]))
     assert "✅" in message.text
     assert "0 open" in message.text
 
