@@ -55,7 +55,7 @@ class Broker:
         *,
         port: int | None = None,
         heap: str = "384m",
-        start_within: float = 60.0,
+        start_within: float = 300.0,
         listeners: Sequence[Listener] = (),
     ) -> None:
         self._port = port

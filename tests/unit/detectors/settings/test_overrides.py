@@ -161,7 +161,7 @@ def test_the_first_override_that_names_a_setting_wins_and_each_setting_is_looked
     assert found["count"] == (5, 0)
     assert found["window"] == ("1h", 1)
     assert found["running_for"] == ("3h", 2)
-    assert found["claim"] == ("30s", None)
+    assert found["unnamed_restart_wait"] == ("30s", None)
     configuration = Configuration(LiveSettings(overrides=tuple(overrides)), "h", (), IssueCatalogue())
     counts = {
         (cluster, job): configuration.engine(cluster).by_job.settings(job).restart_loop.count

@@ -58,7 +58,7 @@ def test_every_real_line_holds_a_literal_of_the_gate_also_inside_json() -> None:
 
 
 @pytest.mark.parametrize("wording", match.WORDINGS, ids=lambda w: w.anchor)
-def test_an_anchor_looks_the_same_inside_json(wording: match.Wording) -> None:
+def test_an_anchor_looks_the_same_inside_json(wording: match.LogPattern) -> None:
     assert json.dumps(wording.anchor) == f'"{wording.anchor}"'
 
 
