@@ -1,18 +1,22 @@
 """What every detector is: a fold over the events of one cluster.
 
 A detector keeps nothing but its config; all it knows is in its state, which the engine keeps as bytes. Time is an
-argument. `update` and `expire` change the state they are given and yield findings: a new one, one that changed, or one
-with `closed_at` set. A finding is told apart by its kind and subject.
+argument. `update` and `on_deadline` change the state they are given and yield findings: a new one, a changed one, or
+one with `closed_at` set. Kind and subject together identify a finding.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
+
+Owner = Literal["job", "process", "cluster"]
+"""Whose end ends a finding although its subject was never seen well again: `incidents/orphaned.py` sees to it."""
 
 
 class DetectorConfig(BaseModel):
@@ -34,18 +38,26 @@ class Now(NamedTuple):
     time: int
 
 
+class NoState(msgspec.Struct, array_like=True):
+    """The state of a detector that remembers nothing."""
+
+
 class Detector:
-    """See the module. `wants` are the meanings (or metric names) it is given; `kind` is also its module's name.
+    """See the module. `event_types` are the meanings (or metric names) it is given; `kind` is also its module's name.
 
     `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
     findings is the job's id.
+
+    `belongs_to`: a finding of a "job" ends when the job runs under another id, one of a "process" when its TaskManager
+    has left and a checkpoint completed without it; one of the "cluster" outlives both. Each kind declares its own.
     """
 
     kind: ClassVar[str]
+    belongs_to: ClassVar[Owner] = "cluster"
     per_job: ClassVar[bool] = False
-    event_types: ClassVar[frozenset[str]]
-    Config: ClassVar[type[DetectorConfig]]
-    State: ClassVar[type[Any]]
+    event_types: ClassVar[frozenset[str]] = frozenset()
+    Config: ClassVar[type[DetectorConfig]] = DetectorConfig
+    State: ClassVar[type[Any]] = NoState
 
     def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config
@@ -63,16 +75,16 @@ class Detector:
         """Take in one event: a `LogEvent`, or a `MetricEvent` with only the samples it wants."""
         raise NotImplementedError
 
-    def expire(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What the clock alone brings, at the first whole second `now` ≥ `due(state)`."""
+    def on_deadline(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
+        """What the clock alone brings, at the first whole second `now` ≥ `next_deadline(state)`."""
         return ()
 
     def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
         """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
         return ()
 
-    def due(self, state: Any) -> int | None:
-        """The clock time at which `expire` is to be called; None when nothing is waited for."""
+    def next_deadline(self, state: Any) -> int | None:
+        """The clock time at which `on_deadline` is to be called; None when nothing is waited for."""
         return None
 
     def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:

@@ -15,15 +15,20 @@ from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import load, replay
 
 SCENARIOS = Path(__file__).with_name("scenarios")
-NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl.gz")))
+NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
 PUBLISHED = publish(LiveSettings(), 0, "tests")
 READER = Reader(Identity(), frozenset({"flink.metrics"}))
+
+
+def recording(name: str) -> Path:
+    """The records of a scenario: plain text up to 200 kB, else gzip."""
+    return next((SCENARIOS / name).glob("input.jsonl*"))
 
 
 @cache
 def records(name: str) -> tuple[Record, ...]:
     """The Kafka records of a scenario in order of arrival."""
-    return tuple(load([SCENARIOS / name / "input.jsonl.gz"], "flink.logs", "flink.metrics"))
+    return tuple(load([recording(name)], "flink.logs", "flink.metrics"))
 
 
 @cache

@@ -158,9 +158,10 @@ class Engine:
         """The detectors for a cluster, which tells them the names of its jobs."""
         if not self.by_job.kinds:
             return self._shared
-        return Detectors([self._for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
+        return Detectors([self.for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
 
-    def _for_jobs(self, detector: Detector, topology: Topology) -> Detector:
+    def for_jobs(self, detector: Detector, topology: Topology) -> Detector:
+        """The same detector, which asks for the settings of each job by the name it has now."""
         kind, settings = detector.kind, self.by_job.settings
         return type(detector)(detector.config, lambda job: getattr(settings(topology.job_name(job)), kind))
 
@@ -366,7 +367,7 @@ class _Fold:
             due = [d for d in self._detectors.all if state.dues.get(d.kind, now + 1) <= now]
             for detector in sorted(due, key=lambda d: state.dues[d.kind]):
                 own = self._touch(detector)
-                for finding in detector.expire(own, now, state.topology):
+                for finding in detector.on_deadline(own, now, state.topology):
                     self._report(finding)
                 self._unasked[detector.kind] = detector
             if state.incidents:
@@ -377,7 +378,7 @@ class _Fold:
     def _ask(self) -> None:
         """The deadlines of the detectors that have changed."""
         for kind, detector in self._unasked.items():
-            due = detector.due(self._open[kind])
+            due = detector.next_deadline(self._open[kind])
             if due is None:
                 self._state.dues.pop(kind, None)
             else:

@@ -1,4 +1,5 @@
-"""What logs and metrics tell of a Flink cluster: topology, JobManagers, checkpoints, heap, task load, root causes.
+"""The state of a Flink cluster as logs and metrics show it: topology, JobManagers, checkpoints, heap, load, root
+causes.
 
-Nothing here decides that something is wrong: that is for `kinds`.
+Nothing in here decides that something is wrong: that is for `kinds`.
 """

@@ -1,6 +1,6 @@
-"""What is known of the durations of a job's checkpoints, as its log lines or, without them, its gauges tell them.
+"""The durations of a job's checkpoints, from its log lines or, without them, from its gauges.
 
-Only checkpoints count that tell how long the next one will take: no savepoint, not the first one after a restore, no
+Only checkpoints count that show how long the next one will take: no savepoint, not the first one after a restore, no
 full checkpoint among incremental ones.
 """
 
@@ -31,8 +31,10 @@ _UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000,
 
 
 class DurationGauge(msgspec.Struct, array_like=True):
-    """What metrics told last (−1: nothing): duration, the count that goes with it, the newest count and size, and a
-    count with its time, from which the interval is learned. `fresh`: no count has come since the duration changed.
+    """The last values of the gauges (-1: none): duration, the count that belongs to it, the newest count and size.
+
+    The interval is learned from the count `mark` at the time `marked`. `fresh`: no count has come since the duration
+    changed.
     """
 
     duration: int = -1
@@ -46,10 +48,12 @@ class DurationGauge(msgspec.Struct, array_like=True):
 
 
 class CheckpointDurations(msgspec.Struct, array_like=True):
-    """Durations and gaps are ms. `completed` and `triggered` are the last numbers, `triggers` the event times of those
-    in flight (−1: a savepoint), `gaps` those between triggers of checkpoints that ended in time, `timeout` is learned
-    from an expiry (0: none seen). What was written before `reset` is of the past; `records` are of one checkpoint in
-    six, `expired` are the last expiries with the age at which they came.
+    """The checkpoint durations of one job. Durations and gaps are in ms.
+
+    `completed` and `triggered` are the last numbers, `triggers` the event times of checkpoints in progress (-1: a
+    savepoint), `gaps` the times between triggers of checkpoints that ended in time. `timeout` is learned from an expiry
+    (0: none seen). Lines from before `reset` are ignored. `records` holds the record of every sixth checkpoint,
+    `expired` the last expiries as (event time, age).
     """
 
     history: MultiscaleSeries = msgspec.field(default_factory=MultiscaleSeries)
@@ -69,23 +73,23 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
     expired: list[tuple[int, int]] = []
 
     def interval(self) -> int:
-        """The usual time between two triggers, or 0."""
+        """The usual time between two triggers in ms, or 0 if it is not known yet."""
         return round(median(self.gaps)) if len(self.gaps) >= 3 else 0
 
     def log(self) -> None:
-        """Lines tell of this job: its gauges are not needed."""
+        """Note that this job has log lines, so that its gauges are not needed."""
         if not self.logged:
             self.logged = True
             self.forget()
 
     def forget(self) -> None:
-        """What was usual is no longer."""
+        """Drop the history: the job has started from other state."""
         self.history.clear()
         self.seen = 0
         self.sizes, self.records = [], []
 
     def trigger(self, number: int, time: int, savepoint: bool) -> None:
-        """A trigger line."""
+        """Take in a line about a triggered checkpoint."""
         if number <= self.triggered or time < self.reset:
             return
         before = self.triggers.get(number - 1, -1)
@@ -95,7 +99,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.triggered = number
 
     def complete(self, number: int, duration: int, size: int, record: Evidence, load: float) -> bool:
-        """A completed line; whether it counts."""
+        """Take in a line about a completed checkpoint. Returns whether it counts."""
         time = record.time
         if number <= self.completed or time < self.reset:
             return False
@@ -109,14 +113,17 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         return self._take(Point(time, max(duration, 1), size, load), record)
 
     def expire(self, number: int, time: int) -> None:
-        """An expiry tells the timeout."""
+        """Take in an expiry, from which the timeout is learned."""
         since = self.triggers.get(number, -1)
         if since >= self.reset and time > since >= 0:
             self.timeout = time - since
             self.expired = [*self.expired, (time, time - since)][-_MAX_EXPIRED:]
 
     def restore(self, time: int, fresh: bool) -> bool:
-        """The job begins again: numbers may jump back, and the next checkpoint tells nothing. Whether it is news."""
+        """Note that the job was restored: numbers may jump back, and the next checkpoint does not count.
+
+        Returns False if that was known already.
+        """
         if time <= self.reset:
             return False
         self.reset, self.restored = time, True
@@ -127,14 +134,14 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         return True
 
     def measure(self, event: MetricEvent, sample: Sample, load: float) -> bool:
-        """A gauge of a job whose lines are not seen; whether it tells of another checkpoint."""
+        """Take in a gauge of a job without log lines. Returns whether it shows another checkpoint."""
         gauge = self.gauge
         if sample.name == "completed_checkpoints":
             self._counted(gauge, to_int(sample.value), event.time)
         elif sample.name == "last_checkpoint_full_size":
             gauge.size, gauge.full = max(to_int(sample.value), -1), True
         elif sample.name == "last_checkpoint_size":
-            # Of an incremental checkpoint it is the part that was written: the full size says more where it is there.
+            # For an incremental checkpoint this is only the part that was written, so the full size is preferred.
             gauge.size = gauge.size if gauge.full else max(to_int(sample.value), -1)
         elif sample.value > 0 and not self.logged:
             newest = self.history.newest()
@@ -159,7 +166,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
             gauge.mark, gauge.marked = count, time
 
     def _gap(self, gap: int, duration: float) -> None:
-        """A checkpoint that takes longer than the interval holds up the next: only the others tell the interval."""
+        """Learn the interval, but not from a checkpoint that takes longer than it and so delays the next one."""
         if duration <= _IN_TIME * gap:
             self.gaps = [*self.gaps, gap][-_MAX_GAPS:]
 
@@ -176,7 +183,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
 
 
 def flink_duration(text: str) -> int:
-    """Milliseconds of a duration as Flink's configuration has it ("30 s", "10min", "600000"), or 0.
+    """Parse a duration of Flink's configuration ("30 s", "10min", "600000") into ms; 0 if it is not one.
 
     >>> flink_duration("30 s"), flink_duration("10min"), flink_duration("PT1M")
     (30000, 600000, 0)

@@ -1,4 +1,4 @@
-"""The last minute of a process's garbage collections: the share of time in them, and what they leave in the heap."""
+"""Garbage collections of a process in the last minute: share of time spent in them, and heap in use after them."""
 
 from itertools import accumulate
 
@@ -6,19 +6,21 @@ import msgspec
 
 from detectors.values.bounded import to_int
 
-# A minute in either case.
+# Together they cover a minute, however often a process is scraped.
 _ENTRIES = 14
 _SPACING_MS = 5_000
 _COLLECTORS = 8
 _UNIT = 65_536
-# Their counters hold the time of concurrent work, in which the process runs on.
+# Their counters include concurrent work, during which the process keeps running.
 _CONCURRENT = ("Cycles", "ConcurrentMarkSweep", "Concurrent_GC")
 _YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "Pauses")
 
 
 class GcSample(msgspec.Struct, array_like=True):
-    """What came since the entry before: ms, ms in collections, collections, those of the old generation; and the heap
-    in use in 64 KiB. Of the first entry only the last is of use.
+    """The change since the previous entry, and the heap in use (`used`, in units of 64 KiB).
+
+    The change: ms passed, ms spent in collections, number of collections, and of those of the old generation. In the
+    first entry only `used` is meaningful.
     """
 
     ms: int = 0
@@ -29,8 +31,10 @@ class GcSample(msgspec.Struct, array_like=True):
 
 
 class GcWindow(msgspec.Struct, array_like=True):
-    """Of one TaskManager: `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max, `time` that
-    of the last entry, `at` the clock.
+    """The collections of one TaskManager.
+
+    `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes), `time` the event time of
+    the last entry, `at` its clock.
     """
 
     spent: dict[int, int] = {}
@@ -42,7 +46,7 @@ class GcWindow(msgspec.Struct, array_like=True):
     interval: int = 0
 
     def take(self, name: str, value: float, time: int, clock: int) -> None:
-        """Take in Heap.Used or Heap.Max; a scrape may come whole or sample by sample. Late ones are dropped."""
+        """Take in Heap.Used or Heap.Max. A scrape may come whole or sample by sample; late samples are dropped."""
         if self.entries and time < self.time:
             return
         self.at = max(self.at, clock)
@@ -52,7 +56,7 @@ class GcWindow(msgspec.Struct, array_like=True):
             self._enter(time, GcSample(used=to_int(value) // _UNIT))
 
     def collected(self, name: str, collector: str, number: int, value: float, time: int, clock: int) -> None:
-        """Take in the counter of a collector, of its time or of its collections."""
+        """Take in a counter of a collector: its time or its number of collections."""
         if self.entries and time < self.time:
             return
         self.at = max(self.at, clock)
@@ -67,7 +71,7 @@ class GcWindow(msgspec.Struct, array_like=True):
             return
         used = self.entries[-1].used if self.entries else 0
         if number not in own:
-            # All of its life would count as of the last minute.
+            # Otherwise its total since the start would count for the last minute.
             self.entries = []
         more = total - own.get(number, total)
         own[number] = total
@@ -78,12 +82,12 @@ class GcWindow(msgspec.Struct, array_like=True):
             self._enter(time, GcSample(count=more, old=more if old else 0, used=used))
 
     def share(self, over: int) -> float | None:
-        """Share of the last `over` ms spent in collections; None while less is known."""
+        """Share of the last `over` ms spent in collections; None while less time is known."""
         last = self._last(over)
         return sum(e.spent for e in last) / sum(e.ms for e in last) if last else None
 
     def left(self, over: int) -> float:
-        """The least share of the heap in use in the last `over` ms, when there were two collections in it; else 0."""
+        """Lowest share of the heap in use in the last `over` ms if it had two collections, else 0."""
         last = self._last(over)
         if not last or self.limit <= 0 or sum(e.count for e in last) < 2:
             return 0.0
@@ -91,12 +95,12 @@ class GcWindow(msgspec.Struct, array_like=True):
         return min((e.used for e in (first, *last) if e.used > 0), default=0) * _UNIT / self.limit
 
     def old_collections(self, over: int) -> int:
-        """Collections of the old generation between the entries of the last `over` ms."""
+        """Number of collections of the old generation in the last `over` ms."""
         ages = accumulate(e.ms for e in reversed(self.entries))
         return sum(e.old for e, age in zip(reversed(self.entries[1:]), ages, strict=False) if age <= over)
 
     def used(self) -> int:
-        """Heap in use, bytes; 0 when it is not known."""
+        """Heap in use in bytes; 0 if unknown."""
         return next((e.used for e in reversed(self.entries) if e.used > 0), 0) * _UNIT
 
     def points(self) -> list[tuple[int, float]]:
@@ -111,7 +115,7 @@ class GcWindow(msgspec.Struct, array_like=True):
         return self.spent if name == "gc_time" else self.counts
 
     def _last(self, over: int) -> list[GcSample]:
-        """The entries of the last `over` ms, and a little more: what they tell began `over` ms ago or before."""
+        """The entries that cover the last `over` ms; empty while they cover less."""
         age = 0
         for n in range(len(self.entries) - 1, 0, -1):
             age += self.entries[n].ms

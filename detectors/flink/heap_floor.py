@@ -1,14 +1,15 @@
-"""The floor of a process's heap: what is left after a collection, over its life.
+"""The heap floor of a process: the heap in use after a collection, over the life of the process.
 
-Heap in use is a sawtooth: only its lower envelope says whether more and more is kept. A fall of the heap in use is a
-collection, whatever the collector is called; between two of them lies a cycle, and its lowest sample is one point of
-the floor. Where collections come nearly as fast as samples, a cycle is as long as it takes to have `_SAMPLES` of them:
-the lowest of eight samples lies near the floor wherever in the sawtooth they were taken. A new process begins anew,
-even under its old name: the collectors' counters tell.
+Heap in use is a sawtooth: only its lower envelope shows whether more and more memory is kept. A drop of the heap in use
+is a collection, whatever the collector is called; between two of them lies a cycle, and its lowest sample is one point
+of the floor. If collections are almost as frequent as samples, a cycle takes as long as `_SAMPLES` samples: the lowest
+of eight samples is near the floor wherever in the sawtooth they were taken. A new process starts again, even under the
+same name: the collectors' counters show it.
 
-Collections of the young generation alone leave garbage that has grown old in the floor, until an old one takes it: a
-healthy floor may climb for an hour and fall back. So a rise says by itself (`HeapFloorRise.proven`) that memory is kept
-only when it has outlived an old collection, or stands above where every collector would have started one.
+Collections of the young generation alone leave garbage in the floor that has become old, until an old collection frees
+it: a healthy floor may rise for an hour and then fall back. So a rise alone proves that memory is kept
+(`HeapFloorRise.proven`) only when it has outlived an old collection, or has reached a level at which every collector
+would have started one.
 """
 
 from collections.abc import Iterator
@@ -33,8 +34,10 @@ _BEYOND_GARBAGE = 0.7
 
 
 class HeapFloorRise(msgspec.Struct, frozen=True):
-    """A floor that rises: bytes at the first and the last third, cycles seen, from when to when, its line
-    (time in epoch ms), when it reaches the heap's limit, and whether garbage cannot explain it.
+    """A rising heap floor: bytes in its first and last third, number of cycles, event times of its start and end.
+
+    `slope` is the fitted line (time in epoch ms), `full` when it reaches the heap's limit. `proven`: garbage cannot
+    explain the rise.
     """
 
     first: float
@@ -48,11 +51,13 @@ class HeapFloorRise(msgspec.Struct, frozen=True):
 
 
 class HeapFloor(msgspec.Struct, array_like=True):
-    """Of one process. `points` are, one a cycle or several, the seconds since the one before (the first: since
-    `started`) and the floor in 64 KiB, in turn; `low` is the cycle's lowest sample so far (bytes), `tooth` the samples
-    since the last fall, `limit` Heap.Max; `counts` the collectors' counters with the time they were read, `after_old`
-    the lowest sample since the last old collection (0: there is none yet, -1: there was no collection). Times are ms
-    since `started`. `only_last`: no history is kept.
+    """The heap floor of one process. Times are in ms since `started`, sizes in bytes.
+
+    `points` alternates between the seconds since the previous point (the first: since `started`) and the floor in units
+    of 64 KiB, for one or several cycles each. `low` is the lowest sample of the cycle so far, `tooth` the number of
+    samples since the last drop, `limit` Heap.Max. `counts` holds the collectors' counters with their times. `after_old`
+    is the lowest sample since the last old collection (0: no sample yet, -1: no such collection). `only_last`: no
+    history is kept.
     """
 
     started: int
@@ -70,7 +75,10 @@ class HeapFloor(msgspec.Struct, array_like=True):
     only_last: bool = False
 
     def take(self, time: int, used: float) -> bool:
-        """Take in a sample of the heap in use; whether a cycle ended before it. Late and repeated ones are dropped."""
+        """Take in a sample of the heap in use. Returns whether a cycle ended before it.
+
+        Late and repeated samples are dropped.
+        """
         at, used = time - self.started, to_int(used)
         if at <= self.seen and self.samples > 0:
             return False
@@ -78,7 +86,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
         ended = fell and self.begun and (self.samples >= _SAMPLES or self.tooth >= _TOOTH)
         if ended:
             self._point(max(self.low_at, 0) // 1000, self.low // _UNIT)
-        # The first tooth was met half-way, perhaps far above the floor.
+        # The first cycle was seen only in part, perhaps far above the floor.
         if ended or (fell and not self.begun):
             self.samples, self.begun = 0, True
         self.tooth = 1 if fell else self.tooth + 1
@@ -100,18 +108,16 @@ class HeapFloor(msgspec.Struct, array_like=True):
         self.points = [n for (_, level), (a, b) in zip(points, pairwise(seconds), strict=True) for n in (b - a, level)]
 
     def _points(self) -> Iterator[tuple[int, int]]:
-        """Seconds since the start, and the floor in units."""
+        """The points as (seconds since the start, floor in units of 64 KiB)."""
         return zip(accumulate(self.points[::2]), self.points[1::2], strict=True)
 
     def forget(self) -> None:
-        """From now on only the last floor is wanted."""
+        """Keep only the last floor from now on."""
         self.only_last = True
         self.points = [sum(self.points[::2]), self.points[-1]] if self.points else []
 
     def counted(self, collector: int, old: bool, time: int, count: int) -> bool:
-        """Take in a collector's counter, of the old generation or not; whether it runs backwards, so that another
-        process has taken the name.
-        """
+        """Take in a collector's counter. Returns whether it runs backwards, so that this is another process."""
         at = time - self.started
         before = self.counts.get(collector)
         if before is not None and at <= before[0]:
@@ -126,7 +132,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
         return self.started + self.seen
 
     def floor(self) -> float | None:
-        """The last known floor in bytes."""
+        """The last known floor in bytes, or None."""
         return float(self.points[-1] * _UNIT) if self.points else None
 
     def series(self) -> list[tuple[int, float]]:
@@ -134,8 +140,10 @@ class HeapFloor(msgspec.Struct, array_like=True):
         return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
 
     def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> HeapFloorRise | None:
-        """The rise of the floor after `warm_up` ms, when it is one: over `cycles`, significant, by `least` of the
-        limit, and not levelling off.
+        """The rise of the floor after `warm_up` ms, or None.
+
+        A rise lasts for at least `cycles`, is significant, grows by the share `least` of the limit, and does not level
+        off.
         """
         points = [p for p in self.series() if p[0] - self.started >= warm_up]
         if len(points) < cycles or self.limit <= 0:
@@ -158,20 +166,20 @@ class HeapFloor(msgspec.Struct, array_like=True):
 
 
 def task_manager(topology: Topology, label: str) -> str:
-    """The TaskManager's id as logs write it, of an id as metrics label it; that itself where logs have named none."""
+    """The TaskManager's id as written in logs, of its label in metrics; the label itself if logs do not name it."""
     return next((tm for tm in topology.tms if filtered(tm) == filtered(label)), label)
 
 
 def task_managers(topology: Topology) -> dict[str, str]:
-    """The same of all that logs have named."""
+    """The ids of all TaskManagers as written in logs, by their labels in metrics."""
     return {filtered(tm): tm for tm in topology.tms}
 
 
 def collects_old(collector: str) -> bool:
-    """Whether a collector collects the old generation."""
+    """Whether a collector collects the old generation, judged by its name."""
     return not any(name in collector for name in _YOUNG)
 
 
 def _halved(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of each two points the lower: the older half of a long life is kept in less."""
+    """Keep the lower of each two points, to store the older half of a long history in less space."""
     return [min(points[i : i + 2], key=lambda p: p[1]) for i in range(0, len(points), 2)]

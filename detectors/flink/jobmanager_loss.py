@@ -1,4 +1,4 @@
-"""One lost JobManager, and what is said of it: who gave it up, what was saved last, and what comes next and when."""
+"""One lost JobManager and the finding about it: who lost it, the last checkpoint, and what happens next and when."""
 
 import re
 
@@ -12,18 +12,20 @@ from detectors.values.durations import humanize
 
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
-_UNDER_WAY = frozenset({"RUNNING", "RESTARTING", "FAILING"})
+_ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
 
 
 class JobManagerLoss(msgspec.Struct, array_like=True):
-    """One loss. `since` is the event time of the first symptom, `told` of the last proof, `left` of the first
-    TaskManager that gave up; `at` is the clock of the first proof. `refused`: connections are, not only silent. `led`
-    is the clock at which a JobManager was there again, `without`: its jobs did not come back with it.
+    """The loss of one JobManager.
+
+    `since` is the event time of the first symptom, `last_proof` of the last proof, `left` of the first TaskManager that
+    lost contact; `at` is the clock of the first proof. `refused`: connections to it were refused, it did not only stop
+    answering. `led` is the clock at which a JobManager led again, `without`: its jobs did not come back with it.
     """
 
     subject: str
     since: int
-    told: int
+    last_proof: int
     at: int
     source: str = ""
     address: str = ""
@@ -36,14 +38,14 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
     exited: bool = False
     tms: list[str] = []
     records: list[Evidence] = []
-    said: bool = False
+    reported: bool = False
     led: int = 0
     without: bool = False
 
 
 def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
-    """The jobs that were under way when it was lost."""
-    return [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY] or ([loss.job] if loss.job else [])
+    """The jobs that were running when the JobManager was lost."""
+    return [j for j, job in topology.jobs.items() if job.state in _ACTIVE] or ([loss.job] if loss.job else [])
 
 
 def finding(
@@ -54,17 +56,17 @@ def finding(
     now: int,
     topology: Topology,
 ) -> Finding:
-    """What is said of a loss as it stands at `now`."""
+    """The finding about a loss at the clock `now`."""
     host = loss.address.rpartition(":")[0]
     if host in ("", "localhost", "127.0.0.1"):
         host = loss.host or (master.host if master else "") or host
-    running = [j for j, job in topology.jobs.items() if job.state in _UNDER_WAY]
+    running = [j for j, job in topology.jobs.items() if job.state in _ACTIVE]
     job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
     name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
-    rhythm = known.rhythms.get(job) or known.rhythms.get("") or CheckpointCadence()
-    last = f"; last completed checkpoint {rhythm.checkpoint}" if rhythm.checkpoint else ""
-    if rhythm.checkpoint and rhythm.completed <= loss.since:
-        last += f", {humanize(loss.since - rhythm.completed)} before"
+    cadence = known.cadences.get(job) or known.cadences.get("") or CheckpointCadence()
+    last = f"; last completed checkpoint {cadence.checkpoint}" if cadence.checkpoint else ""
+    if cadence.checkpoint and cadence.completed <= loss.since:
+        last += f" ({humanize(loss.since - cadence.completed)} before)"
     return Finding(
         kind="jobmanager_lost",
         subject=loss.subject,
@@ -72,15 +74,15 @@ def finding(
             "host": host,
             "job_id": job,
             "job_name": topology.job_name(job),
-            **({"checkpoint": rhythm.checkpoint} if rhythm.checkpoint else {}),
+            **({"checkpoint": cadence.checkpoint} if cadence.checkpoint else {}),
         },
         since=loss.since,
         at=now,
         severity="critical",
-        summary=f"JobManager {name} is lost: {_why(loss, topology)}{last}{_gone(loss, topology)}",
+        summary=f"JobManager {name} is lost: {_why(loss, topology)}{last}{_jobs_not_recovered(loss, topology)}",
         confidence="sure" if loss.fatal or len(loss.tms) != 1 else "fair",
         evidence=list(loss.records),
-        forecast=_forecast(loss, rhythm, limits, known.yarn, now),
+        forecast=_forecast(loss, cadence, limits, known.yarn, now),
         advice=_advice(loss, limits, known.yarn),
     )
 
@@ -89,32 +91,32 @@ def _why(loss: JobManagerLoss, topology: Topology) -> str:
     names = [_tm(source, topology) for source in loss.tms]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     after = f" {humanize(loss.left - loss.since)} after the first sign" if loss.left - loss.since >= 1_000 else ""
-    seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} gave it up{after}" if names else ""
+    seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} lost contact{after}" if names else ""
     return ", ".join(part for part in (loss.why, seen) if part)
 
 
-def _gone(loss: JobManagerLoss, topology: Topology) -> str:
+def _jobs_not_recovered(loss: JobManagerLoss, topology: Topology) -> str:
     names = [topology.job_name(job) or job for job in jobs_of(loss, topology)] if loss.without else []
     if not names:
         return ""
     whose = f"job {names[0]}" if len(names) == 1 else f"{len(names)} jobs"
-    return f"; a JobManager is there again, but {whose} did not come back with it"
+    return f"; a JobManager leads again, but it did not recover {whose}"
 
 
 def _forecast(
-    loss: JobManagerLoss, rhythm: CheckpointCadence, limits: Timeouts, yarn: bool, now: int
+    loss: JobManagerLoss, cadence: CheckpointCadence, limits: Timeouts, yarn: bool, now: int
 ) -> Forecast | None:
-    """What comes first: the checkpoint that is due, TaskManagers that exit, YARN that replaces the containers."""
-    due = rhythm.triggered + rhythm.interval
-    if not loss.left and rhythm.interval and now < due < loss.since + limits.registration:
-        what = "the next checkpoint is due, and will not come unless a JobManager leads before"
+    """The next event: a checkpoint is due, the TaskManagers exit, or YARN replaces the containers."""
+    due = cadence.triggered + cadence.interval
+    if not loss.left and cadence.interval and now < due < loss.since + limits.registration:
+        what = "the next checkpoint is due, but starts only if a JobManager leads by then"
         return Forecast(what, due, due, due)
     if not loss.exited:
         left = (loss.left or loss.since) + limits.registration
-        # TaskManagers that have not yet said that they lost it take up to a heartbeat timeout more.
+        # TaskManagers that have not reported the loss yet take up to another heartbeat timeout.
         latest = left + (5_000 if loss.left else limits.heartbeat)
         limit = f"registration timeout {humanize(limits.registration)}"
-        what = f"the TaskManagers exit unless a JobManager leads before ({limit})"
+        what = f"the TaskManagers exit unless a JobManager leads by then ({limit})"
         return Forecast(what, left if loss.left else latest, left, latest)
     if yarn:
         at = loss.since + limits.expiry
@@ -126,20 +128,19 @@ def _forecast(
 def _advice(loss: JobManagerLoss, limits: Timeouts, on_yarn: bool) -> str:
     yarn = (
         f"On YARN a container whose node does not answer is replaced after {humanize(limits.expiry)}, "
-        f"at about {_hour(loss.since + limits.expiry)} UTC, and not before. "
+        f"not before about {_hour(loss.since + limits.expiry)} UTC. "
         if on_yarn
         else ""
     )
     return (
-        "See whether its process, pod or container still runs and how its log ends, and whether another "
-        "JobManager leads. With high availability the job resumes from the last completed checkpoint; without it, "
-        f"start the job from that checkpoint by hand. {yarn}For good: high availability with "
-        "a standby on another node."
+        "Check whether its process, pod or container still runs, how its log ends, and whether another JobManager "
+        "leads. With high availability the job resumes from the last completed checkpoint. Without it, start the job "
+        f"from that checkpoint by hand. {yarn}For good: high availability with a standby on another node."
     )
 
 
 def _tm(source: str, topology: Topology) -> str:
-    """A TaskManager by its id, by the container in the name of its file, or by its host."""
+    """Name a TaskManager by its id, by the container in the name of its log file, or by its host."""
     container = _CONTAINER.search(source)
     return topology.tm_of_source.get(source) or (container[0] if container else source.partition(":")[0])
 

@@ -1,4 +1,4 @@
-"""What logs tell of the JobManagers of a cluster, the TaskManagers that watch them, and the rhythm of checkpoints."""
+"""The JobManagers of a cluster, the TaskManagers connected to them, and checkpoint cadences, as known from logs."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ BY_A_JOBMANAGER = frozenset(
         "leader_granted",
     }
 )
-"""Meanings of lines that only a JobManager writes: signs of its life."""
+"""Types of lines that only a JobManager writes, and that so prove that it is alive."""
 
 STARTS = frozenset({"process_version", "rpc_started"})
 LONG_AGO = -(1 << 62)
@@ -27,18 +27,19 @@ _UNKNOWN_ENDED_MS = 60_000
 
 
 class JobManagerProcess(msgspec.Struct, array_like=True):
-    """A JobManager by its own log: host, RPC address, and event times of its start and of its last sign of life."""
+    """A JobManager as its own log shows it. `began` and `last_seen` are event times of its start and last line."""
 
     host: str = ""
     address: str = ""
     began: int = LONG_AGO
-    heard: int = LONG_AGO
+    last_seen: int = LONG_AGO
 
 
 class TaskManagerView(msgspec.Struct, array_like=True):
-    """A TaskManager by its own log: the JobManager it registered with, and how and when it has lost it since.
+    """The JobManager as one TaskManager sees it: where it registered, and how and when it lost contact since.
 
-    `suspect` is the address it complains of; `stopped` the event time of a signal to it.
+    `marks` holds the event time of each way in which it lost contact. `suspect` is the address that it complains about,
+    `stopped` the event time of a signal to it.
     """
 
     address: str = ""
@@ -50,19 +51,19 @@ class TaskManagerView(msgspec.Struct, array_like=True):
     stopped: int = LONG_AGO
 
     def register(self, address: str, time: int) -> None:
-        """It has a JobManager again: what it complained of is over."""
+        """Note that it has registered with a JobManager. Earlier complaints are dropped."""
         if time > self.registered:
             self.address, self.registered = address, time
             self.marks = {k: t for k, t in self.marks.items() if t > time}
             self.records, self.stopped = [], LONG_AGO
 
     def stopping(self, time: int) -> bool:
-        """Whether it was about to end: then it is no witness."""
+        """Whether it was about to end, so that its complaints prove nothing."""
         return 0 <= time - self.stopped <= _UNKNOWN_ENDED_MS
 
 
 class CheckpointCadence(msgspec.Struct, array_like=True):
-    """A job's checkpoints: the last completed one and when, the last trigger, and the distance of triggers."""
+    """A job's last completed checkpoint with its event time, the last trigger, and the time between triggers (ms)."""
 
     checkpoint: str = ""
     completed: int = 0
@@ -71,23 +72,23 @@ class CheckpointCadence(msgspec.Struct, array_like=True):
 
 
 class JobManagers(msgspec.Struct, array_like=True):
-    """Processes by source; `addresses` of both kinds of process; `orderly` the event time of orderly ends."""
+    """Processes by source. `addresses` is of both kinds of process, `orderly` the event time of orderly ends."""
 
     masters: dict[str, JobManagerProcess] = {}
     witnesses: dict[str, TaskManagerView] = {}
     addresses: dict[str, str] = {}
     orderly: dict[str, int] = {}
-    rhythms: dict[str, CheckpointCadence] = {}
+    cadences: dict[str, CheckpointCadence] = {}
     yarn: bool = False
 
     def measured(self, event: MetricEvent) -> None:
-        """Metrics of a JobManager are a sign of its life."""
+        """Take in metrics of a JobManager, which prove that it is alive."""
         for master in self.masters.values():
             if master.host and master.host == event.host:
-                master.heard = max(master.heard, event.time)
+                master.last_seen = max(master.last_seen, event.time)
 
     def started(self, event: LogEvent, time: int) -> None:
-        """A process tells what it is, or where it listens."""
+        """Take in a start-up line, which says what a process is or at which address it listens."""
         if event.event_type == "rpc_started":
             put_bounded(self.addresses, event.source, event.fields.get("address", ""), _MAX_SOURCES)
             return
@@ -101,26 +102,26 @@ class JobManagers(msgspec.Struct, array_like=True):
             self.orderly.pop(event.source, None)
             self.addresses.pop(event.source, None)
 
-    def heard(self, event: LogEvent, time: int) -> JobManagerProcess:
-        """A line that only a JobManager writes."""
+    def line(self, event: LogEvent, time: int) -> JobManagerProcess:
+        """Take in a line that only a JobManager writes, and return that JobManager."""
         master = self.master(event)
-        master.heard = max(master.heard, time)
+        master.last_seen = max(master.last_seen, time)
         if event.event_type == "leader_granted":
             if time > master.began:
                 master.began = time
                 self.orderly.pop(event.source, None)
             master.address = event.fields.get("address", "") or master.address
         elif event.event_type == "checkpoint_triggered" and "savepoint" not in event.fields.get("type", "").lower():
-            rhythm = self._rhythm(event)
-            if rhythm.triggered and time > rhythm.triggered:
-                rhythm.interval = time - rhythm.triggered
-            rhythm.triggered = max(rhythm.triggered, time)
-        elif event.event_type == "checkpoint_completed" and time > (rhythm := self._rhythm(event)).completed:
-            rhythm.checkpoint, rhythm.completed = event.fields.get("checkpoint", ""), time
+            cadence = self._cadence(event)
+            if cadence.triggered and time > cadence.triggered:
+                cadence.interval = time - cadence.triggered
+            cadence.triggered = max(cadence.triggered, time)
+        elif event.event_type == "checkpoint_completed" and time > (cadence := self._cadence(event)).completed:
+            cadence.checkpoint, cadence.completed = event.fields.get("checkpoint", ""), time
         return master
 
     def master(self, event: LogEvent) -> JobManagerProcess:
-        """The JobManager that wrote a line."""
+        """The JobManager that wrote a line, added if it is new."""
         known = self.masters.get(event.source)
         if known is None:
             known = JobManagerProcess(event.host)
@@ -128,7 +129,7 @@ class JobManagers(msgspec.Struct, array_like=True):
         return known
 
     def witness(self, event: LogEvent) -> TaskManagerView:
-        """The TaskManager that wrote a line."""
+        """The TaskManager that wrote a line, added if it is new."""
         known = self.witnesses.get(event.source)
         if known is None:
             known = TaskManagerView()
@@ -136,13 +137,13 @@ class JobManagers(msgspec.Struct, array_like=True):
         return known
 
     def ends(self, source: str, time: int) -> None:
-        """A process ends in an orderly way, unless it has started anew since."""
+        """Note that a process ended in an orderly way, unless it has started again since."""
         known = self.masters.get(source)
         if known is None or known.began <= time:
             put_bounded(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
-        """Whether this JobManager had ended so; one that is not known by its source may be any that has."""
+        """Whether this JobManager ended in an orderly way. If its source is unknown, any that ended so counts."""
         for ended, at in self.orderly.items():
             known = ended in self.masters
             limit = within if known else _UNKNOWN_ENDED_MS
@@ -156,18 +157,18 @@ class JobManagers(msgspec.Struct, array_like=True):
         return self.addresses.get(source) or (known.address if known else "")
 
     def at(self, address: str) -> str:
-        """Source of the JobManager at an address, the latest of several, or the empty string."""
+        """Source of the latest JobManager at an address, or the empty string."""
         there = [s for s in self.masters if address and self.address(s) == address]
         return max(there, key=lambda s: self.masters[s].began, default="")
 
     def may_lead(self, witness: TaskManagerView, address: str) -> bool:
-        """Whether an address may be the JobManager's: what a TaskManager registered with tells, else no other's."""
+        """Whether an address may be the JobManager's: the one this TaskManager registered with, or no TaskManager's."""
         if witness.address:
             return address == witness.address
         return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
 
-    def _rhythm(self, event: LogEvent) -> CheckpointCadence:
+    def _cadence(self, event: LogEvent) -> CheckpointCadence:
         job = event.fields.get("job", "")
-        if job not in self.rhythms:
-            put_bounded(self.rhythms, job, CheckpointCadence(), _MAX_JOBS)
-        return self.rhythms[job]
+        if job not in self.cadences:
+            put_bounded(self.cadences, job, CheckpointCadence(), _MAX_JOBS)
+        return self.cadences[job]

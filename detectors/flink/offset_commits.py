@@ -1,8 +1,8 @@
-"""Kafka readers and what they commit: how many checkpoints have completed since a reader's commits last moved.
+"""Kafka readers and their commits: how many checkpoints have completed since the commits of a reader last changed.
 
-Counters of readers and of the JobManager come in different scrapes, of different age. A reader's flat time begins with
-a sample of it, and the first count of completed checkpoints taken after that is where counting starts: what a stale
-count would add is never added. It ends with a sample of the reader again, against a count that is older.
+Counters of readers and of the JobManager come in different scrapes of different age. A reader's flat time starts with a
+sample of its counters, and counting starts with the first count of completed checkpoints after that sample, so that a
+stale count adds nothing. It ends with a sample of the reader again, compared with an older count.
 """
 
 import re
@@ -25,9 +25,9 @@ _FIXED = (1, 18)
 
 
 def affected(version: str) -> bool:
-    """Whether a job of this Flink version may run a connector with FLINK-33231; unknown is yes.
+    """Whether a job of this Flink version may run a connector with FLINK-33231; True if the version is unknown.
 
-    1.17.2 is fixed itself, but its job may bring a connector of its own.
+    Flink 1.17.2 is fixed, but its job may bring an older connector.
 
     >>> affected("1.17.1"), affected("1.18.0"), affected("")
     (True, False, True)
@@ -37,11 +37,12 @@ def affected(version: str) -> bool:
 
 
 class KafkaReader(msgspec.Struct, array_like=True):
-    """One reader: its counters, since when both stand still, the job's count then (`base`, -1: none yet).
+    """One reader: its counters, since when they have not changed, and the job's count then (`base`, -1: none yet).
 
-    There may be thousands: times are the job's (`CommittingJob.at`), names are numbers in its lists. `flat` checkpoints
-    have completed since, seen at `seen`. `owned` and `moved` are when an offset of its partitions was last seen, and
-    last seen to be 0 or more; `said`: it was found to leak, and nothing has shown otherwise.
+    There may be thousands, so times are relative to the job (`CommittingJob.at`) and names are indexes into its lists.
+    `flat` checkpoints have completed since, as of `seen`. `owned` and `moved` are the times at which an offset of its
+    partitions was last seen, and last seen to be 0 or more. `leaks`: it was found to leak, and nothing has disproved it
+    since.
     """
 
     tm: int
@@ -55,17 +56,18 @@ class KafkaReader(msgspec.Struct, array_like=True):
     owned: int = _NEVER
     moved: int = _NEVER
     topic: int = -1
-    said: bool = False
+    leaks: bool = False
 
     def restart(self, time: int, base: int = -1) -> None:
-        """Its flat time begins anew."""
+        """Start its flat time again."""
         self.since, self.base, self.flat = time, base, 0
 
 
 class CommittingJob(msgspec.Struct, array_like=True):
-    """A job: its readers by operator and subtask, and its completed checkpoints: the last two counts with their times,
-    from the gauge or else from lines. `name` is the job's in metrics, `operators` are ids with names. Times count from
-    `begun` (epoch ms).
+    """A job: its readers by operator and subtask, and its last two counts of completed checkpoints with their times.
+
+    The counts come from the gauge or else from lines. `name` is the job's name in metrics, `operators` are ids with
+    names. Times are in ms since `begun` (epoch ms).
     """
 
     begun: int
@@ -83,17 +85,17 @@ class CommittingJob(msgspec.Struct, array_like=True):
     restarts: int = -1
 
     def at(self, time: int) -> int:
-        """An event time as this job's."""
+        """Convert an event time to ms since `begun`."""
         return max(time - self.begun, 0)
 
     def count(self, at: int) -> int | None:
-        """The count known at a time of this job."""
+        """The count of completed checkpoints known at a time of this job, or None."""
         if _NEVER < self.time <= at:
             return self.value
         return self.value_before if _NEVER < self.time_before <= at else None
 
     def counted(self, value: int, at: int) -> None:
-        """Take in a count."""
+        """Take in a count of completed checkpoints."""
         if at <= self.time:
             return
         if value < self.value:
@@ -105,31 +107,33 @@ class CommittingJob(msgspec.Struct, array_like=True):
                 reader.base = value
 
     def again(self, at: int, tm: str | None = None) -> None:
-        """Its readers begin anew, all or those on one TaskManager."""
+        """Restart the flat time of all readers, or of those on one TaskManager."""
         for reader in self.readers.values():
             if (tm is None or self.tms[reader.tm] == tm) and at > reader.since:
                 reader.restart(at)
 
     def leaking(self) -> list[KafkaReader]:
-        """The readers of which that was said."""
-        return [r for r in self.readers.values() if r.said]
+        """The readers that were found to leak."""
+        return [r for r in self.readers.values() if r.leaks]
 
     def flat(self) -> int | None:
-        """Checkpoints since the last commit: the most of its readers that own a split."""
+        """Highest number of checkpoints since a commit among readers that own a split; None without such a reader."""
         return max((r.flat for r in self.readers.values() if r.owned > _NEVER), default=None)
 
     def on(self, readers: Iterable[KafkaReader]) -> set[str]:
-        """The TaskManagers of readers."""
+        """The TaskManagers that run these readers."""
         return {self.tms[r.tm] for r in readers}
 
     def read_by(self, readers: Iterable[KafkaReader]) -> str:
-        """The topics of readers, three at most."""
+        """The topics of these readers, at most three, for a message."""
         return ", ".join(sorted({self.topics[r.topic] for r in readers if r.topic >= 0} - {""})[:3])
 
 
 class OffsetCommits(msgspec.Struct, array_like=True):
-    """All jobs of a cluster by id; `off` are the TaskManagers that do not commit, `full` is until when no new reader is
-    looked at since there are too many: those that are known keep their history.
+    """All jobs of a cluster by id.
+
+    `off` holds the TaskManagers that do not commit. `full` is the time until which new readers are ignored because
+    there are too many; known readers keep their history.
     """
 
     jobs: dict[str, CommittingJob] = {}
@@ -152,7 +156,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             if reader is None and not self._room(time):
                 return
             number = _number(job.tms, tm, (r.tm for r in job.readers.values()))
-            reader = KafkaReader(number, operator, at, said=reader is not None and reader.said)
+            reader = KafkaReader(number, operator, at, leaks=reader is not None and reader.leaks)
             job.readers[key] = reader
             job.name = labels.get("job_name", "")
         if job.tms[reader.tm] != tm:
@@ -180,7 +184,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
         job.counted(to_int(value), at)
 
     def completed_line(self, name: str, number: int, time: int) -> None:
-        """Take in a completed checkpoint told by a line; lines count where there is no counter."""
+        """Take in a line about a completed checkpoint. Lines count only without a recent gauge."""
         job = self._job(name, time)
         if number > job.line:
             job.line = number
@@ -189,34 +193,34 @@ class OffsetCommits(msgspec.Struct, array_like=True):
                 job.counted(job.value + 1, max(at, job.time + 1))
 
     def restarted(self, name: str, value: float, time: int) -> None:
-        """Take in the job's counter of restarts: its readers are new ones."""
+        """Take in the job's counter of restarts. After a restart its readers are new."""
         job, count = self._job(name, time), to_int(value)
         if job.restarts not in (-1, count):
             job.again(job.at(time))
         job.restarts = count
 
     def refused(self, tm: str, for_ever: bool, time: int) -> None:
-        """A TaskManager does not commit, or could not."""
+        """Note that a TaskManager failed to commit, or never commits (`for_ever`)."""
         if for_ever:
             put_bounded(self.off, tm, time, _MAX_TMS)
         for job in self.jobs.values():
             job.again(job.at(time), tm)
 
     def begun(self, tm: str) -> None:
-        """A process has started: what was said of its predecessor is of the past."""
+        """Note that a process started, so that lines of its predecessor no longer apply."""
         self.off.pop(tm, None)
 
     def forget(self, name: str) -> None:
-        """The job is over."""
+        """Drop a job that has ended."""
         self.jobs.pop(name, None)
 
     def changed(self) -> list[str]:
-        """Jobs whose readers have been sampled since the last call."""
+        """Return the jobs whose readers have been sampled since the last call."""
         jobs, self.touched = self.touched, []
         return jobs
 
     def leaking(self, name: str, checkpoints: int, flat_for: int) -> list[KafkaReader]:
-        """Readers of the job that own a split, have read nothing and have committed nothing for so long."""
+        """Readers of the job that own a split and have neither read nor committed for that many checkpoints and ms."""
         job = self.jobs[name]
         found = []
         for reader in job.readers.values():
@@ -224,12 +228,12 @@ class OffsetCommits(msgspec.Struct, array_like=True):
                 continue
             idle = reader.owned >= reader.since and reader.moved < reader.since
             if idle and job.tms[reader.tm] not in self.off and "" not in self.off:
-                reader.said = True
+                reader.leaks = True
                 found.append(reader)
         return found
 
     def cured(self, name: str) -> str:
-        """Why the job leaks no more, once no reader of it does; else empty."""
+        """Why the job no longer leaks; empty while one of its readers does."""
         why = self.cures.pop(name, "")
         return why if name not in self.jobs or not self.jobs[name].leaking() else ""
 
@@ -237,7 +241,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
         if at <= reader.seen:
             return
         if reader.succeeded < 0:
-            # Nothing committed, nothing restarted: all that has completed since the start counts.
+            # No commits and no restarts: all checkpoints completed since the start count.
             reader.restart(at, 0 if value == 0 and job.restarts == 0 else -1)
         elif value != reader.succeeded:
             reader.restart(at)
@@ -251,8 +255,8 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             self.touched = [*self.touched, name]
 
     def _cure(self, name: str, reader: KafkaReader, why: str) -> None:
-        if reader.said:
-            reader.said = False
+        if reader.leaks:
+            reader.leaks = False
             put_bounded(self.cures, name, why, _MAX_JOBS)
 
     def _job(self, name: str, time: int) -> CommittingJob:
@@ -263,7 +267,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
         return job
 
     def _room(self, time: int) -> bool:
-        """Whether one more reader can be kept, perhaps in the place of those that are gone."""
+        """Whether one more reader can be kept, after dropping readers that are gone."""
         if self.full - _FULL_FOR_MS <= time < self.full:
             return False
         if sum(len(job.readers) for job in self.jobs.values()) < _MAX_READERS:
@@ -276,7 +280,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
 
 
 def _number(names: list[str], name: str, used: Iterable[int]) -> int:
-    """The number of a name in a list of those in use: a number that nobody uses any more is given again."""
+    """Return the index of a name in a list, reusing an index that is no longer in use."""
     if name in names:
         return names.index(name)
     taken = set(used)

@@ -1,6 +1,7 @@
-"""What is behind a failure: its root cause, and whether it is a fault of its own or the consequence of another.
+"""The root cause of a failure, and whether the failure is a fault of its own or a consequence of another.
 
-Stacks arrive a line at a time (`stack_traces.py`); a `RootCause` is what the lines of one failure have told so far.
+Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` holds what the lines of one failure have shown
+so far.
 """
 
 import re
@@ -12,7 +13,7 @@ from detectors.flink.topology import Topology
 from detectors.values.bounded import put_bounded
 
 OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
-"""Meanings of failing lines that tell why tasks or jobs failed."""
+"""Types of failing lines that show why tasks or jobs failed."""
 
 _FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
 _MAX_SOURCES = 50
@@ -54,18 +55,19 @@ _ROLES = (
         ),
     ),
 )
-"""What a throwable anywhere in the chain says of the failure; the first that applies."""
+"""Roles of a failure by the throwables anywhere in its chain. The first that matches applies."""
 _RANK = {role: rank for rank, (role, _) in enumerate(_ROLES)}
 CONSEQUENCES = frozenset({"planned", "process", "slots"})
-"""Roles of failures that another finding explains, or that are no fault at all."""
+"""Roles of failures that another finding explains, or that are not faults."""
 
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
 
 
 class RootCause(msgspec.Struct, array_like=True):
-    """One failure: class and message of the deepest cause, the first own frame, and its `role` ("" is its own).
+    """One failure: class and message of its deepest cause, first frame in user code, and `role` ("": a fault of its
+    own).
 
-    `attempt` and `job` are those of the failing line, empty where it names none; `first` is the outermost throwable.
+    `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
     """
 
     id: str
@@ -79,23 +81,23 @@ class RootCause(msgspec.Struct, array_like=True):
     first: str = ""
 
     def key(self) -> tuple[str, str, str]:
-        """What stays when the same fault is met again: throwable, own frame, message without what varies."""
+        """The parts that are the same when the fault occurs again: throwable, frame, message without variable parts."""
         return self.name, self.frame, _VARIABLE.sub("#", self.message)
 
-    def spoken(self) -> str:
-        """As one reads it: throwable, message, own frame."""
+    def description(self) -> str:
+        """Describe the failure for a message: throwable, message, frame in user code."""
         message = self.message if len(self.message) <= _MAX_TEXT else self.message[:_MAX_TEXT].rstrip() + "…"
-        said = f"{self.name}: {message}" if message else self.name
-        return f"{said} at {self.frame}" if self.frame else said
+        thrown = f"{self.name}: {message}" if message else self.name
+        return f"{thrown} at {self.frame}" if self.frame else thrown
 
 
 class RootCauses(msgspec.Struct, array_like=True):
-    """The last failures each source has told."""
+    """The last failures of each source."""
 
     sources: dict[str, list[RootCause]] = {}
 
     def take(self, event: LogEvent, time: int) -> RootCause | None:
-        """Fold one `failure` event; None when it is not about a task or a job that fails."""
+        """Take in one `failure` event. Returns None if it is not about a failing task or job."""
         fields = event.fields
         if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
             return None
@@ -111,20 +113,20 @@ class RootCauses(msgspec.Struct, array_like=True):
         return fault
 
     def before(self, source: str, time: int, attempt: str = "", within: int = 60_000) -> RootCause | None:
-        """The failure a line of this source is about: that of the attempt it names, else the last one."""
-        # A line of a stack has no time of its own but that of its arrival, which may be after the line that follows.
+        """The failure that a line of this source is about: that of the attempt it names, else the last one."""
+        # A line of a stack trace has only the time of its arrival, which may be after that of the next log line.
         known = [f for f in self.sources.get(source, ()) if abs(time - f.time) <= within]
         named = [f for f in known if attempt and f.attempt == attempt]
         return named[-1] if named else known[-1] if known else None
 
     def of_job(self, source: str, job: str, time: int, within: int = 60_000) -> RootCause | None:
-        """The last failure that a line naming this job was followed by."""
+        """The last failure after a line that names this job."""
         known = [f for f in self.sources.get(source, ()) if f.job == job and abs(time - f.time) <= within]
         return known[-1] if known else None
 
 
 def deepen(fault: RootCause, event: LogEvent) -> None:
-    """Take in what one more line of its stack tells."""
+    """Update a root cause from one more line of its stack trace."""
     fields = event.fields
     fault.name, fault.message, fault.frame = fields["class"], fields["message"][: 2 * _MAX_TEXT], fields["frame"]
     fault.first = fields["first"][:_MAX_TEXT]
@@ -134,23 +136,23 @@ def deepen(fault: RootCause, event: LogEvent) -> None:
 
 
 def same(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
-    """Whether two keys are of the same fault: by where it stands in the user's code, or by what it says."""
+    """Whether two keys are of the same fault: by its frame in user code, or by its message."""
     return one[0] == other[0] and ((one[1] != "" and one[1] == other[1]) or one[2] == other[2])
 
 
 def role_of(text: str) -> str:
-    """What one throwable says of its failure: planned, process (one is lost), slots, restore, or "" for its own."""
+    """The role of a throwable: planned, process (one is lost), slots, restore, or "" for a fault of its own."""
     return next((role for role, pattern in _ROLES if pattern.search(text)), "")
 
 
 def only_job(topology: Topology) -> tuple[str, str]:
-    """(id, name) of the job that is under way, empty when there is none or more than one."""
+    """(id, name) of the only active job; empty if there is none or more than one."""
     alive = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
     return alive[0] if len(alive) == 1 else ("", "")
 
 
 def job_of(event: LogEvent, topology: Topology) -> str:
-    """The job a JobManager's line is about, or the empty string; a TaskManager's lines are about no one's."""
+    """The job that a JobManager's line is about, or the empty string, also for a TaskManager's line."""
     if event.fields.get("job"):
         return event.fields["job"]
     if event.source in topology.tm_of_source:

@@ -1,8 +1,8 @@
-"""Lines of stacks joined again, per source: which failure is explained by which throwable, and what its root cause is.
+"""Joins the lines of stack traces of each source: which throwable explains which failure, and what its root cause is.
 
-The line that fails comes first (`vocabulary.THROWS`), its throwable and the causes after it, in the same record or one
-record a line, interleaved with other sources and cut into batches anywhere. Each line of the stack gives a `failure`
-event: the failing line's fields with what is known of the throwable so far; the last one knows the root cause.
+The failing line comes first (`vocabulary.THROWS`), then its throwable and the causes, in the same record or one record
+for each line, interleaved with other sources and cut into batches anywhere. Each line of the stack trace gives a
+`failure` event: the failing line's fields with what is known of the throwable so far. The last one has the root cause.
 """
 
 import msgspec
@@ -13,19 +13,21 @@ from detectors.events.vocabulary.match import THROWS
 from detectors.values.bounded import put_bounded
 
 FAILURE = "failure"
-"""Meaning of the joined event. Its fields: those of the failing line; `of`, its meaning (empty when it has none);
-`id`, its address topic/partition/offset; `class` and `message` of the deepest cause so far; `first`, class and message
-of the outermost; `frame`, the first own frame under the deepest cause that has one, or empty.
+"""Type of the joined event.
+
+Its fields are those of the failing line and: `of`, the type of that line (empty if it has none); `id`, its address
+topic/partition/offset; `class` and `message` of the deepest cause so far; `first`, class and message of the outermost
+throwable; `frame`, the first frame in user code under the deepest cause that has one, or empty.
 """
 
 _MAX_SOURCES = 200
 _WITHIN_MS = 10_000
-# Lines of these states explain nothing: a stack that follows is another's.
+# Lines about these states do not throw: a stack trace after them belongs to another line.
 _CALM = frozenset({"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "RECONCILING"})
 
 
 class StackTrace(msgspec.Struct, array_like=True):
-    """A failing line and its stack so far; `timestamp` is Kafka's."""
+    """A failing line and its stack trace so far. `timestamp` is Kafka's."""
 
     of: str
     id: str
@@ -41,7 +43,7 @@ class StackTraces(msgspec.Struct, array_like=True):
     stacks: dict[str, StackTrace] = {}
 
     def join(self, event: LogEvent) -> LogEvent | None:
-        """Take in any line; the failure it tells more about, or None."""
+        """Take in any line. Returns the failure if the line adds to one, else None."""
         if event.event_type in THROWS and event.fields.get("state") in _CALM:
             self.stacks.pop(event.source, None)
             return None
@@ -66,18 +68,18 @@ class StackTraces(msgspec.Struct, array_like=True):
 
     def _thrown(self, event: LogEvent) -> StackTrace:
         stack = self.stacks.get(event.source)
-        told = f"{event.fields['class']}: {event.fields['message']}".rstrip(": ")
+        thrown = f"{event.fields['class']}: {event.fields['message']}".rstrip(": ")
         caused = "caused" in event.fields
         if (
             stack is None
             or "orphan" in event.fields
             or not 0 <= event.timestamp - stack.timestamp <= _WITHIN_MS
-            # The same line again is a record that came twice.
-            or (stack.first and not caused and told != stack.first)
+            # The same line again is a duplicate record.
+            or (stack.first and not caused and thrown != stack.first)
         ):
             stack = StackTrace("", _address(event), event.timestamp, {})
             put_bounded(self.stacks, event.source, stack, _MAX_SOURCES)
-        stack.first = stack.first or told
+        stack.first = stack.first or thrown
         stack.fields = {**stack.fields, "class": event.fields["class"], "message": event.fields["message"]}
         stack.frame_wanted = True
         return stack

@@ -1,4 +1,4 @@
-"""What is known of the load of a job's tasks: who is busy all the time, who waits, whose input is full."""
+"""The load of a job's tasks: subtasks that are busy all the time, backpressured tasks, full inputs."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _MAX_SUBTASKS = 512
 
 
 class BusySubtask(msgspec.Struct, array_like=True):
-    """A subtask that is busy all the time: event time since when, last sample, its value in ms/s, its TaskManager."""
+    """A subtask that is busy all the time: event times of its start and last sample, value in ms/s, TaskManager."""
 
     since: int
     last: int
@@ -21,7 +21,7 @@ class BusySubtask(msgspec.Struct, array_like=True):
 
 
 class SubtaskInput(msgspec.Struct, array_like=True):
-    """Records a subtask has read: the counter, when, and their rate in 1/s (-1: unknown)."""
+    """Records that a subtask has read: the counter, its event time, and the rate in 1/s (-1: unknown)."""
 
     sum: float
     time: int
@@ -29,9 +29,9 @@ class SubtaskInput(msgspec.Struct, array_like=True):
 
 
 class TaskLoad(msgspec.Struct, array_like=True):
-    """What is unusual about a task (a vertex of the job): subtasks that are hot, backpressured or with full inputs.
+    """The load of a task (a vertex of the job): subtasks that are busy (`hot`), backpressured or have full inputs.
 
-    The last two hold event times. `inputs` is kept only while a subtask is hot.
+    `waits` (backpressured) and `full` hold event times. `inputs` is kept only while a subtask is busy.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TaskLoad(msgspec.Struct, array_like=True):
     inputs: dict[str, SubtaskInput] = {}
 
     def count(self, subtask: str, value: float, time: int) -> None:
-        """Take in the counter of records a subtask has read; it begins anew with a new attempt."""
+        """Take in the counter of records read by a subtask, which restarts with a new attempt."""
         last = self.inputs.get(subtask)
         if last is None or value < last.sum:
             put_bounded(self.inputs, subtask, SubtaskInput(value, time), _MAX_SUBTASKS)
@@ -50,14 +50,14 @@ class TaskLoad(msgspec.Struct, array_like=True):
 
 
 def skew(task: TaskLoad) -> float | None:
-    """Greatest over median rate of the subtasks' input, or None when it is unknown."""
+    """Ratio of the highest to the median input rate of the subtasks, or None if unknown."""
     rates = [i.rate for i in task.inputs.values() if i.rate >= 0]
     median = quantile(rates, 0.5) if len(rates) > 1 else 0.0
     return max(rates) / median if median > 0 else None
 
 
 def place(task: TaskLoad, topology: Topology) -> tuple[str, str]:
-    """(TaskManager, host) when all hot subtasks are on one; its id as the logs have it where they do."""
+    """(TaskManager, host) if all busy subtasks are on one TaskManager, named as in logs if possible; else empty."""
     tms = {(h.tm, h.host) for h in task.hot.values()}
     if len(tms) != 1:
         return "", ""
@@ -66,17 +66,17 @@ def place(task: TaskLoad, topology: Topology) -> tuple[str, str]:
 
 
 def measured(task: TaskLoad, has_busy: bool) -> str:
-    """The hot subtasks in words: how many, which, and their share of the input."""
+    """Describe the busy subtasks for a message: how many, which, and their share of the input."""
     hot = sorted(task.hot, key=lambda s: int(s) if s.isdigit() else 0)
     total = len(task.inputs)
     which = ", ".join(hot[:4]) + (" …" if len(hot) > 4 else "")
     of = f" of {total}" if total >= len(hot) and total else ""
     many = f"{len(hot)}{of} subtask{'s' * (max(len(hot), total) != 1)} ({which})"
     busy = max((h.value for h in task.hot.values()), default=0.0)
-    how = f"busy {busy / 10:.0f} % of the time" if has_busy else "with full inputs"
-    said = f"{many} {how}"
+    how = f"busy {busy / 10:.0f} % of the time" if has_busy else "with full input buffers"
+    text = f"{many} {how}"
     rates = {s: i.rate for s, i in task.inputs.items() if i.rate >= 0}
     share = sum(rates.get(s, 0.0) for s in hot) / sum(rates.values()) if sum(rates.values()) > 0 else 0.0
     if rates and len(hot) < len(rates) and share > 1.2 * len(hot) / len(rates):
-        said += f", reading {share:.0%} of its input (even would be {len(hot) / len(rates):.0%})"
-    return said
+        text += f", reading {share:.0%} of its input (fair share {len(hot) / len(rates):.0%})"
+    return text

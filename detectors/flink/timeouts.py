@@ -1,6 +1,6 @@
-"""The timeouts in force in a cluster, as its start-up lines and its errors tell them, else Flink's defaults.
+"""The timeouts in force in a cluster, learned from its start-up lines and errors, else Flink's defaults.
 
-They say what follows the loss of a JobManager or of its leader election, and when.
+They determine what follows the loss of a JobManager or of the leader election, and when.
 """
 
 import re
@@ -26,7 +26,7 @@ _OPTIONS = {
 
 
 def flink_duration(text: str) -> int | None:
-    """Milliseconds of a duration as Flink reads or prints it; None for what is none (`Inf`).
+    """Parse a duration as Flink reads or prints it into ms; None if it is not one (`Inf`).
 
     >>> flink_duration("5 min"), flink_duration("PT5M"), flink_duration("300000 ms"), flink_duration("8s")
     (300000, 300000, 300000, 8000)
@@ -43,16 +43,16 @@ def flink_duration(text: str) -> int | None:
 
 
 class Timeouts(msgspec.Struct, array_like=True):
-    """In ms. `told` are those that a line has told; the others are defaults."""
+    """Timeouts in ms. `known` lists those that a line has shown; the others are defaults."""
 
     registration: int = 300_000
     heartbeat: int = 50_000
     session: int = 60_000
     expiry: int = YARN_EXPIRY_MS
-    told: list[str] = []
+    known: list[str] = []
 
     def learn(self, event: LogEvent) -> None:
-        """Take in a line that may tell one."""
+        """Learn a timeout from a line, if it has one."""
         fields = event.fields
         match event.event_type:
             case "configured":
@@ -68,5 +68,5 @@ class Timeouts(msgspec.Struct, array_like=True):
         if not name or not value:
             return
         setattr(self, name, min(value, _LONGEST_MS))
-        if name not in self.told:
-            self.told.append(name)
+        if name not in self.known:
+            self.known.append(name)

@@ -1,6 +1,7 @@
-"""What is known of one cluster: its jobs, TaskManagers and which subtask runs where.
+"""The jobs and TaskManagers of one cluster, and which subtask runs where.
 
-Folded once per event, before the detectors, which only read it. Every map is bounded: the oldest entry goes first.
+Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes
+first.
 """
 
 import re
@@ -17,15 +18,15 @@ _MAX_JOBS = 200
 _MAX_TMS = 400
 _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
-# No counter is that high, and state holds integers of 64 bits.
+# No real counter is that high, and the state holds 64-bit integers.
 _MAX_COUNT = 1e15
-# What was last heard of longer ago may be gone: making room for others costs nothing.
+# Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
 class Job(msgspec.Struct, array_like=True):
-    """A job as its JobManager tells it; `state` is Flink's word, empty before the first, `since` when it began."""
+    """A job as its JobManager logs it. `state` is Flink's state, empty before the first; `since` when it started."""
 
     name: str = ""
     state: str = ""
@@ -33,14 +34,14 @@ class Job(msgspec.Struct, array_like=True):
 
 
 class TaskManager(msgspec.Struct, array_like=True):
-    """A TaskManager: host, and the event time at which it first registered (0: not seen)."""
+    """A TaskManager: its host, and the event time at which it first registered (0: not seen)."""
 
     host: str = ""
     registered: int = 0
 
 
 class Subtask(msgspec.Struct, array_like=True):
-    """One attempt of one subtask, and where it runs when its deployment or its TaskManager's own log has told."""
+    """One attempt of one subtask, and where it runs if its deployment or its TaskManager's log shows it."""
 
     task: str
     index: int
@@ -49,7 +50,7 @@ class Subtask(msgspec.Struct, array_like=True):
 
 
 class InputRate(msgspec.Struct, array_like=True):
-    """Records read by all subtasks of one job on one TaskManager: last sum, when, and rate an hour (-1: unknown)."""
+    """Records read by one job on one TaskManager: last sum, its event time, and records per hour (-1: unknown)."""
 
     sum: int
     time: int
@@ -57,12 +58,12 @@ class InputRate(msgspec.Struct, array_like=True):
 
 
 class Topology(msgspec.Struct, array_like=True):
-    """See the module.
+    """The topology of one cluster.
 
-    `job_of_source` is the last job a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake` is by
-    job and a number for the TaskManager: its name, once for each job, was most of the state of a large session cluster.
-    `names` are those of jobs as metrics write them, for jobs that no log has named. `cut` counts the live jobs and
-    TaskManagers that had to make room for others.
+    `job_of_source` is the last job that a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake`
+    is by job and a number for the TaskManager, because the TaskManagers' names, repeated for each job, were most of the
+    state of a large session cluster. `names` holds names of jobs from metrics, for jobs that no log has named. `cut`
+    counts live jobs and TaskManagers that were dropped to make room for others.
     """
 
     version: str = ""
@@ -77,7 +78,7 @@ class Topology(msgspec.Struct, array_like=True):
     cut: dict[str, int] = {}
 
     def update(self, event: LogEvent, time: int) -> bool:
-        """Take in one line whose event time is `time`; whether a job has another name now."""
+        """Take in one line whose event time is `time`. Returns whether the name of a job has changed."""
         job = event.fields.get("job")
         name = self.job_name(job) if job is not None else ""
         if job is not None and self.job_of_source.get(event.source) != job:
@@ -101,7 +102,7 @@ class Topology(msgspec.Struct, array_like=True):
         return job is not None and self.job_name(job) != name
 
     def measure(self, samples: dict[str, list[Sample]], time: int) -> bool:
-        """Take in the samples of one record, by name, taken at `time`; whether a job has another name now."""
+        """Take in one record's samples, by name, taken at `time`. Returns whether the name of a job has changed."""
         named = [self._named(s) for name in ("completed_checkpoints", "records_in") for s in samples.get(name, ())]
         sums: dict[tuple[str, int], float] = {}
         for sample in samples.get("records_in", ()):
@@ -114,8 +115,9 @@ class Topology(msgspec.Struct, array_like=True):
         return any(named)
 
     def job_of(self, event: LogEvent) -> str:
-        """Id of the job a checkpoint line is about; where no line has ever named one, the only one that is measured,
-        else the source.
+        """Id of the job that a checkpoint line is about.
+
+        If no line of the source has ever named a job, it is the only job with metrics, else a name made of the source.
         """
         only = next(iter(self.names)) if len(self.names) == 1 else f"source:{event.source}"
         return event.fields.get("job") or self.job_of_source.get(event.source) or only
@@ -126,12 +128,12 @@ class Topology(msgspec.Struct, array_like=True):
         return (known.name if known else "") or self.names.get(job, "")
 
     def tm_of(self, event: LogEvent) -> tuple[str, str]:
-        """(TaskManager id, host) of the process that wrote the line; the host is known even when the id is not."""
+        """(TaskManager id, host) of the process that wrote the line. The host is known even if the id is not."""
         tm = self.tm_of_source.get(event.source, "")
         return tm, self.host_of(tm) or event.host
 
     def place_of(self, attempt: str) -> tuple[str, str, str]:
-        """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings where unknown."""
+        """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings if unknown."""
         subtask = self.attempts.get(attempt)
         if subtask is None:
             return "", "", ""
@@ -151,9 +153,7 @@ class Topology(msgspec.Struct, array_like=True):
         return number in self.intake.get(job, {}) or not any(number in tms for tms in self.intake.values())
 
     def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
-        """(share of the job's input read on this TaskManager, its fair share), 0..1, or None when metrics do not
-        say.
-        """
+        """(share of the job's input read on this TaskManager, its fair share), 0..1; None if metrics do not show it."""
         rates = {k: v.rate for k, v in self.intake.get(job, {}).items() if v.rate >= 0}
         total = sum(rates.values())
         mine = rates.get(_number(tm))
@@ -171,12 +171,12 @@ class Topology(msgspec.Struct, array_like=True):
         if tms is None:
             tms = {}
             out = put_bounded(self.intake, job, tms, _MAX_JOBS)
-            if out is not None and any(time - heard.time < _ALIVE_MS for heard in out[1].values()):
+            if out is not None and any(time - rate.time < _ALIVE_MS for rate in out[1].values()):
                 self._count("jobs")
         last = tms.get(tm)
         if last is not None and (time < last.time or (time == last.time and total == last.sum)):
             return
-        # One record a sample (Telegraf without batches) splits a scrape: sums of parts say nothing, so no rate then.
+        # With one record for each sample (Telegraf without batches) a sum covers only part of a scrape: no rate then.
         if last is None or total < last.sum or time == last.time:
             least = put_bounded(tms, tm, InputRate(total, time), _MAX_TMS)
             if least is not None and time - least[1].time < _ALIVE_MS:
@@ -215,8 +215,8 @@ class Topology(msgspec.Struct, array_like=True):
             self._know(tm, host, time)
         task, index = event.fields["task"], int(event.fields["subtask"])
         place = f"{task}|{index}"
-        # Until 1.12 the line names no attempt, but the line before does: jobs may share names of tasks. Later versions
-        # name the TaskManager wherever it is asked for.
+        # Until 1.12 the line names no attempt, but the line before does, and jobs may share names of tasks. Later
+        # versions name the TaskManager wherever it is needed.
         if "attempt" in event.fields:
             return
         attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
@@ -227,9 +227,8 @@ class Topology(msgspec.Struct, array_like=True):
 
     def _task_state(self, event: LogEvent) -> None:
         attempt = event.fields["attempt"]
-        if (
-            "_" in attempt
-        ):  # since 1.16 an attempt id tells its vertex and subtask by itself, and late acks name the TaskManager
+        # Since 1.16 an attempt id contains its vertex and subtask, and late acks name the TaskManager.
+        if "_" in attempt:
             return
         task, index = event.fields["task"], int(event.fields["subtask"])
         known = self.attempts.get(attempt)
@@ -249,20 +248,20 @@ class Topology(msgspec.Struct, array_like=True):
             known.host = host
 
     def _alive(self, tm: str, known: TaskManager, time: int) -> bool:
-        """Whether a TaskManager registered or was measured a short time ago."""
-        heard = [tms[_number(tm)].time for tms in self.intake.values() if _number(tm) in tms]
-        return time - max([known.registered, *heard]) < _ALIVE_MS
+        """Whether a TaskManager registered or sent metrics a short time ago."""
+        last_seen = [tms[_number(tm)].time for tms in self.intake.values() if _number(tm) in tms]
+        return time - max([known.registered, *last_seen]) < _ALIVE_MS
 
     def _count(self, what: str) -> None:
         self.cut[what] = self.cut.get(what, 0) + 1
 
 
 def _ended(job: Job, time: int) -> bool:
-    """Whether a job is over; one that has failed may just be what many have in common."""
+    """Whether a job has ended. A failed job counts only after a while: many may have failed at once."""
     return job.state in {"FINISHED", "CANCELED"} or (job.state == "FAILED" and time - job.since >= _ALIVE_MS)
 
 
 @lru_cache(maxsize=16_384)
 def _number(tm: str) -> int:
-    """Four bytes for a TaskManager id of logs or metrics: among 400 of them two share one in 1 of 50,000 clusters."""
+    """Hash a TaskManager id of logs or metrics to four bytes. Among 400 ids, 1 in 50,000 clusters has a collision."""
     return crc32(filtered(tm).encode())

@@ -16,7 +16,8 @@ from detectors.incident import SEVERITIES, Finding
 Relation = Literal["job", "tm", "host", "cluster"]
 
 _MINUTE = 60_000
-_FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
+"""The field of an entity in which the two findings of a relation must agree."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -106,6 +107,9 @@ _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind that the graph knows."""
 
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
+"""Kinds that explain no other and that no other explains."""
+
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph lets `cause` be the reason for `effect`: not when it began after the effect had ended."""
@@ -167,7 +171,7 @@ def _precedence(finding: Finding, explained: int) -> tuple[int, int, int, str, s
 def _share(one: Finding, other: Finding, relation: Relation) -> bool:
     if relation == "cluster":
         return True
-    field = _FIELD[relation]
+    field = FIELD[relation]
     a, b = one.entity.get(field, ""), other.entity.get(field, "")
     if relation == "host":
         a, b = short(a), short(b)

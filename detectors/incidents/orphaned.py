@@ -3,13 +3,15 @@
 A finding ends when its own subject is seen well again. When the JobManager died and its job came back under another id,
 or the TaskManager was replaced, nobody will ever speak of that subject again. What proves the end then is a checkpoint
 of the job as it runs now: the JobManager was started anew and has not spoken of the old job since, or the TaskManager
-left. A leak is not among these findings: it goes on in the next process.
+left. Each kind declares which of the two it belongs to (`Detector.belongs_to`). A leak does not end with its process:
+it goes on in the next one.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
+from detectors import DETECTORS
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
@@ -17,29 +19,7 @@ from detectors.incident import Finding
 from detectors.incidents.transitions import Incident
 from detectors.values.bounded import put_bounded
 
-_OF_JOB = frozenset(
-    {
-        "backpressure",
-        "checkpoint_duration_creep",
-        "checkpoint_failing",
-        "checkpoint_overdue",
-        "job_failed",
-        "late_barrier_acks",
-        "restart_loop",
-        "restore_failed",
-        "slots_unavailable",
-        "zero_input_leak",
-    }
-)
-_OF_PROCESS = frozenset(
-    {
-        "direct_memory_exhaustion",
-        "heap_exhaustion",
-        "memory_limit_kill",
-        "metaspace_exhaustion",
-        "telemetry_lost",
-    }
-)
+_OWNERS = {detector.kind: detector.belongs_to for detector in DETECTORS}
 _SETTLED_MS = 60_000
 _SILENT_MS = 600_000
 _MAX_TMS = 200
@@ -77,10 +57,11 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
         self, job: str, checkpoint: str, clock: int, incidents: list[Incident], topology: Topology
     ) -> Iterator[Finding]:
         for finding in [f for i in incidents if i.resolved_at is None for f in i.findings if f.closed_at is None]:
-            if finding.kind in _OF_JOB and self._job_gone(finding, job, clock, topology):
+            owner = _OWNERS.get(finding.kind)
+            if owner == "job" and self._job_gone(finding, job, clock, topology):
                 name = topology.job_name(job) or job
                 why = f"job {name} runs under another id and has completed checkpoint {checkpoint}"
-            elif finding.kind in _OF_PROCESS and self._process_gone(finding, job, clock):
+            elif owner == "process" and self._process_gone(finding, job, clock):
                 why = f"its TaskManager is gone and checkpoint {checkpoint} has completed without it"
             else:
                 continue

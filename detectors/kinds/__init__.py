@@ -1,4 +1,4 @@
-"""The kinds of incident, one module each, named as the kind.
+"""The kinds of incident, one module each, named after the kind.
 
-Nothing else is in here: what several kinds share is in `patterns`, what is known of Flink in `flink`.
+Code that several kinds share is in `patterns`; knowledge of Flink is in `flink`.
 """

@@ -1,18 +1,18 @@
-"""An operator that is slower than its input: who it is, and whether checkpoints suffer.
+"""An operator is slower than its input, and checkpoints may suffer from it.
 
-Info when a subtask is busy nearly all the time for at least `min_duration` while the tasks before it wait: another task
-of the job is backpressured, or the subtask's own input is full. It becomes a warning when `min_slow_checkpoints`
-checkpoints in a row took more than `slow_checkpoint_factor` × what is usual for the job: then barriers wait behind
-data, and the slow operator is named. Where Flink has no busyTime (before 1.13, legacy sources) a full input takes its
-place.
+Opens as info when a subtask is busy nearly all the time for at least `min_duration` while the tasks before it wait:
+another task of the job is backpressured, or the subtask's own input buffers are full. Becomes a warning when
+`min_slow_checkpoints` checkpoints in a row take more than `slow_checkpoint_factor` × the job's usual duration: barriers
+then wait behind data, and the finding names the slow operator. Where Flink has no busyTime (before 1.13, legacy
+sources), full input buffers are used instead.
 
-Not said: a source that is busy (it reads as fast as it can), the first moments after a start (busyTime is 1000 for
-every task then, but nothing waits), checkpoints that are slow while a restarted job catches up, and slow checkpoints
-without a slow operator, which are for `checkpoint_duration_creep`. `late_barrier_acks` is the better choice once a
-checkpoint has expired. Ends when the job's checkpoints are as usual again, or, as info, when the operator is.
+Not reported: a busy source (it reads as fast as it can); the first moments after a start (every task then has busyTime
+1000, but nothing waits); slow checkpoints while a restarted job catches up; slow checkpoints without a slow operator,
+which `checkpoint_duration_creep` covers. `late_barrier_acks` is more precise once a checkpoint has expired. Resolved
+when the job's checkpoints are as fast as usual again or, while it is info, when the operator is no longer busy.
 
-Why an operator cares: behind backpressure the job falls behind its input, and aligned checkpoints take as long as the
-queues before the slow operator. Reference: Flink, "Monitoring Back Pressure" and "Checkpointing under backpressure".
+Why it matters: with backpressure the job falls behind its input, and an aligned checkpoint takes as long as the queues
+before the slow operator. Reference: Flink, "Monitoring Back Pressure" and "Checkpointing under backpressure".
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
 class OpenBackpressure(msgspec.Struct, array_like=True):
-    """The finding that is open: event time of its start, task, places, what was measured of it, and the records."""
+    """The open finding: event time of its start, task, location, measurements in words, and evidence."""
 
     since: int
     task_id: str
@@ -51,13 +51,14 @@ class OpenBackpressure(msgspec.Struct, array_like=True):
     host: str
     measured: str
     records: list[Evidence]
-    dragging: bool = False
+    slows_checkpoints: bool = False
 
 
 class JobLoad(msgspec.Struct, array_like=True):
-    """A job. `usual` are durations (ms) of checkpoints that were not dragged, `points` are the last of all: (s, ms).
+    """The load and the checkpoints of one job.
 
-    `peak` is the busiest subtask of this window and of the one before: [start of the window, ms/s, ms/s].
+    `usual` holds the durations (ms) of checkpoints that were not slow, `points` the latest of all as (s, ms). `peak` is
+    the busiest subtask of this window and of the previous one: [start of the window, ms/s, ms/s].
     """
 
     tasks: dict[str, TaskLoad] = {}
@@ -65,7 +66,7 @@ class JobLoad(msgspec.Struct, array_like=True):
     points: list[tuple[int, int]] = []
     last_number: int = -1
     savepoints: list[int] = []
-    dragged: list[Evidence] = []
+    slow: list[Evidence] = []
     healthy: int = 0
     by_log: bool = False
     has_busy: bool = False
@@ -77,9 +78,10 @@ class JobLoad(msgspec.Struct, array_like=True):
 
 
 class Backpressure(Detector):
-    """See the module."""
+    """Detects an operator that is slower than its input."""
 
     kind = "backpressure"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -100,66 +102,85 @@ class Backpressure(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of backpressure."""
+        """Settings of the detector `backpressure`."""
 
         busy_ms_per_s: float = Field(
             900,
             gt=0,
             le=1000,
-            description="ms/s from which a subtask is busy all the time.",
+            description="Busy time (busyTimeMsPerSecond, in ms/s) from which a subtask counts as busy all the time.",
         )
         no_longer_busy_ms_per_s: float = Field(
-            750, gt=0, le=1000, description="ms/s below which it no longer is: a gap to `busy_ms_per_s`."
+            750,
+            gt=0,
+            le=1000,
+            description="Busy time (ms/s) below which a busy subtask counts as recovered. Lower than "
+            "`busy_ms_per_s`, so that the finding does not flap.",
         )
         backpressured_ms_per_s: float = Field(
             100,
             gt=0,
             le=1000,
-            description="ms/s from which a task counts as backpressured: legacy sources show no more.",
+            description="Backpressured time (ms/s) from which a task counts as backpressured. Legacy sources report "
+            "no more than this.",
         )
         input_buffer_usage: float = Field(
-            0.95, gt=0, le=1, description="Share of the input buffers in use that means a full input."
+            0.95,
+            gt=0,
+            le=1,
+            description="Share of a subtask's input buffers in use (0 to 1) from which its input counts as full.",
         )
         input_queue_length: int = Field(
             8,
             ge=1,
-            description="Buffers queued from which an input is full: more than a channel's own two and Flink's "
-            "eight floating ones share out in a job that keeps up.",
+            description="Number of queued buffers from which an input counts as full. Jobs that keep up queue fewer: a "
+            "channel has two buffers of its own and a share of Flink's eight floating ones.",
         )
         min_duration: Duration = Field(
             10_000,
-            description="Busy for this long, over two scrapes: one may be a burst.",
+            description="Minimum time for which a subtask must be busy, seen in at least two scrapes. Shorter "
+            "bursts are ignored.",
         )
-        sample_max_age: Duration = Field(180_000, description="A sample older than this says nothing any more.")
+        sample_max_age: Duration = Field(180_000, description="Age from which a metric sample is ignored.")
         slow_checkpoint_factor: float = Field(
-            5.0, ge=2, description="A checkpoint is dragged above this multiple of the job's usual duration (median)."
+            5.0,
+            ge=2,
+            description="Multiple of the job's usual checkpoint duration (median) above which a checkpoint counts "
+            "as slow.",
         )
         slow_checkpoint_min_duration: Duration = Field(
-            3_000, description="Never dragged below this duration: short checkpoints vary by large factors."
+            3_000,
+            description="Duration below which a checkpoint never counts as slow. Short checkpoints vary by large "
+            "factors.",
         )
-        min_history: int = Field(5, ge=2, le=16, description="Checkpoints before the job's usual duration is known.")
+        min_history: int = Field(
+            5, ge=2, le=16, description="Number of completed checkpoints from which the job's usual duration is known."
+        )
         min_slow_checkpoints: int = Field(
             3,
             ge=1,
-            description="Dragged checkpoints in a row that make it a warning.",
+            description="Number of slow checkpoints in a row that turn the info into a warning.",
         )
-        healthy_checkpoints: int = Field(2, ge=1, description="Usual checkpoints in a row that end the warning.")
+        healthy_checkpoints: int = Field(
+            2, ge=1, description="Number of checkpoints in a row with a usual duration that resolve the warning."
+        )
         catch_up: Duration = Field(
-            300_000, description="After a restart checkpoints may be slow for this long: the job reads what it missed."
+            300_000,
+            description="Time after a restart in which slow checkpoints are ignored, because the job works off its "
+            "backlog.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id: ids of tasks repeat between jobs."""
+        """Jobs by id, because ids of tasks repeat between jobs."""
 
         jobs: dict[str, JobLoad] = {}
 
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold the samples of tasks, or one line about a checkpoint or a job."""
         if isinstance(event, MetricEvent):
             for job in self._measure(state, event):
-                # A page may hold more jobs than are kept.
+                # One scrape may hold more jobs than are kept.
                 if job in state.jobs:
                     yield from self._judge(state.jobs[job], job, event, now, topology)
             return
@@ -179,20 +200,20 @@ class Backpressure(Detector):
                     known.savepoints = [*known.savepoints, number][-4:]
             case "checkpoint_completed" if number > known.last_number and now.time >= known.reset:
                 known.by_log, known.last_number = True, number
-                self._took(known, self.config_of(job), int(event.fields["duration"]), evidence(event, now.time))
-                yield from self._weigh(known, job, now, topology)
+                self._add_duration(known, self.config_of(job), int(event.fields["duration"]), evidence(event, now.time))
+                yield from self._checkpoint_ended(known, job, now, topology)
             case "checkpoint_expired" if number > known.last_number and now.time >= known.reset:
                 known.last_number = number
                 known.attempts.expire(number, now.time)
-                self._drag(known, self.config_of(job), evidence(event, now.time))
-                yield from self._weigh(known, job, now, topology)
+                self._add_slow(known, self.config_of(job), evidence(event, now.time))
+                yield from self._checkpoint_ended(known, job, now, topology)
             case "checkpoint_completed" | "checkpoint_expired":
                 return
             case _:
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """The busiest subtask of each job, and how uneven the input of a slow operator is."""
+        """Export the busiest subtask of each job, and how uneven the input of a slow operator is."""
         for job, known in state.jobs.items():
             labels = {"job": topology.job_name(job) or job}
             if known.peak:
@@ -210,7 +231,7 @@ class Backpressure(Detector):
         return known
 
     def _measure(self, state: State, event: MetricEvent) -> list[str]:
-        """Take in the samples; the jobs they are about."""
+        """Take in the samples and return the jobs that they are about."""
         jobs: dict[str, tuple[JobLoad, Any]] = {}
         counters: list[tuple[JobLoad, Sample]] = []
         for sample in event.samples:
@@ -289,33 +310,35 @@ class Backpressure(Detector):
             known.peak[1] = max(known.peak[1], value)
 
     def _gauge(self, known: JobLoad, config: Config, sample: Sample, event: MetricEvent) -> None:
-        """Durations where the JobManager's log is not read: the gauge changes with each checkpoint."""
+        """Without the JobManager's log, a new value of the gauge is the duration of a new checkpoint."""
         duration = int(min(sample.value, 1e15))
         if known.by_log or duration < 0 or (known.points and known.points[-1][1] == duration):
             return
         text = f"lastCheckpointDuration: {sample.value:.0f} ms"
-        self._took(known, config, duration, Evidence(event.topic, event.partition, event.offset, event.time, text))
+        self._add_duration(
+            known, config, duration, Evidence(event.topic, event.partition, event.offset, event.time, text)
+        )
 
-    def _took(self, known: JobLoad, config: Config, duration: int, record: Evidence) -> None:
+    def _add_duration(self, known: JobLoad, config: Config, duration: int, record: Evidence) -> None:
         learned = len(known.usual) >= config.min_history
         known.points = [*known.points, (record.time // 1000, duration)][-_HISTORY:]
         if learned and duration > self._limit(known, config):
-            self._drag(known, config, record)
+            self._add_slow(known, config, record)
             return
         known.usual = [*known.usual, duration][-_HISTORY:]
         known.healthy += 1
-        known.dragged = []
+        known.slow = []
 
-    def _drag(self, known: JobLoad, config: Config, record: Evidence) -> None:
+    def _add_slow(self, known: JobLoad, config: Config, record: Evidence) -> None:
         known.healthy = 0
         if len(known.usual) >= config.min_history and record.time >= known.quiet_until:
-            known.dragged = [*known.dragged, record][-16:]
+            known.slow = [*known.slow, record][-16:]
 
     def _limit(self, known: JobLoad, config: Config) -> float:
         return max(config.slow_checkpoint_min_duration, config.slow_checkpoint_factor * quantile(known.usual, 0.5))
 
     def _judge(self, known: JobLoad, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """What the samples at hand say of the slowest operator."""
+        """Open, update or close the finding after new samples."""
         config = self.config_of(job)
         found = self._slowest(known, config, event.time)
         if found is not None and (known.open is None or known.open.task_id != found[0]):
@@ -325,34 +348,38 @@ class Backpressure(Detector):
             )
             since = min(hot.since for hot in task.hot.values())
             tm, host = place(task, topology)
-            dragging = known.open is not None and known.open.dragging
+            slows_checkpoints = known.open is not None and known.open.slows_checkpoints
             since = min(since, known.open.since) if known.open is not None else since
             known.open = OpenBackpressure(
-                since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], dragging
+                since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], slows_checkpoints
             )
-            known.open.dragging = dragging or len(known.dragged) >= config.min_slow_checkpoints
+            known.open.slows_checkpoints = slows_checkpoints or len(known.slow) >= config.min_slow_checkpoints
             yield self._finding(known, known.open, job, now.clock, topology)
-        elif known.open is not None and not known.open.dragging and self._calmed(known, config, known.open, event.time):
+        elif (
+            known.open is not None
+            and not known.open.slows_checkpoints
+            and self._is_calm(known, config, known.open, event.time)
+        ):
             yield self._closing(
                 known, known.open, job, now, topology, f"{known.open.task} is no longer busy all the time"
             )
         elif found is not None and known.open is not None:
             known.open.measured = measured(found[1], known.has_busy)
 
-    def _weigh(self, known: JobLoad, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        """What a checkpoint that has just ended changes about an open finding."""
+    def _checkpoint_ended(self, known: JobLoad, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        """Raise or close the open finding after a checkpoint has ended."""
         if known.open is None:
             return
         config = self.config_of(job)
-        if known.open.dragging and known.healthy >= config.healthy_checkpoints:
+        if known.open.slows_checkpoints and known.healthy >= config.healthy_checkpoints:
             why = f"{known.healthy} checkpoints in a row were as fast as usual"
             yield self._closing(known, known.open, job, now, topology, why)
-        elif len(known.dragged) >= config.min_slow_checkpoints and self._slowest(known, config, now.time) is not None:
-            known.open.dragging = True
+        elif len(known.slow) >= config.min_slow_checkpoints and self._slowest(known, config, now.time) is not None:
+            known.open.slows_checkpoints = True
             yield self._finding(known, known.open, job, now.clock, topology)
 
     def _slowest(self, known: JobLoad, config: Config, time: int) -> tuple[str, TaskLoad] | None:
-        """The task that is busy and does not wait itself while others wait for it."""
+        """The task that is busy and not backpressured itself while other tasks wait for it."""
         fresh = time - config.sample_max_age
         candidates = []
         for task_id, task in known.tasks.items():
@@ -363,7 +390,7 @@ class Backpressure(Detector):
                 candidates.append((own, -max(h.value for h in hot), task_id, task))
         return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
 
-    def _calmed(self, known: JobLoad, config: Config, open_one: OpenBackpressure, time: int) -> bool:
+    def _is_calm(self, known: JobLoad, config: Config, open_one: OpenBackpressure, time: int) -> bool:
         task = known.tasks.get(open_one.task_id)
         if task is None:
             return True
@@ -384,7 +411,7 @@ class Backpressure(Detector):
             return
         if now.time > known.reset:
             known.reset, known.last_number = now.time, -1
-        known.dragged = []
+        known.slow = []
         if known.by_log and (new in _RESTARTING or not new):
             known.quiet_until = max(known.quiet_until, now.time + self.config_of(job).catch_up)
 
@@ -398,13 +425,13 @@ class Backpressure(Detector):
 
     def _finding(self, known: JobLoad, open_one: OpenBackpressure, job: str, now: int, topology: Topology) -> Finding:
         place = f" on {open_one.tm or open_one.host}" if open_one.tm or open_one.host else ""
-        said = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
-        if open_one.dragging:
+        summary = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
+        if open_one.slows_checkpoints:
             usual = quantile(known.usual, 0.5) if known.usual else 0
-            last = f", the last took {humanize(known.points[-1][1])}" if known.points else ""
-            said += (
-                f"; barriers wait behind data: {len(known.dragged) or 'several'} checkpoints in a row were far above "
-                f"their usual {humanize(usual)}{last}"
+            last = f" (the last one {humanize(known.points[-1][1])})" if known.points else ""
+            summary += (
+                f"; checkpoint barriers wait behind data: {len(known.slow) or 'several'} checkpoints in a row took far "
+                f"longer than the usual {humanize(usual)}{last}"
             )
         points = [(at * 1000, took / 1000) for at, took in known.points]
         limit = self._limit(known, self.config_of(job)) / 1000 if known.usual else None
@@ -421,13 +448,13 @@ class Backpressure(Detector):
             },
             since=open_one.since,
             at=now,
-            severity="warning" if open_one.dragging else "info",
-            summary=said,
-            confidence="sure" if open_one.dragging and known.has_busy else "fair",
-            evidence=[*open_one.records, *known.dragged[-_RECORDS:]],
-            series=series if open_one.dragging else None,
-            advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the system it "
-            "writes to or asks. Few busy subtasks that read more than the others: key skew. All: a slow external "
-            "system or too little parallelism. For good: spread the keys, raise the parallelism, or let barriers "
-            "overtake data (unaligned checkpoints, buffer debloating).",
+            severity="warning" if open_one.slows_checkpoints else "info",
+            summary=summary,
+            confidence="sure" if open_one.slows_checkpoints and known.has_busy else "fair",
+            evidence=[*open_one.records, *known.slow[-_RECORDS:]],
+            series=series if open_one.slows_checkpoints else None,
+            advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the external "
+            "system that it calls. If few subtasks are busy and read more than the others, the keys are skewed. If all "
+            "are busy, an external system is slow or the parallelism is too low. For good: spread the keys, raise the "
+            "parallelism, or let barriers overtake data (unaligned checkpoints, buffer debloating).",
         )

@@ -1,17 +1,17 @@
-"""Checkpoints of a job take longer and longer, and will reach the checkpoint timeout or their interval.
+"""The checkpoints of a job take longer and longer, and will reach the checkpoint timeout or their interval.
 
-Fires when the durations rise (`rise.py`: robust trend, rank test), have grown by `growth` over what was usual and by
-`min_increase`, and reach a limit within `horizon`: the timeout (learned from an expiry or from the configuration that
-Flink prints) or the interval (learned), where checkpoints begin to follow each other without pause. A trend is believed
-for `extrapolation_factor` times as long as it has been seen, and less after a start, when windows and state fill up and
-level off. Critical when the timeout is less than `critical_within` away. Ends when the durations are back, when they
-have stopped growing, or when the job ends or starts anew from a savepoint.
+Opens when the durations rise (`rise.py`: robust trend, rank test), have grown by `growth` over the usual duration and
+by at least `min_increase`, and reach a limit within `horizon`: the timeout (learned from an expiry or from the
+configuration that Flink prints) or the interval (learned), from which checkpoints follow each other without a pause. A
+trend is extrapolated to `extrapolation_factor` times the time for which it has been seen, and to less after a start,
+when windows and state fill up and level off. Critical when the timeout is less than `critical_within` away. Resolved
+when durations have fallen back or stopped growing, when the job ends, or when it starts from a savepoint.
 
-Does not fire on noise, one jump, a daily peak that has been there before, or durations that grow with the input. What
-does not count: see `checkpoint_durations.py`. Without log lines the gauge lastCheckpointDuration is followed.
-`checkpoint_overdue` tells of the one checkpoint that hangs.
+Not reported: noise, a single jump, a daily peak that has occurred before, durations that grow with the input.
+`checkpoint_durations.py` says which checkpoints do not count. Without log lines the gauge lastCheckpointDuration is
+used. `checkpoint_overdue` reports a single checkpoint that hangs.
 
-Why an operator cares: it is the one checkpoint fault that announces itself hours before the first expiry.
+Why it matters: this is the one checkpoint problem that can be seen hours before the first checkpoint expires.
 Reference: Flink, "Checkpointing under backpressure"; Sen (1968); Mann (1945).
 """
 
@@ -36,29 +36,30 @@ _MAX_JOBS = 200
 _LATEST = 6
 _SETTLED = (32, 64)
 _SETTLED_P = 0.1
-_SYMPTOM = 0.25
+_FIRST_SYMPTOM = 0.25
 _WITH_STATE = 1.2
-_NEWS = 0.1
+_REPORT_AGAIN = 0.1
 _LOADED = 1.2
-_GOES_ON = 3
+_MAX_GAPS = 3
 _HOUR_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
 class Creep(msgspec.Struct, array_like=True):
-    """The open finding: from which duration to which highest one, the one said last (ms), on which scale, and what."""
+    """The open finding: usual, highest and last reported duration (ms), and the time scale on which it rises."""
 
     usual: float
     peak: float
-    said: float
+    reported: float
     scale: int
     finding: Finding
 
 
 class JobCreep(msgspec.Struct, array_like=True):
-    """A job: its durations, its name where only metrics tell it, what is open, and the `slope` when so many had been
-    `sloped`: it takes a while to compute.
+    """The checkpoint durations of one job. `name` is its name in metrics.
+
+    `slope` is cached, because it takes a while to compute: it holds for the first `sloped` checkpoints.
     """
 
     durations: CheckpointDurations = msgspec.field(default_factory=CheckpointDurations)
@@ -69,9 +70,10 @@ class JobCreep(msgspec.Struct, array_like=True):
 
 
 class CheckpointDurationCreep(Detector):
-    """See the module."""
+    """Detects checkpoints that take longer and longer."""
 
     kind = "checkpoint_duration_creep"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -90,44 +92,58 @@ class CheckpointDurationCreep(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of checkpoint_duration_creep."""
+        """Settings of the detector `checkpoint_duration_creep`."""
 
         min_checkpoints: int = Field(
-            20, ge=12, le=64, description="Checkpoints before a trend is looked for: fewer give no significant one."
+            20,
+            ge=12,
+            le=64,
+            description="Number of checkpoints from which a trend is looked for. With fewer no trend is significant.",
         )
         significance: float = Field(
-            0.01, gt=0, le=0.05, description="Greatest chance that the rank test takes noise for a rise."
+            0.01,
+            gt=0,
+            le=0.05,
+            description="Significance level (p-value) of the rank test: the accepted chance that noise is taken for "
+            "a rise.",
         )
         growth: float = Field(
             0.5,
             ge=0.1,
-            description="Share by which durations must have grown: below it is what load and storage do.",
+            description="Minimum growth of durations over the usual one (0.5 is 50 %). Load and storage cause "
+            "smaller changes.",
         )
         min_increase: Duration = Field(
             500,
-            description="Growth below this never matters: short checkpoints vary by large factors.",
+            description="Minimum growth of durations as a time. Short checkpoints vary by large factors.",
         )
         horizon: Duration = Field(
-            86_400_000, description="A limit must be reached within this time: farther ahead no trend is to be trusted."
+            86_400_000,
+            description="Time within which the trend must reach a limit. Trends are not reliable any further ahead.",
         )
         extrapolation_factor: float = Field(
-            12.0, gt=0, description="A trend that was flat before goes on this many times as long as it has been seen."
+            12.0,
+            gt=0,
+            description="Limit of the extrapolation of a rise after a flat phase, as a multiple of the time for "
+            "which the rise has been seen.",
         )
         extrapolation_factor_after_start: float = Field(
             4.0,
             gt=0,
-            description="The same for durations that have risen since they are known: after a start state fills up and "
-            "levels off.",
+            description="The same multiple for durations that have risen ever since they were first seen. After a "
+            "start state fills up and then levels off.",
         )
-        critical_within: Duration = Field(3_600_000, description="Critical when the timeout is reached sooner.")
+        critical_within: Duration = Field(
+            3_600_000, description="Time to the checkpoint timeout below which the finding is critical."
+        )
         timeout: Duration = Field(
             600_000,
-            description="Checkpoint timeout where neither an expiry nor the printed configuration tells it: Flink's "
-            "default.",
+            description="Checkpoint timeout to assume if it is known neither from an expired checkpoint nor from the "
+            "configuration that Flink prints.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id; `timeout` is the cluster's configured one in ms (0: not seen)."""
+        """Jobs by id; `timeout` is the one configured for the cluster in ms (0: not seen)."""
 
         jobs: dict[str, JobCreep] = {}
         timeout: int = 0
@@ -135,7 +151,6 @@ class CheckpointDurationCreep(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a checkpoint or a job, or the gauges of one."""
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
         elif event.event_type == "checkpoint_timeout_set":
@@ -166,7 +181,7 @@ class CheckpointDurationCreep(Detector):
             case "job_restored":
                 fresh = "from savepoint" in event.text.lower()
                 if durations.restore(now.time, fresh) and fresh:
-                    yield from self._closed(known, now, "the job started anew from a savepoint")
+                    yield from self._closed(known, now, "the job was started from a savepoint")
             case _:
                 new = event.fields.get("state", "")
                 if new in _RUNNING_AGAIN:
@@ -176,19 +191,21 @@ class CheckpointDurationCreep(Detector):
                     del state.jobs[job]
 
     def on_config_change(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """A rise that goes on is judged at once, not only with the next checkpoint."""
+        """Judge rises that continue at once, without waiting for the next checkpoint."""
         for job, known in state.jobs.items():
             points, records = known.durations.history.points(0), known.durations.records
             if (
                 records
                 and points
-                and now - points[-1].time <= _GOES_ON * (points[-1].time - points[0].time) / len(points)
+                and now - points[-1].time <= _MAX_GAPS * (points[-1].time - points[0].time) / len(points)
             ):
                 record = Evidence(*records[-1])
                 yield from self._judged(state, known, job, record, Now(now, record.time), topology)
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """How fast durations grow, when the timeout is reached, and the last one where no other detector knows it."""
+        """Export how fast durations grow, when the timeout is reached, and the last duration if no other detector has
+        it.
+        """
         for job, known in state.jobs.items():
             labels, durations = {"job": topology.job_name(job) or known.name or job}, known.durations
             points = durations.history.points(0)
@@ -210,7 +227,7 @@ class CheckpointDurationCreep(Detector):
         return known
 
     def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        # The duration last: the count tells whether the same one is another checkpoint's.
+        # The duration comes last: the count shows whether an equal duration belongs to another checkpoint.
         wanted = (s for s in event.samples if s.name in self.event_types and s.labels.get("job_id"))
         for sample in sorted(wanted, key=lambda s: s.name == "last_checkpoint_duration"):
             job = sample.labels["job_id"]
@@ -231,19 +248,19 @@ class CheckpointDurationCreep(Detector):
         limits = self._limits(state, config, known.durations)
         found = rise(known.durations.history, config.growth, config.significance, only_new=known.open is None)
         if found is None:
-            if known.open is not None and (why := self._over(known, config, known.open, limits)):
+            if known.open is not None and (why := self._why_ended(known, config, known.open, limits)):
                 yield from self._closed(known, now, why)
             return
         reached = {what: c for what, level in limits.items() if (c := self._reached(found, config, level))}
         if known.open is None and (
             not any(self._believed(found, config, level) for level in limits.values())
             or found.level - found.usual < config.min_increase
-            or self._by_load(found, limits)
+            or self._follows_load(found, limits)
         ):
             return
         before = known.open
         usual = before.usual if before else found.usual
-        since = before.finding.since if before else found.since(_SYMPTOM)
+        since = before.finding.since if before else found.since(_FIRST_SYMPTOM)
         name = topology.job_name(job) or known.name
         finding = self._finding(found, (job, name), reached, limits, usual, since, now)
         if finding.series is not None:
@@ -251,33 +268,33 @@ class CheckpointDurationCreep(Detector):
             finding.series = msgspec.structs.replace(finding.series, failed=expired)
         if before is not None:
             before.peak, before.scale = max(before.peak, found.level), found.scale
-            # A rise of hours is not told anew with every checkpoint.
-            if finding.severity == before.finding.severity and found.level < (1 + _NEWS) * before.said:
+            # A rise that lasts hours is not reported again with every checkpoint.
+            if finding.severity == before.finding.severity and found.level < (1 + _REPORT_AGAIN) * before.reported:
                 return
         finding.evidence = _records([Evidence(*r) for r in known.durations.records], record, since)
         known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
         yield msgspec.structs.replace(finding)
 
     def _limits(self, state: State, config: Config, durations: CheckpointDurations) -> dict[str, int]:
-        """What the durations must not reach, in ms: the worst first."""
+        """The limits for durations, in ms, the worst first."""
         timeout, interval = durations.timeout or state.timeout or config.timeout, durations.interval()
         return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
 
     def _reached(self, found: Rise, config: Config, level: float) -> Crossing | None:
-        """When a limit that lies ahead is reached, within the horizon."""
+        """When a limit that has not been reached yet will be, if within the horizon."""
         ahead = found.reaches(level) if found.level < level else None
         return ahead if ahead is not None and ahead.at - found.now <= config.horizon else None
 
     def _believed(self, found: Rise, config: Config, level: float) -> bool:
-        """Whether the trend has been seen for long enough to reach this limit; after a start only its line counts."""
+        """Whether the trend has been seen for long enough to reach this limit. After a start only the line counts."""
         ahead = self._reached(found, config, level)
         if ahead is not None and not found.established:
             ahead = crossing(found.fit.line, level, found.now)
         times = config.extrapolation_factor if found.established else config.extrapolation_factor_after_start
         return ahead is not None and ahead.at - found.now <= times * (found.now - found.points[0].time)
 
-    def _by_load(self, found: Rise, limits: dict[str, int]) -> bool:
-        """The input has grown about as much as the durations, which are far from the timeout."""
+    def _follows_load(self, found: Rise, limits: dict[str, int]) -> bool:
+        """Whether the input has grown about as much as the durations, which are still far from the timeout."""
         third = len(found.points) // 3
         early, late = found.points[:third], found.points[-third:]
         if min(p.load for p in found.points) <= 0 or found.level > limits["the checkpoint timeout"] / 2:
@@ -286,12 +303,12 @@ class CheckpointDurationCreep(Detector):
         longer = median(p.value for p in late) / median(p.value for p in early)
         return more >= _LOADED and longer <= _LOADED * more
 
-    def _over(self, known: JobCreep, config: Config, creep: Creep, limits: dict[str, int]) -> str:
-        """The proof that it is over, or nothing."""
+    def _why_ended(self, known: JobCreep, config: Config, creep: Creep, limits: dict[str, int]) -> str:
+        """Why the rise has ended; empty while it continues."""
         history = known.durations.history
         latest = median(p.value for p in history.points(0, _LATEST))
-        if latest <= creep.usual + _SYMPTOM * (creep.peak - creep.usual):
-            return f"the last {_LATEST} checkpoints took {humanize(latest)}"
+        if latest <= creep.usual + _FIRST_SYMPTOM * (creep.peak - creep.usual):
+            return f"the last {_LATEST} checkpoints took {humanize(latest)} (median)"
         for count in _SETTLED:
             points = history.points(creep.scale, count)
             values = [p.value for p in points]
@@ -302,7 +319,9 @@ class CheckpointDurationCreep(Detector):
             ahead = [crossing(fastest, level, points[-1].time) for level in limits.values() if level > latest]
             if all(c is None or c.at - points[-1].time > config.horizon for c in ahead):
                 span = humanize(points[-1].time - points[0].time)
-                return f"checkpoints have taken about {humanize(median(values))} for {span} and no longer grow"
+                return (
+                    f"checkpoint duration has stayed at about {humanize(median(values))} for {span} and no longer grows"
+                )
         return ""
 
     def _closed(self, known: JobCreep, now: Now, why: str) -> Iterator[Finding]:
@@ -325,8 +344,8 @@ class CheckpointDurationCreep(Detector):
         what, ahead = next(iter(reached.items()), ("", None))
         until = [f"{w} of {humanize(limits[w])} in about {humanize(c.at - found.now)}" for w, c in reached.items()]
         soon = ahead is not None and ahead.at - found.now < self.config_of(job).critical_within and "timeout" in what
-        an_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
-        pace = f"{humanize(an_hour)} more every hour" if an_hour > 0 else "faster and faster"
+        per_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
+        pace = f" and grows by {humanize(per_hour)} per hour" if per_hour > 0 else ", and growth is accelerating"
         return Finding(
             kind=self.kind,
             subject=job,
@@ -334,16 +353,18 @@ class CheckpointDurationCreep(Detector):
             since=since,
             at=now.clock,
             severity="critical" if soon else "warning",
-            summary=f"checkpoints take {humanize(found.level)}, before the rise {humanize(usual)}, {pace}; "
-            + (f"they reach {' and '.join(reversed(until))}; " if until else "")
-            + _grows_with(found),
+            summary=f"checkpoint duration rose from {humanize(usual)} to {humanize(found.level)}{pace}; "
+            + (f"it reaches {' and '.join(reversed(until))}; " if until else "")
+            + _state_size(found),
             confidence="sure" if found.established else "fair",
-            forecast=Forecast(f"checkpoints reach {what}", ahead.at, ahead.earliest, ahead.latest) if ahead else None,
+            forecast=Forecast(f"checkpoint duration reaches {what}", ahead.at, ahead.earliest, ahead.latest)
+            if ahead
+            else None,
             series=_series(found, limits.get(what)),
             advice=keep_state(job)
-            + "See in Flink's UI which operator's sync or async duration, or alignment, has grown. Until that is "
-            "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing; it takes effect when you "
-            "stop the job with a savepoint, while one still completes, and start it from there. For good: bound the "
+            + "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is "
+            "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job "
+            "with a savepoint while one still completes, and start the job from that savepoint. For good: bound the "
             "state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
         )
 
@@ -358,15 +379,15 @@ def _records(records: list[Evidence], last: Evidence, since: int) -> list[Eviden
     return [*own[:1], *own[len(own) // 2 : len(own) // 2 + 1][len(own) < 2 :], last]
 
 
-def _grows_with(found: Rise) -> str:
+def _state_size(found: Rise) -> str:
     sizes = [p.size for p in found.points if p.size > 0]
     third = len(sizes) // 3
     if not third:
-        return "whether the state grows with them is not known"
+        return "state size is unknown"
     early, late = median(sizes[:third]), median(sizes[-third:])
     if late >= _WITH_STATE * early:
-        return f"the state grows with them, from {_bytes(early)} to {_bytes(late)}"
-    return f"their size stays at {_bytes(late)}, only the time grows: storage, alignment or backpressure"
+        return f"state size grew too, from {_bytes(early)} to {_bytes(late)}"
+    return f"state size stays at {_bytes(late)}, so look at storage, alignment or backpressure"
 
 
 def _bytes(size: float) -> str:

@@ -1,18 +1,18 @@
-"""Checkpoint after checkpoint of a job fails.
+"""Several checkpoints of a job in a row have failed.
 
-Fires at the `in_a_row`-th checkpoint in a row that expired, was declined or failed, and at once when Flink says
-`Exceeded checkpoint tolerable failure threshold`. Ends with a completed checkpoint, or with the job.
+Opens at the `in_a_row`-th checkpoint in a row that expired, was declined or failed, and at once when Flink logs
+`Exceeded checkpoint tolerable failure threshold`. Resolved by a completed checkpoint, or when the job ends.
 
-What does not count: a savepoint; a trigger refused because not all tasks run; what a start, a restart or the end of the
-job takes with it ("Checkpoint Coordinator is suspending", a task that is closing or has failed); a checkpoint given up
-for a newer one. An exception in the synchronous part of a snapshot is never declined, whatever is tolerated: the task
-fails by it (`Could not perform checkpoint N`), the job restarts, and the checkpoint has failed all the same. The reason
-stands in the stack behind the line, so all but expiries wait for `confirmation_delay`.
+These do not count: savepoints; triggers refused because not all tasks run; checkpoints aborted by a start, a restart or
+the end of the job ("Checkpoint Coordinator is suspending", a task that is closing or has failed); checkpoints dropped
+in favour of a newer one. An exception in the synchronous part of a snapshot is never declined, whatever the tolerance:
+the task fails (`Could not perform checkpoint N`) and the job restarts, but the checkpoint has failed too. The reason is
+in the stack trace after the line, so all failures except expiries wait for `confirmation_delay`.
 
-Why an operator cares: nothing is written down any more. Each failure of the job now replays from an ever older
-checkpoint, and a sink that commits with checkpoints shows nothing new. Until 1.10 expiries did not count against the
-tolerance (FLINK-17351): such a job runs on like this for ever. `checkpoint_overdue` tells of one that hangs or expired,
-`late_barrier_acks` why they expire.
+Why it matters: state is no longer saved. Each failure of the job now replays from an ever older checkpoint, and a sink
+that commits on checkpoints shows nothing new. Before Flink 1.10 expiries did not count against the tolerance
+(FLINK-17351), so such a job runs on like this for ever. `checkpoint_overdue` reports a single checkpoint that hangs or
+expired, `late_barrier_acks` why checkpoints expire.
 """
 
 import re
@@ -61,10 +61,10 @@ _OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
 
 class FailedCheckpoint(msgspec.Struct, array_like=True):
-    """A failed checkpoint: event time and clock of its first line, why (empty until known), and the record.
+    """A failed checkpoint: event time and clock of its first line, the record, and the reason (empty until known).
 
-    `thrown`: a task failed by it, and the restart that follows is its effect. `doubtful`: so close after a restart that
-    it counts only with a reason of its own.
+    `thrown`: it made a task fail, so the restart that follows is its effect. `doubtful`: it came so soon after a
+    restart that it counts only with a reason of its own.
     """
 
     time: int
@@ -76,8 +76,10 @@ class FailedCheckpoint(msgspec.Struct, array_like=True):
 
 
 class JobFailures(msgspec.Struct, array_like=True):
-    """Failures since the last completed checkpoint, by number; `before` counts those forgotten. `harmless` are numbers
-    that do not count: savepoints, and failures of the kinds above; `triggered` the last one. Times are event times.
+    """Failures since the last completed checkpoint, by number; `before` counts those no longer kept.
+
+    `harmless` holds the numbers that do not count (savepoints and the failures listed above), `triggered` the last
+    number triggered. Times are event times.
     """
 
     failed: dict[int, FailedCheckpoint] = {}
@@ -91,9 +93,10 @@ class JobFailures(msgspec.Struct, array_like=True):
 
 
 class CheckpointFailing(Detector):
-    """See the module."""
+    """Detects several failed checkpoints in a row."""
 
     kind = "checkpoint_failing"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -110,20 +113,23 @@ class CheckpointFailing(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of checkpoint_failing."""
+        """Settings of the detector `checkpoint_failing`."""
 
         in_a_row: int = Field(
             3,
             ge=2,
             le=16,
-            description="Failures without a completed checkpoint between: one heals.",
+            description="Number of failed checkpoints in a row, without a completed one between them, from which "
+            "the finding opens.",
         )
         confirmation_delay: Duration = Field(
             2_000,
-            description="Wait this long for the reason of a failure and its root cause, which the next records bring.",
+            description="Time to wait for the reason and the root cause of a failure, which follow in the next "
+            "records.",
         )
         restart_for: Duration = Field(
-            10_000, description="A failure without a reason this close to a restart is taken to belong to it."
+            10_000,
+            description="Time after a restart in which a failure without a reason is attributed to that restart.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -134,14 +140,13 @@ class CheckpointFailing(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a checkpoint or a job, or the stack behind one."""
-        # A TaskManager tells of its task what the JobManager tells of the job.
+        # A TaskManager's line about its task repeats the JobManager's line about the job.
         thrown = _thrown(event) if event.source not in topology.tm_of_source else -1
-        job = self._thrower(state, thrown, event, topology)
+        job = self._job_at(state, thrown, event, topology)
         known = state.jobs.get(job)
         if known is None:
-            told = _THRESHOLD in event.fields.get("message", "").lower()
-            if not (event.event_type.startswith("checkpoint_") or told or thrown >= 0):
+            exceeded = _THRESHOLD in event.fields.get("message", "").lower()
+            if not (event.event_type.startswith("checkpoint_") or exceeded or thrown >= 0):
                 return
             known = JobFailures()
             put_bounded(state.jobs, job, known, _MAX_JOBS)
@@ -155,35 +160,35 @@ class CheckpointFailing(Detector):
                 yield from self._completed(known, number, now)
             case "checkpoint_expired" | "checkpoint_declined" | "checkpoint_failed":
                 self._failed(known, job, number, event, now)
-                yield from self._judged(known, job, now.clock, topology)
+                yield from self._report(known, job, now.clock, topology)
             case "failure":
                 self._explained(known, number, event, now, thrown >= 0)
-                yield from self._judged(known, job, now.clock, topology)
+                yield from self._report(known, job, now.clock, topology)
             case "job_restored":
                 known.restarted = max(known.restarted, now.time)
             case _:
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
 
-    def _thrower(self, state: State, number: int, event: LogEvent, topology: Topology) -> str:
-        """The line of a failing task names no job: it is the one that was at this checkpoint."""
+    def _job_at(self, state: State, number: int, event: LogEvent, topology: Topology) -> str:
+        """The line of a failing task names no job, so take the only one at this checkpoint."""
         at_it = [job for job, known in state.jobs.items() if number >= 0 and known.triggered == number]
         return at_it[0] if len(at_it) == 1 and "job" not in event.fields else topology.job_of(event)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Failures whose reason has had its time."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report failures whose wait for a reason has ended."""
         for job, known in state.jobs.items():
             if known.open is None:
-                yield from self._judged(known, job, now, topology)
+                yield from self._report(known, job, now, topology)
 
-    def due(self, state: State) -> int | None:
-        """When the failure that makes it `in_a_row` has had time to be explained."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the wait of the failure that completes `in_a_row` ends."""
         return min(
             (d for job, k in state.jobs.items() if k.open is None and (d := self._ripe(k, job)) is not None),
             default=None,
         )
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Failures in a row, per job."""
+        """Export failures in a row, per job."""
         for job, known in state.jobs.items():
             labels = {"job": topology.job_name(job) or job}
             yield Reading(name="checkpoint_consecutive_failures", labels=labels, value=self._count(known), at=now)
@@ -192,7 +197,7 @@ class CheckpointFailing(Detector):
         return known.before + len(_counting(known))
 
     def _ripe(self, known: JobFailures, job: str) -> int | None:
-        """Clock time at which there are enough failures, or None."""
+        """Clock time at which there are enough failures, or None while there are too few."""
         config = self.config_of(job)
         ready = sorted(
             f.at + (0 if f.why == _EXPIRED else config.confirmation_delay) for f in _counting(known).values()
@@ -220,24 +225,24 @@ class CheckpointFailing(Detector):
             put_bounded(known.failed, number, failed, _MAX_FAILED)
 
     def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
-        said = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
+        text = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
         if thrown and event.fields.get("of") == "task_state":
-            self._threw(known, number, event, now)
+            self._task_failed(known, number, event, now)
             return
-        if _THRESHOLD in said:
+        if _THRESHOLD in text:
             if known.limit is None and now.time > known.completed:
                 known.limit = evidence(event, now.time)
         elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
             return
         elif known.failed[number].thrown:
-            return  # that its coordinator is suspended is what the restart says of it
-        elif any(word in said for word in _HARMLESS):
+            return  # The restart that follows suspends the coordinator: that is no reason.
+        elif any(word in text for word in _HARMLESS):
             self._does_not_count(known, number)
         elif known.failed[number].why != _EXPIRED:
             known.failed[number].why = _why(event)
 
-    def _threw(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
-        """A task failed by the checkpoint; each line of its stack knows more of why."""
+    def _task_failed(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
+        """The checkpoint made a task fail; each line of the stack trace adds to the reason."""
         if number in known.harmless or now.time <= known.completed:
             return
         failed = known.failed.get(number)
@@ -247,7 +252,7 @@ class CheckpointFailing(Detector):
             put_bounded(known.failed, number, failed, _MAX_FAILED)
         failed.thrown, failed.why = True, _why(event)
 
-    def _judged(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
+    def _report(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
         ripe = self._ripe(known, job)
         if known.limit is None and (ripe is None or now < ripe):
             return
@@ -270,13 +275,13 @@ class CheckpointFailing(Detector):
         if new in _RUNNING_AGAIN:
             confirm = self.config_of(job).confirmation_delay
             known.restarted = max(known.restarted, now.time)
-            # What a restart takes with it may be written just before it, and its reason may be lost.
+            # Checkpoints aborted by a restart may be logged just before it, and their reason may be lost.
             for number, failed in list(known.failed.items()):
                 if not failed.why and 0 <= now.time - failed.time <= confirm and known.open is None:
                     self._does_not_count(known, number)
                 elif failed.thrown:
-                    failed.at = min(failed.at, now.clock - confirm)  # its stack is complete
-            yield from self._judged(known, job, now.clock, topology)
+                    failed.at = min(failed.at, now.clock - confirm)  # Its stack trace is complete.
+            yield from self._report(known, job, now.clock, topology)
         elif new in _OVER:
             yield from self._closed(known, now, f"the job is {new}")
             del state.jobs[job]
@@ -289,16 +294,19 @@ class CheckpointFailing(Detector):
 
     def _finding(self, known: JobFailures, job: str, now: int, topology: Topology) -> Finding:
         failed, count = sorted(_counting(known).items()), self._count(known)
-        why = next((f.why for _, f in reversed(failed) if f.why), "Flink does not say why")
-        numbers = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
+        why = next((f.why for _, f in reversed(failed) if f.why), "Flink gives no reason")
+        summary = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
         if failed:
-            numbers += f", the last is {failed[-1][0]}: {why}"
+            summary += f" (the last is {failed[-1][0]}): {why}"
         records = [f.record for _, f in failed]
         if known.limit is not None:
-            numbers = f"the job restarts because it tolerates no more failed checkpoints; {numbers if failed else why}"
+            summary = (
+                "the job restarts because it exceeded the tolerable number of failed checkpoints; "
+                f"{summary if failed else why}"
+            )
             records.append(known.limit)
         elif why == _EXPIRED and topology.version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
-            numbers += "; this Flink does not count expiries and will not restart the job"
+            summary += f"; Flink {topology.version} does not count expired checkpoints, so it will not restart the job"
         return Finding(
             kind=self.kind,
             subject=job,
@@ -310,13 +318,14 @@ class CheckpointFailing(Detector):
             since=min((r.time for r in records), default=now),
             at=now,
             severity="critical",
-            summary=numbers,
+            summary=summary,
             confidence="sure" if known.limit or all(f.why for _, f in failed) else "fair",
             evidence=[*records[:1], *records[1:][-_MAX_RECORDS + 1 :]],
-            advice="Open the last failed checkpoint in Flink's UI: the subtasks that have not acknowledged, or the "
-            "exception. Expired: look at backpressure and at the storage. Declined or failed: read the exception. Do "
-            "not restart or cancel the job by hand before that: everything since its last completed checkpoint is "
-            "replayed, and by default Flink deletes the checkpoints of a job that is cancelled.",
+            advice="Open the last failed checkpoint in Flink's UI and see which subtasks have not acknowledged, or the "
+            "exception. If it expired, look at backpressure and at the checkpoint storage. If it was declined or "
+            "failed, read the exception. Do not restart or cancel the job by hand before that: everything since its "
+            "last completed checkpoint is replayed, and by default Flink deletes the checkpoints of a job that is "
+            "cancelled.",
         )
 
 
@@ -325,12 +334,12 @@ def _counting(known: JobFailures) -> dict[int, FailedCheckpoint]:
 
 
 def _thrown(event: LogEvent) -> int:
-    """The checkpoint whose snapshot threw, or -1."""
+    """The number of the checkpoint whose snapshot threw an exception, or -1."""
     found = _THROWN.search(event.fields.get("first", "")) or _THROWN.search(event.fields.get("message", ""))
     return int(found[1]) if found is not None else -1
 
 
 def _why(event: LogEvent) -> str:
     name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
-    # Flink's wrapper for what another process threw: the class itself stands in the message.
+    # Flink's wrapper for an exception of another process: its message begins with the real class.
     return (message if name == "SerializedThrowable" else f"{name}: {message}").rstrip(": .")

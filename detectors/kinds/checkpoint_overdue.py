@@ -1,17 +1,18 @@
-"""A checkpoint in flight that is far older than this job's checkpoints usually get, or that expired.
+"""A checkpoint in progress is far older than this job's checkpoints usually get, or has expired.
 
-Fires when a checkpoint is older than `factor` × the job's usual high (95 % quantile of its last 64 durations) and at
-least `min_age`; while there are fewer than `min_history` durations only `learning_limit` applies. At once, and
-critical, when Flink says that it expired. Ends when that checkpoint or a later one completes, or the job ends.
+Opens when a checkpoint is older than `factor` × the job's usual high (95 % quantile of its last 64 durations) and older
+than `min_age`; before `min_history` durations are known, only `learning_limit` applies. Opens at once, as critical,
+when Flink logs that the checkpoint expired. Resolved when that checkpoint or a later one completes, or when the job
+ends.
 
-Why an operator cares: a hung checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
-minutes before the checkpoint timeout (10 min by default); until one completes, every failure replays from the last.
-`late_barrier_acks` is the better choice for why it expired, `checkpoint_duration_creep` for slow growth. Savepoints are
-never overdue and never count as usual; neither does the first checkpoint after a restore. While the JobManager's
-metrics, heard until then, have stopped as well, nothing is known of the checkpoint: `telemetry_lost` tells.
+Why it matters: a hanging checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
+minutes before the checkpoint timeout (10 min by default). Until one completes, every failure replays from the last.
+`late_barrier_acks` shows why a checkpoint expired, `checkpoint_duration_creep` reports slow growth. Savepoints are
+never overdue and do not count as history; neither does the first checkpoint after a restore. If the JobManager's
+metrics stop together with its lines, the checkpoint may have completed unseen: that is left to `telemetry_lost`.
 
-Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung 177 s before the
-TaskManager was lost and nothing else warned.
+Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung for 177 s before the
+TaskManager was lost, and nothing else warned.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ _CLOSING = _OVER | {"SUSPENDED"}
 
 
 class CheckpointInFlight(msgspec.Struct, array_like=True):
-    """A checkpoint in flight: event time and clock of its trigger, and the record."""
+    """A checkpoint in progress: event time and clock of its trigger, and the record."""
 
     since: int
     at: int
@@ -48,7 +49,7 @@ class CheckpointInFlight(msgspec.Struct, array_like=True):
 
 
 class OverdueCheckpoint(msgspec.Struct, array_like=True):
-    """The checkpoint the open finding is about; `expired` counts expiries since the last completed one."""
+    """The checkpoint that the open finding is about. `expired` counts expiries since the last completed one."""
 
     checkpoint: int
     since: int
@@ -57,18 +58,24 @@ class OverdueCheckpoint(msgspec.Struct, array_like=True):
 
 
 class CheckpointGauge(msgspec.Struct, array_like=True):
-    """A job's gauge of checkpoints: clock of the last sample, longest usual gap, and until which age it holds back."""
+    """A job's gauge of checkpoints in progress.
 
-    heard: int
+    `last_seen` is the clock of the last sample, `every` the longest usual gap between samples, `hold` the age of a
+    checkpoint until which nothing is reported.
+    """
+
+    last_seen: int
     every: int = 0
     hold: int = 0
 
 
 class JobCheckpoints(msgspec.Struct, array_like=True):
-    """Durations and ages are ms; `high` is the usual high of the durations, `timeout` is learned from the last expiry.
+    """The checkpoints of one job. Durations and ages are in ms.
 
-    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there, and
-    what was written before it is of the past. `given_up` is the last one that failed: its trigger may come again.
+    `high` is the usual high of the durations, `timeout` is learned from the last expired checkpoint.
+
+    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may start again there,
+    and earlier lines are ignored. `given_up` is the last checkpoint that failed; its trigger line may come twice.
     """
 
     durations: list[int] = []
@@ -87,9 +94,10 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
 
 
 class CheckpointOverdue(Detector):
-    """See the module."""
+    """Detects checkpoints that hang or expire."""
 
     kind = "checkpoint_overdue"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -108,27 +116,30 @@ class CheckpointOverdue(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of checkpoint_overdue."""
+        """Settings of the detector `checkpoint_overdue`."""
 
         factor: float = Field(
             3.0,
             ge=1.5,
-            description="Overdue at this multiple of the job's usual high: above normal variation.",
+            description="Multiple of the job's usual high (95 % quantile of its checkpoint durations) from which a "
+            "checkpoint is overdue.",
         )
         min_age: Duration = Field(
             30_000,
-            description="Never overdue below this age: short checkpoints vary by large factors.",
+            description="Age below which a checkpoint is never overdue. Short checkpoints vary by large factors.",
         )
         min_history: int = Field(
-            5, ge=2, le=64, description="Completed checkpoints before the job's own history is used."
+            5, ge=2, le=64, description="Number of completed checkpoints from which the job's own history is used."
         )
         learning_limit: Duration = Field(
-            300_000, description="Overdue at this age while learning: half of Flink's default timeout."
+            300_000,
+            description="Age from which a checkpoint is overdue while there is too little history. The default is "
+            "half of Flink's default timeout.",
         )
         deaf_for: Duration = Field(
             300_000,
-            description="Nothing is said until this age while the metrics have stopped with the lines: it may "
-            "have completed unheard.",
+            description="Age below which an overdue checkpoint is not reported while the JobManager's metrics are "
+            "missing too, because it may have completed unseen.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -139,7 +150,6 @@ class CheckpointOverdue(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a checkpoint or a job, or the gauge of checkpoints in progress."""
         if isinstance(event, MetricEvent):
             self._measured(state, event, now)
             return
@@ -170,23 +180,23 @@ class CheckpointOverdue(Detector):
             case _:
                 yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Checkpoints whose age has reached the limit."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report checkpoints whose age has reached the limit."""
         for job, known in state.jobs.items():
             overdue = self._oldest(known)
-            if overdue is not None and known.late is None and now >= self._said_at(known, job, overdue[1]):
+            if overdue is not None and known.late is None and now >= self._report_at(known, job, overdue[1]):
                 number, flight = overdue
-                if known.gauge is not None and not known.gauge.hold and _deaf(known.gauge, flight, now):
+                if known.gauge is not None and not known.gauge.hold and _metrics_stopped(known.gauge, flight, now):
                     known.gauge.hold = self.config_of(job).deaf_for
                     continue
                 known.late = OverdueCheckpoint(number, flight.since, [flight.record])
                 yield self._finding(known, known.late, job, now, topology)
 
-    def due(self, state: State) -> int | None:
-        """When the first of the oldest checkpoints in flight becomes overdue."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the oldest checkpoint in progress of any job becomes overdue."""
         jobs = state.jobs.items()
         waiting = [(k, job, o[1]) for job, k in jobs if k.late is None and (o := self._oldest(k)) is not None]
-        return min((self._said_at(*one) for one in waiting), default=None)
+        return min((self._report_at(*one) for one in waiting), default=None)
 
     def limit(self, known: JobCheckpoints, job: str) -> int:
         """Age in ms at which a checkpoint of this job is overdue."""
@@ -196,9 +206,7 @@ class CheckpointOverdue(Detector):
         return max(config.min_age, round(config.factor * known.high))
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Usual and last duration, the limit, and since when a checkpoint is in flight, per job (as Prometheus
-        advises for ages).
-        """
+        """Export usual and last duration, the limit, and when the checkpoint in progress started, per job."""
         for job, known in state.jobs.items():
             job_label = topology.job_name(job) or job
             if known.durations:
@@ -225,9 +233,11 @@ class CheckpointOverdue(Detector):
                     name="checkpoint_in_flight_since_timestamp_seconds", labels={"job": job_label}, value=since, at=now
                 )
 
-    def _said_at(self, known: JobCheckpoints, job: str, flight: CheckpointInFlight) -> int:
+    def _report_at(self, known: JobCheckpoints, job: str, flight: CheckpointInFlight) -> int:
         at = flight.at + self.limit(known, job) + known.lag
-        return at if known.gauge is None else max(at, flight.at + known.gauge.hold, _answered(known.gauge, flight))
+        return (
+            at if known.gauge is None else max(at, flight.at + known.gauge.hold, _sample_deadline(known.gauge, flight))
+        )
 
     def _new_job(self, state: State, job: str) -> JobCheckpoints:
         known = JobCheckpoints()
@@ -248,7 +258,7 @@ class CheckpointOverdue(Detector):
             return
         if now.time < known.reset:
             return
-        # By default the next one is triggered when the last has ended: one in flight ended in a line that was lost.
+        # By default a checkpoint is triggered only after the previous one has ended, so the line of that end was lost.
         ended = number - _MAX_IN_FLIGHT if known.concurrent else number
         for older in [n for n in known.in_flight if n <= ended]:
             del known.in_flight[older]
@@ -305,23 +315,23 @@ class CheckpointOverdue(Detector):
             del state.jobs[job]
 
     def _reset(self, known: JobCheckpoints, time: int, restored: bool) -> None:
-        """Whatever was in flight is gone; after a restore from an older savepoint numbers jump back."""
+        """Drop checkpoints in progress. After a restore from an older savepoint numbers jump back."""
         known.restored = restored
         known.in_flight.clear()
         if time > known.reset:
             known.reset, known.completed, known.given_up = time, -1, -1
 
     def _measured(self, state: State, event: MetricEvent, now: Now) -> None:
-        """A gauge of 0 after a trigger: it ended in a line that was lost, or that has yet to come."""
+        """A gauge of 0 after a trigger: the line of its end was lost, or has not arrived yet."""
         for sample in event.samples:
             known = state.jobs.get(sample.labels.get("job_id", ""))
             if sample.name != "checkpoints_in_progress" or known is None:
                 continue
             gauge = known.gauge = known.gauge or CheckpointGauge(now.clock)
-            gap = now.clock - gauge.heard
+            gap = now.clock - gauge.last_seen
             if gap >= _SAME_SCRAPE_MS:
                 gauge.every = min(max(gap, gauge.every - gauge.every // _LAG_FADES), _MAX_LAG_MS)
-            gauge.heard, gauge.hold = max(gauge.heard, now.clock), 0
+            gauge.last_seen, gauge.hold = max(gauge.last_seen, now.clock), 0
             if sample.value == 0:
                 taken = event.time - _GAUGE_LAG_MS
                 known.in_flight = {n: f for n, f in known.in_flight.items() if f.since > taken}
@@ -339,17 +349,13 @@ class CheckpointOverdue(Detector):
     ) -> Finding:
         name = topology.job_name(job)
         learned = len(known.durations) >= self.config_of(job).min_history
-        usual = (
-            f"usually {humanize(quantile(known.durations, 0.5))}"
-            if learned
-            else "too few before it to know what is usual"
-        )
+        usual = f"usually {humanize(quantile(known.durations, 0.5))}" if learned else "usual duration not known yet"
         if late.expired > 1:
-            said = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
+            summary = f"{late.expired} checkpoints in a row expired, the last is {late.checkpoint} ({usual})"
         elif late.expired:
-            said = f"checkpoint {late.checkpoint} expired after {humanize(known.timeout)} ({usual})"
+            summary = f"checkpoint {late.checkpoint} expired after {humanize(known.timeout)} ({usual})"
         else:
-            said = f"checkpoint {late.checkpoint} is not complete after {humanize(now - late.since)} ({usual})"
+            summary = f"checkpoint {late.checkpoint} has not completed after {humanize(now - late.since)} ({usual})"
         expiry = late.since + known.timeout
         return Finding(
             kind=self.kind,
@@ -358,23 +364,23 @@ class CheckpointOverdue(Detector):
             since=late.since,
             at=now,
             severity="critical" if late.expired else "warning",
-            summary=said,
+            summary=summary,
             confidence="sure" if late.expired else "fair" if learned else "learning",
             evidence=list(late.records),
-            forecast=None if late.expired else Forecast("the checkpoint timeout expires", expiry, expiry, expiry),
-            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged; look at "
-            "backpressure and at GC on their TaskManager. A failure now replays from the last completed checkpoint, so "
-            "do not restart the job to get rid of it.",
+            forecast=None if late.expired else Forecast("the checkpoint expires", expiry, expiry, expiry),
+            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged. Look at "
+            "backpressure and at garbage collection on their TaskManager. Do not restart the job to get rid of the "
+            "checkpoint: a failure now replays from the last completed one.",
         )
 
 
-def _answered(gauge: CheckpointGauge, flight: CheckpointInFlight) -> int:
-    """When the next sample should have told whether it still runs; 0 when one has, or none is to be expected."""
-    last = gauge.heard + 2 * gauge.every
-    return last + 1 if gauge.every > 0 and gauge.heard <= flight.at + _GAUGE_LAG_MS and flight.at <= last else 0
+def _sample_deadline(gauge: CheckpointGauge, flight: CheckpointInFlight) -> int:
+    """Clock until which to wait for a sample that shows whether the checkpoint still runs; 0 without a need to wait."""
+    last = gauge.last_seen + 2 * gauge.every
+    return last + 1 if gauge.every > 0 and gauge.last_seen <= flight.at + _GAUGE_LAG_MS and flight.at <= last else 0
 
 
-def _deaf(gauge: CheckpointGauge, flight: CheckpointInFlight, now: int) -> bool:
-    """Whether the metrics were heard when it was triggered, and are not any more."""
+def _metrics_stopped(gauge: CheckpointGauge, flight: CheckpointInFlight, now: int) -> bool:
+    """Whether metrics arrived when the checkpoint was triggered and have stopped since."""
     enough = 2 * gauge.every
-    return gauge.every > 0 and flight.at - gauge.heard <= enough < now - gauge.heard
+    return gauge.every > 0 and flight.at - gauge.last_seen <= enough < now - gauge.last_seen

@@ -1,13 +1,13 @@
-"""A clock that is ahead of the broker's, so that the times of its lines or samples cannot be believed.
+"""The clock of a process is ahead of the broker's, so the times of its lines or samples are wrong.
 
-Info, never told alone, when `min_lines` lines in a row over at least `lasting` carry a time more than `ahead` after the
-time at which Kafka took them in. Nothing arrives before it was written, so this is certain. A clock that is behind
-looks like slow shipping and is not said. Only times whose zone is certain count: samples with a time of their own,
-lines with a zone, the epoch in a JobManager's line about a triggered checkpoint, and lines of a cluster whose zone that
-epoch has told. Ends when as many lines in a row are in time.
+Opens as info, which alone notifies no one, when `min_lines` lines in a row over at least `lasting` carry a time more
+than `ahead` after the time at which Kafka received them. Nothing arrives before it was written, so this is certain. A
+clock that is behind looks like slow shipping and is not reported. Only times with a certain time zone count: samples
+with their own time, lines with a zone, the epoch in a JobManager's line about a triggered checkpoint, and lines of a
+cluster whose zone is known from such an epoch. Resolved when as many lines in a row are in time.
 
-Why an operator cares: durations across hosts, and which of two findings came first, are wrong by that much; Flink's own
-timers, tokens and Kerberos tickets fail by it, too. Reference: MIT Kerberos allows five minutes; NTP keeps below 1 s.
+Why it matters: durations across hosts, and the order of two findings, are wrong by that much. Flink's timers, tokens
+and Kerberos tickets fail because of it, too. Reference: MIT Kerberos allows five minutes; NTP keeps below 1 s.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _UNKNOWN = 1 << 62
 
 
 class SkewedClock(msgspec.Struct, array_like=True):
-    """A source that is ahead, or was: since when (Kafka's time), lines in a row, the smallest lead in them (ms)."""
+    """A source whose clock is or was ahead: since when (Kafka's time), lines in a row, and their smallest lead (ms)."""
 
     since: int
     lines: int
@@ -37,13 +37,14 @@ class SkewedClock(msgspec.Struct, array_like=True):
     host: str
     record: Evidence
     in_time: int = 0
-    said: bool = False
+    reported: bool = False
 
 
 class ClockSkew(Detector):
-    """See the module."""
+    """Detects clocks that are ahead of Kafka's."""
 
     kind = "clock_skew"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             *("checkpoint_triggered", "checkpoint_completed", "checkpoint_abort_noticed", "job_state"),
@@ -52,17 +53,24 @@ class ClockSkew(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of clock_skew."""
+        """Settings of the detector `clock_skew`."""
 
         ahead: Duration = Field(
             30_000,
-            description="A lead below this does no harm: scrapes are 10 s to 30 s apart.",
+            description="Lead of a source's clock over Kafka's above which it is reported. Smaller leads do no harm, "
+            "because scrapes are 10 s to 30 s apart.",
         )
-        min_lines: int = Field(5, ge=2, description="Lines in a row: one may have been written by hand or replayed.")
-        lasting: Duration = Field(60_000, description="The lead lasts at least this long: NTP may be correcting it.")
+        min_lines: int = Field(
+            5,
+            ge=2,
+            description="Number of lines or samples in a row that must be ahead. A single one may have been replayed.",
+        )
+        lasting: Duration = Field(
+            60_000, description="Time for which the lead must last, because NTP may be correcting it."
+        )
 
     class State(msgspec.Struct, array_like=True):
-        """Clocks by source; `zone` is the offset of this cluster's lines from UTC, ms, once an epoch has told it."""
+        """Clocks by source. `zone` is the offset of this cluster's lines from UTC in ms, once an epoch has shown it."""
 
         clocks: dict[str, SkewedClock] = {}
         zone: int = _UNKNOWN
@@ -70,7 +78,7 @@ class ClockSkew(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:  # noqa: ARG002
-        """Hold the time in a line or sample against Kafka's."""
+        """Compare the time of a line or sample with Kafka's."""
         lead = self._lead(state, event)
         if lead is None:
             return
@@ -95,19 +103,19 @@ class ClockSkew(Detector):
         if event.timestamp > clock.last:
             clock.lines, clock.last = clock.lines + 1, event.timestamp
         lasted = clock.last - clock.since >= self.config.lasting
-        if not clock.said and lasted and clock.lines >= self.config.min_lines:
-            clock.said = True
+        if not clock.reported and lasted and clock.lines >= self.config.min_lines:
+            clock.reported = True
             yield self._finding(event.source, clock, now)
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:  # noqa: ARG002
-        """By how much the clocks that are ahead are so."""
+        """Export by how much the clocks that are ahead lead."""
         for source, clock in state.clocks.items():
-            if clock.said:
+            if clock.reported:
                 value = clock.lead / 1000
                 yield Reading(name="source_clock_ahead_seconds", labels={"source": source}, value=value, at=now)
 
     def _lead(self, state: State, event: LogEvent | MetricEvent) -> int | None:
-        """By how much the event's own time is after Kafka's, ms; None when its own time is not certain."""
+        """By how many ms the event's own time is after Kafka's; None when its own time is not certain."""
         if isinstance(event, MetricEvent):
             return event.time - event.timestamp
         if event.event_type == "checkpoint_triggered" and "epoch" in event.fields:
@@ -120,16 +128,16 @@ class ClockSkew(Detector):
         if event.zoned:
             return event.local_time - event.timestamp
         lead = event.local_time - state.zone - event.timestamp
-        # Half a quarter of an hour off or more: another zone, which no line has told.
+        # More than seven minutes off: probably another time zone, which no line has shown.
         return lead if state.zone != _UNKNOWN and lead < _QUARTER_MS // 2 else None
 
     def _in_time(self, state: State, source: str, clock: SkewedClock, now: Now) -> Iterator[Finding]:
         clock.in_time += 1
-        if not clock.said or clock.in_time >= self.config.min_lines:
+        if not clock.reported or clock.in_time >= self.config.min_lines:
             del state.clocks[source]
-            if clock.said:
+            if clock.reported:
                 finding = self._finding(source, clock, now)
-                finding.closed_at, finding.closed_because = now.clock, f"{clock.in_time} lines in a row are in time"
+                finding.closed_at, finding.closed_because = now.clock, f"{clock.in_time} lines in a row were in time"
                 yield finding
 
     def _finding(self, source: str, clock: SkewedClock, now: Now) -> Finding:
@@ -140,10 +148,10 @@ class ClockSkew(Detector):
             since=clock.since,
             at=now.clock,
             severity="info",
-            summary=f"the clock of {source} is at least {humanize(clock.lead)} ahead of Kafka's: "
-            "its times are not to be believed",
+            summary=f"the clock of {source} is at least {humanize(clock.lead)} ahead of Kafka's, "
+            "so the times in its lines and samples are wrong",
             confidence="sure",
             evidence=[clock.record],
-            advice=f"Look at the clock of {clock.host or source} (chronyc tracking, timedatectl), and at the broker's: "
-            "if all sources are ahead, the broker is behind.",
+            advice=f"Check the clock of {clock.host or source} (chronyc tracking, timedatectl) and the broker's: if "
+            "all sources are ahead, the broker's clock is behind.",
         )

@@ -1,11 +1,11 @@
 """A process has no direct memory left.
 
-Fires at `OutOfMemoryError: Direct buffer memory` (or `Cannot reserve N bytes of direct buffer memory`, Java ≥ 17) and
-at Netty's `OutOfDirectMemoryError`, in any stack of any log or .out file; one finding a process however many lines.
-Ends when a checkpoint completes `recovered_after` the last of them.
+Opens at `OutOfMemoryError: Direct buffer memory` (or `Cannot reserve N bytes of direct buffer memory`, Java ≥ 17) and
+at Netty's `OutOfDirectMemoryError`, in any stack trace of any log or .out file: one finding for each process, however
+many lines. Resolved when a checkpoint completes `recovered_after` the last of them.
 
-Why an operator cares: the task fails and the job restarts, but the process lives on with its buffers still taken, so
-the next attempt fails alike until the restarts are used up. `restart_loop` and `job_failed` are its effects.
+Why it matters: the task fails and the job restarts, but the process lives on with its buffers still taken, so the next
+attempt fails too, until the restarts are used up. `restart_loop` and `job_failed` are its effects.
 
 Reference: Flink, "Set up TaskManager Memory", off-heap; a recording of four failures in 18 s.
 """
@@ -33,38 +33,37 @@ _OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting
 
 
 class DirectMemoryExhaustion(OutOfMemory):
-    """See the module."""
+    """Detects processes without direct memory left."""
 
     kind = "direct_memory_exhaustion"
+    belongs_to = "process"
     event_types = frozenset([FAILURE, "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
-        """Thresholds of direct_memory_exhaustion."""
+        """Settings of the detector `direct_memory_exhaustion`."""
 
     class State(OutOfMemoryState):
         """Processes out of direct memory."""
 
     advice = keep_state() + (
-        "Restart that TaskManager: what it holds does not come back by itself, and its jobs go back to their last "
-        "completed checkpoint. For good: find who allocates (a client library, Netty, a leak: does it grow with each "
-        "restart?), or raise taskmanager.memory.task.off-heap.size, or taskmanager.memory.framework.off-heap.size when "
-        "it is Flink's own network."
+        "Restart that TaskManager: it does not free this memory by itself. Its jobs go back to their last completed "
+        "checkpoint. For good: find what allocates direct memory (a client library, Netty, a leak: does it grow with "
+        "each restart?), or raise taskmanager.memory.task.off-heap.size. If Flink's own network stack needs it, raise "
+        "taskmanager.memory.framework.off-heap.size."
     )
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line of a stack, or a completed checkpoint."""
         if event.event_type == "checkpoint_completed":
             yield from self.recovered(state, now, topology)
             return
         name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
         netty = name == "OutOfDirectMemoryError"
-        # A job's line repeats its task's, which names the TaskManager.
+        # A job's line repeats its task's line, and only that names the TaskManager.
         if (netty or (name == "OutOfMemoryError" and message.startswith(_DIRECT))) and event.fields[
             "of"
         ] not in _OF_JOB:
             text = message.partition(". ")[0]
-            yield from self.say(state, writer(event, topology), text, event, now, topology)
+            yield from self.report(state, writer(event, topology), text, event, now, topology)
 
     def summary(self, known: ExhaustedProcess) -> str:
-        """What ran out, where."""
         return f"{named(known)} has no direct memory left ({known.text})"

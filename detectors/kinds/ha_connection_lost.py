@@ -1,14 +1,14 @@
 """The leader election has lost its store: ZooKeeper does not answer, or the lock in Kubernetes is not renewed.
 
-Fires when a connection to ZooKeeper is suspended for `suspended_for`, at once when its session is lost or Curator gives
-up, when leadership is revoked without an orderly end, and when the Kubernetes lock could not be renewed twice; so, too,
-when ZooKeeper was never there. One finding a cluster, with the processes that say so. No incident: a connection back
-within seconds, as in a rolling restart of ZooKeeper; SIGTERM before; `Authentication failed` and SASL or JAAS warnings,
-which come at every connect. Ends when all are connected again, a leader is granted or a checkpoint completes: it is
-written to the same store.
+Opens when a connection to ZooKeeper has been suspended for `suspended_for`; at once when its session is lost, when
+Curator gives up, or when leadership is revoked without an orderly end; and when the Kubernetes lock could not be
+renewed twice. It also opens when ZooKeeper could never be reached. One finding for each cluster, with the affected
+processes. Not reported: a connection that is back within seconds, as in a rolling restart of ZooKeeper; anything after
+SIGTERM; `Authentication failed` and SASL or JAAS warnings, which come with every connect. Resolved when all processes
+are connected again, a leader is granted, or a checkpoint completes (it is written to the same store).
 
-Why an operator cares: a leader steps down 10 ms after the connection is suspended, its jobs are suspended, and it exits
-some 20 s later; TaskManagers follow at their registration timeout. The forecast says when.
+Why it matters: a leader steps down 10 ms after the connection is suspended, its jobs are suspended, and it exits some
+20 s later. TaskManagers follow at their registration timeout. The forecast says when.
 
 Reference: Flink, `high-availability.zookeeper.client.tolerate-suspended-connections`; post-mortem 004.
 """
@@ -38,17 +38,17 @@ _MEANINGS = {
     "ha_lost": "lost",
     "ha_gave_up": "gave_up",
 }
-_SAYS = {
-    "lock": "its lock in Kubernetes could not be renewed",
+_REASONS = {
+    "lock": "the lock in Kubernetes could not be renewed",
     "suspended": "ZooKeeper does not answer",
-    "revoked": "leadership is revoked",
-    "lost": "the session with ZooKeeper is lost",
-    "gave_up": "ZooKeeper could not be reached and the client gave up",
+    "revoked": "leadership was revoked",
+    "lost": "the session with ZooKeeper was lost",
+    "gave_up": "ZooKeeper could not be reached, and the client gave up",
 }
 
 
 class ConnectionTrouble(msgspec.Struct, array_like=True):
-    """What one process says: event time of its first and last line, clock of the first, the worst it has said."""
+    """The trouble that one process reports: event time of its first and last line, clock of the first, worst level."""
 
     since: int
     last: int
@@ -60,9 +60,10 @@ class ConnectionTrouble(msgspec.Struct, array_like=True):
 
 
 class HaConnectionLost(Detector):
-    """See the module."""
+    """Detects a leader election that has lost ZooKeeper or its Kubernetes lock."""
 
     kind = "ha_connection_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MEANINGS,
@@ -77,26 +78,33 @@ class HaConnectionLost(Detector):
     ) - {"node_lost"}
 
     class Config(DetectorConfig):
-        """Thresholds of ha_connection_lost."""
+        """Settings of the detector `ha_connection_lost`."""
 
         suspended_for: Duration = Field(
             5_000,
-            description="Suspended this long it is an incident: a client that only changes servers is faster.",
+            description="Time from which a suspended connection is reported. A client that only changes servers is "
+            "faster.",
         )
         confirmation_delay: Duration = Field(
-            2_000, description="A session that is lost waits this long for an orderly end that another source brings."
+            2_000,
+            description="Time to wait, after a session was lost, for a line of another source that shows an orderly "
+            "end.",
         )
         lock_for: Duration = Field(
-            15_000, description="Failures to renew a lock within this time count: Flink's default renew deadline."
+            15_000,
+            description="Time within which two failures to renew the Kubernetes lock are an incident. The default is "
+            "Flink's default renew deadline.",
         )
-        orderly_for: Duration = Field(60_000, description="What is lost this soon after an orderly end is that end.")
+        orderly_for: Duration = Field(
+            60_000, description="Time after an orderly end in which a lost connection is attributed to that end."
+        )
 
     class State(msgspec.Struct, array_like=True):
-        """Troubles by source; `since` the event time of the first while a finding is open, 0 while none is."""
+        """Troubles by source. `since` is the event time of the first while a finding is open, else 0."""
 
         troubles: dict[str, ConnectionTrouble] = {}
         since: int = 0
-        said: str = ""
+        reported: str = ""
         ended: int = _LONG_AGO
         orderly: dict[str, int] = {}
         starts: dict[str, str] = {}
@@ -105,7 +113,6 @@ class HaConnectionLost(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about the leader election."""
         state.timeouts.learn(event)
         match event.event_type:
             case "process_version":
@@ -118,15 +125,15 @@ class HaConnectionLost(Detector):
                 if trouble is not None and now.time >= trouble.last:
                     yield from self._connected(state, event.source, now, topology)
             case "leader_granted":
-                yield from self._over(state, now, topology, "a leader is granted again")
+                yield from self._recovered(state, now, topology, "leadership was granted again")
             case "checkpoint_completed":
                 why = f"checkpoint {event.fields.get('checkpoint', '')} completed"
-                yield from self._over(state, now, topology, why)
+                yield from self._recovered(state, now, topology, why)
             case event_type if event_type in _MEANINGS:
                 yield from self._troubled(state, event, _MEANINGS[event_type], now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Connections that did not come back in time; failures to renew a lock that stayed alone are forgotten."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report connections that did not come back in time, and forget a single failure to renew a lock."""
         for source, trouble in list(state.troubles.items()):
             if trouble.level == "lock" and trouble.times < 2 and now >= trouble.at + self.config.lock_for:
                 del state.troubles[source]
@@ -134,8 +141,8 @@ class HaConnectionLost(Detector):
             state.since = min(t.since for t in state.troubles.values())
             yield self._finding(state, now, topology)
 
-    def due(self, state: State) -> int | None:
-        """When the first trouble is an incident, or no trouble any more."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the first trouble becomes an incident, or is forgotten."""
         times = [self._due(t) for t in state.troubles.values()] if not state.since else []
         times += [t.at + self.config.lock_for for t in state.troubles.values() if t.level == "lock" and t.times < 2]
         return min(times, default=None)
@@ -147,7 +154,7 @@ class HaConnectionLost(Detector):
         return trouble.at + wait.get(trouble.level, self.config.confirmation_delay)
 
     def _orderly(self, state: State, event: LogEvent, now: Now) -> None:
-        """What ends in order loses its connection, too; who gave up ends in a way that looks orderly."""
+        """A process that is stopped loses its connection too. After a client gave up, the end only looks orderly."""
         trouble = state.troubles.get(event.source)
         if trouble is not None and trouble.level == "gave_up":
             return
@@ -167,14 +174,14 @@ class HaConnectionLost(Detector):
             trouble.times += 1
         trouble.since, trouble.last = min(trouble.since, now.time), max(trouble.last, now.time)
         if _LEVELS.index(level) > _LEVELS.index(trouble.level):
-            # From here on the wait is another one.
+            # From here on another wait applies.
             trouble.level, trouble.at = level, now.clock if level in ("lost", "gave_up") else trouble.at
         record = evidence(event, now.time)
         if len(trouble.records) < _MAX_RECORDS and record not in trouble.records:
             trouble.records.append(record)
-        if state.since and (said := self._worst(state) + str(len(state.troubles))) != state.said:
+        if state.since and (news := self._worst(state) + str(len(state.troubles))) != state.reported:
             yield self._finding(state, now.clock, topology)
-            state.said = said
+            state.reported = news
 
     def _connected(self, state: State, source: str, now: Now, topology: Topology) -> Iterator[Finding]:
         closing = self._finding(state, now.clock, topology) if state.since else None
@@ -184,10 +191,10 @@ class HaConnectionLost(Detector):
         if state.troubles:
             yield self._finding(state, now.clock, topology)
         else:
-            yield from self._close(state, closing, now, "the connection is back")
+            yield from self._close(state, closing, now, "the connection was restored")
 
-    def _over(self, state: State, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        """The store works again for whoever wrote this, if it did so after the last trouble."""
+    def _recovered(self, state: State, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+        """A line after the last trouble proves that the store works again."""
         if not state.troubles or now.time <= max(t.last for t in state.troubles.values()):
             return
         if state.since:
@@ -196,7 +203,7 @@ class HaConnectionLost(Detector):
 
     def _close(self, state: State, finding: Finding, now: Now, why: str) -> Iterator[Finding]:
         finding.closed_at, finding.closed_because = now.clock, why
-        state.since, state.said, state.ended = 0, "", now.time
+        state.since, state.reported, state.ended = 0, "", now.time
         yield finding
 
     def _worst(self, state: State) -> str:
@@ -217,14 +224,14 @@ class HaConnectionLost(Detector):
             since=state.since,
             at=now,
             severity="warning" if worst == "suspended" else "critical",
-            summary=f"leader election of {shown} is broken: {_SAYS[worst]}",
+            summary=f"leader election of {shown} is broken: {_REASONS[worst]}",
             confidence="fair" if worst == "suspended" else "sure",
             evidence=[r for _, t in troubles for r in t.records[-2:]][:_MAX_RECORDS],
             forecast=self._forecast(state, worst),
-            advice="See whether ZooKeeper has a quorum (or the Kubernetes API answers) and is reached from the hosts "
-            "named. Jobs are suspended while there is no leader, and resume from the last completed checkpoint. Do not "
-            "delete anything of the high-availability store. For good: an ensemble of three or more, a longer session "
-            "timeout, tolerate-suspended-connections.",
+            advice="Check that ZooKeeper has a quorum (or that the Kubernetes API answers) and that the hosts named "
+            "can reach it. Jobs are suspended while there is no leader, and resume from the last completed "
+            "checkpoint. Do not delete anything in the high-availability store. For good: an ensemble of three or "
+            "more, a longer session timeout, tolerate-suspended-connections.",
         )
 
     def _forecast(self, state: State, worst: str) -> Forecast:
@@ -232,8 +239,11 @@ class HaConnectionLost(Detector):
         first = min(t.since for t in state.troubles.values())
         if worst in ("suspended", "lock"):
             limit = limits.session if worst == "suspended" else self.config.lock_for
-            what = f"the session expires and leadership is lost for good (after {humanize(limit)})"
+            what = f"the session expires and leadership is lost (timeout {humanize(limit)})"
             return Forecast(what, first + limit, first + limit * 2 // 3, first + limit)
         at = first + limits.registration
-        what = f"the TaskManagers exit unless a leader is elected before ({humanize(limits.registration)} to register)"
+        what = (
+            "the TaskManagers exit unless a leader is elected by then (registration timeout "
+            f"{humanize(limits.registration)})"
+        )
         return Forecast(what, at, at, at + limits.heartbeat)

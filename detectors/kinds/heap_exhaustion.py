@@ -1,15 +1,16 @@
-"""The heap of a TaskManager is full, or nearly: it collects garbage instead of working.
+"""The heap of a TaskManager is full, or so nearly full that it collects garbage instead of working.
 
-Fires, from metrics, when `gc_share` of the last minute went into collections, and, critical, when at least two of them
-left the heap `full_share` full. From logs, critical, at `OutOfMemoryError: Java heap space` or `GC overhead limit
-exceeded` in any stack. With less certainty at two signs that come without either: a line that a native helper had
-written long before the JVM could print it (a pause); and a TaskManager whose scrapes stop while a checkpoint hangs,
-after checkpoints had grown and the old generation had been collected, and nobody has seen its connection close.
-Ends when collections are few again, or when a checkpoint completes `recovered_after` the last sign.
+Opens, from metrics, when `gc_share` of the last minute was spent in garbage collection; critical when at least two
+collections left the heap `full_share` full. Opens, from logs, as critical at `OutOfMemoryError: Java heap space` or `GC
+overhead limit exceeded` in any stack trace. Two weaker signs open it with less confidence: the JVM printed the line of
+a native helper long after the helper had written it (a pause); or a TaskManager's scrapes stop while a checkpoint
+hangs, after checkpoints had grown and the old generation had been collected, and no line shows that its connection
+closed. Resolved when little time is spent in collections again, or when a checkpoint completes `recovered_after` the
+last sign.
 
-Why an operator cares: heartbeats stop in the pauses, the JobManager gives the TaskManager up, and the OutOfMemoryError
-is printed seconds after the loss, if at all. State that grows below the limit is no exhaustion, nor is a sawtooth.
-`zero_input_leak` is the better choice for a slow rise without input, `metaspace_exhaustion` for classes.
+Why it matters: heartbeats stop in the pauses, the JobManager gives the TaskManager up, and the OutOfMemoryError is
+printed seconds after the loss, if at all. Not reported: state that grows below the limit; a sawtooth. `zero_input_leak`
+covers a slow rise without input, `metaspace_exhaustion` memory for classes.
 
 Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit exceeded` 4 s after the heartbeat timed out).
 """
@@ -44,12 +45,12 @@ _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
 _OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
-_GONE = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection_closed", "rpc_gated"})
+_ENDS = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection_closed", "rpc_gated"})
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
 
 
 class Symptom(NamedTuple):
-    """One sign: in words, how bad, how sure, its event time, its record, and the TaskManager's label in metrics."""
+    """One sign of a full heap. `time` is its event time, `label` the TaskManager's id in metrics."""
 
     text: str
     severity: Severity
@@ -60,9 +61,9 @@ class Symptom(NamedTuple):
 
 
 class ExhaustedHeap(msgspec.Struct, array_like=True):
-    """What is said of one TaskManager: event times of the first and the last sign, how bad, in words, and the records.
+    """The open finding of one TaskManager, with the event times of its first and last sign.
 
-    `label` is its id in metrics.
+    `label` is the TaskManager's id in metrics.
     """
 
     tm: str
@@ -77,8 +78,10 @@ class ExhaustedHeap(msgspec.Struct, array_like=True):
 
 
 class CheckpointProgress(msgspec.Struct, array_like=True):
-    """Checkpoints of a job: sizes of the last ones in bytes, `usual` ms for the longest; one in flight since (clock),
-    its number, and the job's counter of completed ones.
+    """The checkpoints of one job: sizes of the last ones (bytes) and their `usual` longest duration (ms).
+
+    `flight` is the clock at which the one in progress started (-1: none), `number` its number, `counted` the job's
+    counter of completed ones.
     """
 
     sizes: list[int] = []
@@ -90,9 +93,10 @@ class CheckpointProgress(msgspec.Struct, array_like=True):
 
 
 class HeapExhaustion(Detector):
-    """See the module."""
+    """Detects TaskManagers whose heap is full."""
 
     kind = "heap_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,
@@ -105,50 +109,61 @@ class HeapExhaustion(Detector):
             "completed_checkpoints",
             "native_line",
             "process_signalled",
-            *_GONE,
+            *_ENDS,
         ]
     )
 
     class Config(DetectorConfig):
-        """Thresholds of heap_exhaustion."""
+        """Settings of the detector `heap_exhaustion`."""
 
         gc_window: Duration = Field(
-            60_000, description="Collections are judged over this time: a single long one is none."
+            60_000, description="Window over which GC time is measured. It keeps one long collection from triggering."
         )
         gc_share: float = Field(
             0.3,
             gt=0,
             lt=1,
-            description="Share of time in collections from which work suffers: usual are 1 to 5 %.",
+            description="Share of the window spent in garbage collection above which the finding opens. 1 to 5 % are "
+            "usual.",
         )
         full_share: float = Field(
             0.9,
             gt=0.5,
             lt=1,
-            description="Of Heap.Max still in use after two collections: the next state will not fit.",
+            description="Share of Heap.Max still in use after two collections from which the heap counts as full.",
         )
         recovered_gc_share: float = Field(
-            0.1, gt=0, lt=1, description="Share of time in collections at which it is over."
+            0.1,
+            gt=0,
+            lt=1,
+            description="Share of the window spent in garbage collection below which the finding is resolved.",
         )
         helper_line_delay: Duration = Field(
             10_000,
-            description="A native line printed so much later than written: no pause of a healthy heap is as long.",
+            description="Minimum delay between a native helper writing a line and the JVM printing it that counts "
+            "as a GC pause. Pauses of a healthy heap are shorter.",
         )
         checkpoint_growth: float = Field(
-            1.5, gt=1, description="Growth of the last checkpoints that makes a TaskManager that falls silent suspect."
+            1.5,
+            gt=1,
+            description="Growth factor of the last checkpoints from which a TaskManager whose metrics stop is "
+            "suspected.",
         )
         missing_for: Duration = Field(
             30_000,
-            description="And its scrapes missing so long, or four of their intervals, while others come.",
+            description="Time for which a TaskManager's scrapes must be missing (or four scrape intervals, if longer) "
+            "while other processes are still scraped.",
         )
         recovered_after: Duration = Field(
-            60_000, description="A checkpoint that completes this long after the last sign ends it."
+            60_000, description="Time after the last sign from which a completed checkpoint resolves the finding."
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`windows` by the TaskManager's label, their collectors by the place in `collectors`; `open` by its id (or
-        host), `jobs` by id; `gone`: labels of TaskManagers that were seen to end, with the clock; `native`: lines of
-        helpers and late ones, by source; `ended`: event time of the last sign that is over.
+        """`windows` by the TaskManager's label, with collectors by their index in `collectors`; `jobs` by id.
+
+        `open` holds findings by the TaskManager's id (or host), `gone` the labels of TaskManagers that were seen to
+        end, with the clock. `native` counts lines of helpers and late ones by source. `ended` is the event time of the
+        last sign of a resolved finding.
         """
 
         windows: dict[str, GcWindow] = {}
@@ -162,7 +177,6 @@ class HeapExhaustion(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line, or the samples of a scrape."""
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
         elif event.event_type == FAILURE:
@@ -177,7 +191,7 @@ class HeapExhaustion(Detector):
         elif event.event_type == "checkpoint_completed":
             yield from self._completed(state, event, now, topology)
         else:
-            # A signal is told by the process itself, all else by others; an address lacks the end of the id.
+            # A process logs its own signal; other processes log the rest. An address lacks the end of the id.
             tm = event.fields.get("tm") or event.fields.get("address") or writer(event, topology).tm
             for label in [w for w in state.windows if tm and w.startswith(filtered(tm))]:
                 put_bounded(state.gone, label, now.clock, _MAX_TMS)
@@ -224,43 +238,43 @@ class HeapExhaustion(Detector):
             if not state.open:
                 return
             tm = task_manager(topology, label)
-            said = state.open.get(tm)
+            heap = state.open.get(tm)
             calm = share < self.config.recovered_gc_share and left < 0.8 * self.config.full_share
-            if said is not None and calm and event.time >= said.last + self.config.gc_window:
-                yield self._closed(state, tm, f"collections take {share:.0%} of its time again", now, topology)
+            if heap is not None and calm and event.time >= heap.last + self.config.gc_window:
+                yield self._closed(state, tm, f"garbage collection is down to {share:.0%} of the time", now, topology)
             return
-        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} went into garbage collection"
+        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} was spent in garbage collection"
         if full:
             text += f", which left {left:.0%} of the heap in use"
         record = Evidence(event.topic, event.partition, event.offset, event.time, text)
         severity: Severity = "critical" if full and share >= self.config.recovered_gc_share else "warning"
         sign = Symptom(text, severity, "fair", event.time, record, label)
-        yield from self._say(state, self._place(label, topology), sign, now.clock, topology)
+        yield from self._report(state, self._place(label, topology), sign, now.clock, topology)
 
     def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A job's line repeats its task's, which names the TaskManager."""
-        said = f"{event.fields['class']}: {event.fields['message']}"
-        text = next((t for t in _TEXTS if t in said), None)
+        """A job's line repeats its task's line, and only that names the TaskManager."""
+        thrown = f"{event.fields['class']}: {event.fields['message']}"
+        text = next((t for t in _TEXTS if t in thrown), None)
         if text is None or event.fields["of"] in _OF_JOB:
             return
         place, record = writer(event, topology), evidence(event, now.time)
         sign = Symptom(text.rpartition(": ")[2], "critical", "sure", now.time, record)
-        yield from self._say(state, place, sign, now.clock, topology)
+        yield from self._report(state, place, sign, now.clock, topology)
 
     def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """The helper's clock and the log's are one, but perhaps not in one zone. A helper may always lag by a line."""
+        """Helper and log share a clock, but perhaps not a time zone. A helper may always lag by one line."""
         try:
             written = datetime.fromisoformat(event.fields["written"] + "+00:00").timestamp() * 1000
         except ValueError:
-            return  # no such day
+            return  # There is no such date.
         lag = round(event.local_time - written) % 900_000
         seen, late = state.native.get(event.source, (0, 0))
         pause = event.local_time >= 0 and self.config.helper_line_delay <= lag < 900_000 - self.config.helper_line_delay
         put_bounded(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
         if pause and seen >= 20 and late * 50 <= seen:
-            text = f"it printed a line {humanize(lag)} after a native helper had written it: a pause"
+            text = f"the JVM paused for {humanize(lag)} (delay of a native helper's log line)"
             sign = Symptom(text, "warning", "learning", now.time, evidence(event, now.time))
-            yield from self._say(state, writer(event, topology), sign, now.clock, topology)
+            yield from self._report(state, writer(event, topology), sign, now.clock, topology)
 
     def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         known = self._progress(state, topology.job_of(event))
@@ -272,34 +286,36 @@ class HeapExhaustion(Detector):
         yield from self._recovered(state, now, topology)
 
     def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A checkpoint has completed: what was said long enough before is over."""
-        for key, said in list(state.open.items()):
-            if now.time >= said.last + self.config.recovered_after:
-                why = f"a checkpoint completed {humanize(now.time - said.last)} after the last sign of it"
+        """A completed checkpoint resolves findings whose last sign is old enough."""
+        for key, heap in list(state.open.items()):
+            if now.time >= heap.last + self.config.recovered_after:
+                why = f"a checkpoint completed {humanize(now.time - heap.last)} after the last sign"
                 yield self._closed(state, key, why, now, topology)
-                state.ended = max(state.ended, said.last)
+                state.ended = max(state.ended, heap.last)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """TaskManagers that have fallen silent while a checkpoint hangs."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report TaskManagers whose metrics stopped while a checkpoint hangs."""
         for label, due in list(self._suspects(state)):
             if now >= due:
                 window = state.windows[label]
                 share = window.used() / window.limit
                 text = (
                     f"its metrics stopped {humanize(now - window.at)} ago with {share:.0%} of the heap in use, "
-                    "and a checkpoint hangs"
+                    "while a checkpoint hangs"
                 )
                 state.gone[label] = now
                 sign = Symptom(text, "warning", "learning", window.time, None, label)
-                yield from self._say(state, self._place(label, topology), sign, now, topology)
+                yield from self._report(state, self._place(label, topology), sign, now, topology)
 
-    def due(self, state: State) -> int | None:
-        """When the first of the silent ones is suspect."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the first TaskManager without metrics becomes suspect."""
         return min((due for _, due in self._suspects(state)), default=None)
 
     def _suspects(self, state: State) -> Iterator[tuple[str, int]]:
-        """TaskManagers whose silence will tell, and when, if all other signs are there: a checkpoint that hangs after
-        they have grown, old collections or a heap that is nearly full, others that are scraped.
+        """TaskManagers that are suspect once their metrics are missing, and the clock from which they are.
+
+        The other signs must be there: a checkpoint hangs after checkpoints have grown, the old generation was collected
+        or the heap is nearly full, and other TaskManagers are still scraped.
         """
         hanging = [
             k
@@ -313,10 +329,10 @@ class HeapExhaustion(Detector):
             if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
                 continue
             tight = window.old_collections(4 * self.config.gc_window) > 0 or window.used() >= 0.8 * window.limit
-            heard = last if window.at == latest else latest
+            seen = last if window.at == latest else latest
             wait = max(self.config.missing_for, 4 * window.interval)
             due = [k.flight + max(3 * k.usual, wait) for k in hanging if k.flight <= window.at + window.interval]
-            if due and tight and heard >= window.at + window.interval:
+            if due and tight and seen >= window.at + window.interval:
                 yield label, max(window.at + wait, min(due))
 
     def _progress(self, state: State, job: str) -> CheckpointProgress:
@@ -330,60 +346,62 @@ class HeapExhaustion(Detector):
         tm = task_manager(topology, label)
         return ProcessRef(tm, topology.host_of(tm))
 
-    def _say(self, state: State, place: ProcessRef, sign: Symptom, now: int, topology: Topology) -> Iterator[Finding]:
+    def _report(
+        self, state: State, place: ProcessRef, sign: Symptom, now: int, topology: Topology
+    ) -> Iterator[Finding]:
         key = place.tm or place.host
         if not key or sign.time <= state.ended:
             return
-        said = state.open.get(key)
-        if said is None:
-            said = ExhaustedHeap(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
-            put_bounded(state.open, key, said, _MAX_TMS)
-            worse = True
+        heap = state.open.get(key)
+        if heap is None:
+            heap = ExhaustedHeap(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            put_bounded(state.open, key, heap, _MAX_TMS)
+            changed = True
         else:
-            graver = sign.severity == "critical" and said.severity != "critical"
-            worse = graver or _ORDER.index(sign.confidence) > _ORDER.index(said.confidence)
-            if graver:
-                said.severity = "critical"
-            if _ORDER.index(sign.confidence) >= _ORDER.index(said.confidence):
-                said.confidence, said.text = sign.confidence, sign.text
-            said.last = max(said.last, sign.time)
-        if worse:
-            if sign.record is not None and sign.record not in said.records:
-                said.records = [*said.records, sign.record][:_MAX_RECORDS]
-            yield self._finding(state, said, now, topology)
+            more_severe = sign.severity == "critical" and heap.severity != "critical"
+            changed = more_severe or _ORDER.index(sign.confidence) > _ORDER.index(heap.confidence)
+            if more_severe:
+                heap.severity = "critical"
+            if _ORDER.index(sign.confidence) >= _ORDER.index(heap.confidence):
+                heap.confidence, heap.text = sign.confidence, sign.text
+            heap.last = max(heap.last, sign.time)
+        if changed:
+            if sign.record is not None and sign.record not in heap.records:
+                heap.records = [*heap.records, sign.record][:_MAX_RECORDS]
+            yield self._finding(state, heap, now, topology)
 
     def _closed(self, state: State, tm: str, why: str, now: Now, topology: Topology) -> Finding:
         finding = self._finding(state, state.open.pop(tm), now.clock, topology)
         finding.closed_at, finding.closed_because = now.clock, why
         return finding
 
-    def _finding(self, state: State, said: ExhaustedHeap, now: int, topology: Topology) -> Finding:
+    def _finding(self, state: State, heap: ExhaustedHeap, now: int, topology: Topology) -> Finding:
         job, name = only_job(topology)
-        window = state.windows.get(said.label)
+        window = state.windows.get(heap.label)
         progress = state.jobs.get(job)
-        who = f"TaskManager {said.tm}" if said.tm else f"a process on host {said.host}"
-        where = f" on host {said.host}" if said.tm and said.host and said.host not in said.tm else ""
-        summary = f"the heap of {who}{where} is exhausted: {said.text}"
+        who = f"TaskManager {heap.tm}" if heap.tm else f"a process on host {heap.host}"
+        where = f" on host {heap.host}" if heap.tm and heap.host and heap.host not in heap.tm else ""
+        summary = f"the heap of {who}{where} is exhausted: {heap.text}"
         if progress is not None and len(progress.sizes) > 2 and progress.sizes[-1] >= 1.2 * min(progress.sizes):
             first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
-            summary += f"; its job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
+            summary += f"; the job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
         points = window.points() if window is not None else []
         return Finding(
             kind=self.kind,
-            subject=said.tm or said.host,
-            entity={"tm_id": said.tm, "host": said.host, "job_id": job, "job_name": name},
-            since=said.since,
+            subject=heap.tm or heap.host,
+            entity={"tm_id": heap.tm, "host": heap.host, "job_id": job, "job_name": name},
+            since=heap.since,
             at=now,
-            severity=said.severity,
+            severity=heap.severity,
             summary=summary,
-            confidence=said.confidence,
-            evidence=list(said.records),
+            confidence=heap.confidence,
+            evidence=list(heap.records),
             series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
             advice=keep_state(job) + _ADVICE,
         )
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """The share of time each TaskManager spends in collections."""
+        """Export the share of time that each TaskManager spends in garbage collection."""
         names = task_managers(topology)
         for label, window in state.windows.items():
             share = window.share(self.config.gc_window)
@@ -393,7 +411,8 @@ class HeapExhaustion(Detector):
 
 
 _ADVICE = (
-    "See what fills the heap: state on the heap (state.backend hashmap or filesystem) against checkpoint sizes, or a "
-    "class histogram (jcmd PID GC.class_histogram). Now: stop with a savepoint while one still completes, restart from "
-    "it with more heap or more TaskManagers. For good: RocksDB for large state, windows that copy elements less often."
+    "Find what fills the heap: compare state on the heap (state.backend hashmap or filesystem) with checkpoint "
+    "sizes, or take a class histogram (jcmd PID GC.class_histogram). Now: stop the job with a savepoint while one "
+    "still completes, and restart from it with more heap or more TaskManagers. For good: RocksDB for large state, "
+    "windows that copy elements less often."
 )

@@ -1,13 +1,14 @@
 """A job has failed for good.
 
-Fires when a job is in the state FAILED (`switched from state FAILING to FAILED`, `reached terminal state FAILED`), with
-the root cause, however deep: from the stack of the line before, or of the lines that follow within `stack_wait`. Flink
-logs all of it at INFO. FINISHED and CANCELED are no failures, SUSPENDED is the end of a JobManager. Ends when a job of
-that id or name completes a checkpoint or finishes, or has been RUNNING for `running_for`.
+Opens when a job reaches the state FAILED (`switched from state FAILING to FAILED`, `reached terminal state FAILED`),
+with the root cause, however deep in the stack trace: from the lines before, or from lines that follow within
+`stack_wait`. Flink logs all of it at INFO. FINISHED and CANCELED are not failures, and SUSPENDED is the end of a
+JobManager. Resolved when a job with that id or name completes a checkpoint or finishes, or has been RUNNING for
+`running_for`.
 
-Why an operator cares: nothing brings it back. `restart_loop`, `slots_unavailable` or whatever troubled it before is the
-cause when it was told. A job that fails because its TaskManagers stop in an orderly way is said only when the cluster
-does not end within `planned_wait`: scripts stop TaskManagers first.
+Why it matters: nothing restarts the job. If `restart_loop`, `slots_unavailable` or another finding was open for the job
+before, that is the cause. A job that fails because its TaskManagers stop in an orderly way is reported only if the
+cluster does not end within `planned_wait`, because scripts stop TaskManagers first.
 
 Reference: Flink, "Task Failure Recovery"; a recording whose root cause is five exceptions deep.
 """
@@ -34,9 +35,9 @@ _MAX_ATTEMPTS = re.compile(r"maxNumberRestartAttempts=(\d+)")
 
 
 class FailedJob(msgspec.Struct, array_like=True):
-    """A failed job: event time of its failing and its end, clock of the end, what is known of why, and the records.
+    """A failed job: event times at which it began to fail and ended, clock of the end, root cause and records.
 
-    `since` 0: it is failing and has not ended. `back` is the clock at which a job of its id or name runs again.
+    `since` is 0 while it is failing and has not ended. `back` is the clock since which a job of its id or name runs.
     """
 
     name: str
@@ -45,34 +46,37 @@ class FailedJob(msgspec.Struct, array_like=True):
     at: int = 0
     fault: RootCause | None = None
     records: list[Evidence] = []
-    said: bool = False
+    reported: bool = False
     back: int = 0
 
 
 class JobFailed(Detector):
-    """See the module."""
+    """Detects jobs that reach the state FAILED."""
 
     kind = "job_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]
     )
 
     class Config(DetectorConfig):
-        """Thresholds of job_failed."""
+        """Settings of the detector `job_failed`."""
 
         stack_wait: Duration = Field(
-            2_000, description="Wait this long for the stack when no line before has told why."
+            2_000, description="Time to wait for the stack trace if no earlier line gives the root cause."
         )
         planned_wait: Duration = Field(
-            30_000, description="Wait this long for the end of the cluster when its TaskManagers were stopped."
+            30_000,
+            description="Time to wait for the end of the cluster if its TaskManagers were stopped in an orderly way.",
         )
         running_for: Duration = Field(
-            600_000, description="RUNNING this long again is proof for a job without checkpoints."
+            600_000,
+            description="Time for which a job without checkpoints must be RUNNING again to resolve the finding.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Failed jobs by id, and the failures each source has told."""
+        """Failed jobs by id, and the latest failures in each source."""
 
         jobs: dict[str, FailedJob] = {}
         faults: RootCauses = msgspec.field(default_factory=RootCauses)
@@ -80,7 +84,6 @@ class JobFailed(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a job, a failure, a checkpoint or the end of the cluster."""
         match event.event_type:
             case "failure":
                 yield from self._explained(state, event, now, topology)
@@ -88,27 +91,29 @@ class JobFailed(Detector):
                 yield from self._job_changed(state, event, now, topology)
             case "checkpoint_completed":
                 job = topology.job_of(event)
-                yield from self._back(state, job, topology.job_name(job), now, topology, "completes checkpoints again")
+                yield from self._ran_again(
+                    state, job, topology.job_name(job), now, topology, "completes checkpoints again"
+                )
             case _:
-                # The signal of one TaskManager ends no cluster.
+                # A signal to one TaskManager does not end the cluster.
                 if event.event_type == "cluster_ending" or event.source not in topology.tm_of_source:
-                    self._planned(state)
+                    self._drop_planned(state)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Failures whose explanation has had its time, and jobs that run again without checkpoints."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report failures whose wait for a root cause has ended, and close jobs that run again without checkpoints."""
         for job, failed in list(state.jobs.items()):
-            if not failed.said and failed.ended and now >= self._due(failed, job):
-                failed.said = True
+            if not failed.reported and failed.ended and now >= self._due(failed, job):
+                failed.reported = True
                 yield self._finding(failed, job, now, topology)
             elif failed.back and now >= failed.back + self.config_of(job).running_for:
                 why = f"it has been RUNNING for {humanize(now - failed.back)}"
                 yield self._closing(state, job, failed, now, topology, why)
 
-    def due(self, state: State) -> int | None:
-        """When the first of them is due."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the first wait ends."""
         jobs = state.jobs.items()
-        times = [self._due(f, job) for job, f in jobs if not f.said and f.ended]
-        times += [f.back + self.config_of(job).running_for for job, f in jobs if f.said and f.back]
+        times = [self._due(f, job) for job, f in jobs if not f.reported and f.ended]
+        times += [f.back + self.config_of(job).running_for for job, f in jobs if f.reported and f.back]
         return min(times, default=None)
 
     def _due(self, failed: FailedJob, job: str) -> int:
@@ -123,16 +128,16 @@ class JobFailed(Detector):
         if new == "FAILED":
             yield from self._failed(state, job, name, event, now, topology)
         elif new == "FINISHED":
-            yield from self._back(state, job, name, now, topology, "has finished")
+            yield from self._ran_again(state, job, name, now, topology, "has finished")
         elif event.event_type == "job_state":
-            for failed in self._same(state, job, name, now).values():
+            for failed in self._earlier_runs(state, job, name, now).values():
                 failed.back = now.clock if new == "RUNNING" else 0
 
     def _failed(
         self, state: State, job: str, name: str, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         failed = state.jobs.get(job)
-        if failed is not None and (failed.said or failed.ended):
+        if failed is not None and (failed.reported or failed.ended):
             failed.back = 0
             record = evidence(event, now.time)
             if len(failed.records) < _MAX_RECORDS and record not in failed.records:
@@ -142,11 +147,11 @@ class JobFailed(Detector):
         since = fault.time if fault is not None else now.time
         failed = FailedJob(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
         out = put_bounded(state.jobs, job, failed, _MAX_JOBS)
-        if out is not None and not out[1].said and not _is_planned(out[1]):
-            # So many fail at once that this one cannot wait until its log says why.
+        if out is not None and not out[1].reported and not _is_planned(out[1]):
+            # So many jobs fail at once that this one cannot wait for its root cause.
             yield self._finding(out[1], out[0], now.clock, topology)
         if now.clock >= self._due(failed, job):
-            failed.said = True
+            failed.reported = True
             yield self._finding(failed, job, now.clock, topology)
 
     def _explained(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -154,24 +159,26 @@ class JobFailed(Detector):
         failed = state.jobs.get(fault.job) if fault is not None else None
         if fault is None or failed is None or event.fields.get("state") != "FAILED":
             return
-        before = failed.fault.spoken() if failed.fault is not None else ""
-        # The stack is printed up to three times, and each begins with its outermost throwable.
+        before = failed.fault.description() if failed.fault is not None else ""
+        # The stack trace is printed up to three times, each time from its outermost throwable.
         if failed.fault is None or failed.fault.id == fault.id:
             failed.fault = fault
-        if failed.said and failed.fault.spoken() != before:
+        if failed.reported and failed.fault.description() != before:
             yield self._finding(failed, fault.job, now.clock, topology)
 
-    def _planned(self, state: State) -> None:
+    def _drop_planned(self, state: State) -> None:
         for job, failed in list(state.jobs.items()):
-            if not failed.said and _is_planned(failed):
+            if not failed.reported and _is_planned(failed):
                 del state.jobs[job]
 
-    def _same(self, state: State, job: str, name: str, now: Now) -> dict[str, FailedJob]:
-        """Failed jobs that this one, of a later time, is the return of."""
+    def _earlier_runs(self, state: State, job: str, name: str, now: Now) -> dict[str, FailedJob]:
+        """Failed jobs of which this later job is a new run."""
         return {j: f for j, f in state.jobs.items() if (j == job or (name and f.name == name)) and now.time > f.ended}
 
-    def _back(self, state: State, job: str, name: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        for failed_job, failed in self._same(state, job, name, now).items():
+    def _ran_again(
+        self, state: State, job: str, name: str, now: Now, topology: Topology, why: str
+    ) -> Iterator[Finding]:
+        for failed_job, failed in self._earlier_runs(state, job, name, now).items():
             yield self._closing(state, failed_job, failed, now.clock, topology, f"job {name or job} {why}")
 
     def _closing(self, state: State, job: str, failed: FailedJob, now: int, topology: Topology, why: str) -> Finding:
@@ -187,8 +194,8 @@ class JobFailed(Detector):
         if attempts is not None:
             restarts = f" after {attempts[1]} restarts"
         elif fault is not None and "NoRestart" in fault.first:
-            restarts = ", it has no restart strategy"
-        why = fault.spoken() if fault is not None else "the log does not say why"
+            restarts = " (no restart strategy)"
+        why = fault.description() if fault is not None else "the log gives no root cause"
         return Finding(
             kind=self.kind,
             subject=job,
@@ -200,9 +207,10 @@ class JobFailed(Detector):
             confidence="sure" if fault is not None else "fair",
             evidence=list(failed.records),
             advice=keep_state(job)
-            + "Nothing restarts this job, and without a path it starts empty. Remove the root cause named, then "
-            "resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). For good: retained "
-            "checkpoints, and a restart strategy that outlasts what usually troubles it, such as exponential-delay.",
+            + "Nothing restarts this job, and if it is started without a path it starts with empty state. Remove the "
+            "root cause named, then resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). "
+            "For good: retained checkpoints, and a restart strategy that outlasts the usual outages, such as "
+            "exponential-delay.",
         )
 
 

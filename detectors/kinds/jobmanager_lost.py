@@ -1,20 +1,19 @@
-"""A JobManager is gone: it stopped itself with a fatal error, or its TaskManagers lost it.
+"""A JobManager is lost: it stopped with a fatal error, or its TaskManagers lost contact with it.
 
-Fires `confirmation_delay` after the first proof: `Fatal error occurred in the cluster entrypoint`, `in ResourceManager`
-or `on JobManager` (one incident, however many of them); a TaskManager that gave up the JobManager in two ways
-(heartbeat of the JobManager or of the ResourceManager, leadership lost, its address gated) or that could not register
-for the whole registration timeout; YARN's expiry of the application attempt. After a failover nothing else tells that
-it failed.
+Opens `confirmation_delay` after the first proof: `Fatal error occurred in the cluster entrypoint`, `in ResourceManager`
+or `on JobManager` (one incident, however many of them); a TaskManager that lost the JobManager in two ways (heartbeat
+of the JobManager or of the ResourceManager, leadership lost, its address gated) or could not register for the whole
+registration timeout; YARN's expiry of the application attempt. After a failover no other line shows the failure.
 
-No loss: a TaskManager that was frozen and blames the JobManager, whose own log or metrics go on; one TaskManager alone
-while its peers keep the contact; SIGTERM or an orderly end of the JobManager; a TaskManager that closes its
-connections because it ends itself. Ends when a job runs or a checkpoint completes after it; in a cluster without jobs
-when a TaskManager registers or a leader is granted. A new JobManager alone brings no job back: without high
-availability it knows of none.
+Not reported: a TaskManager that was frozen and blames a JobManager whose own log or metrics continue; a single
+TaskManager while its peers keep the contact; SIGTERM or an orderly end of the JobManager; a TaskManager that closes its
+connections because it ends itself. Resolved when a job runs or a checkpoint completes after the loss; in a cluster
+without jobs when a TaskManager registers or a leader is granted. A new JobManager alone brings no job back: without
+high availability it knows of no job.
 
-Why an operator cares: without high availability all state since the last savepoint is gone; with it, nothing runs until
+Why it matters: without high availability all state since the last savepoint is lost. With it, nothing runs until
 another JobManager leads, and the TaskManagers exit at their registration timeout. `ha_connection_lost` and `node_lost`
-are the better choice for why it went.
+say why the JobManager was lost.
 
 Reference: post-mortem 003 (FLINK-15836, FLINK-20417: a Kubernetes watch that expires stops the JobManager), 004.
 """
@@ -59,9 +58,10 @@ _REFUSED = frozenset({"gated", "unreachable", "registration"})
 
 
 class JobmanagerLost(Detector):
-    """See the module."""
+    """Detects JobManagers that stopped with a fatal error or lost contact with their TaskManagers."""
 
     kind = "jobmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         {
             *_MARKS,
@@ -81,32 +81,38 @@ class JobmanagerLost(Detector):
     ) - {"node_lost"}
 
     class Config(DetectorConfig):
-        """Thresholds of jobmanager_lost."""
+        """Settings of the detector `jobmanager_lost`."""
 
         confirmation_delay: Duration = Field(
-            2_000, description="Wait this long for the reason, or for an orderly end that another source brings later."
+            2_000,
+            description="Time to wait for the reason of the loss, or for a later line of another source that shows "
+            "an orderly end.",
         )
         within: Duration = Field(
-            180_000, description="Two signs that a TaskManager lost it belong together within this time."
+            180_000,
+            description="Time within which two signs that a TaskManager lost the JobManager belong together.",
         )
         alone_for: Duration = Field(
             60_000,
-            description="One TaskManager of several that lost it, or of a JobManager never heard, is believed when "
-            "nothing is heard of the JobManager for this long: more often it is the TaskManager that froze.",
+            description="Time without any line or sample of the JobManager after which the report of a single "
+            "TaskManager is trusted. Usually it is the TaskManager that froze.",
         )
         back_within: Duration = Field(
             60_000,
-            description="A job that does not run this long after a new JobManager leads did not come back with it: "
-            "recovery takes seconds.",
+            description="Time after a new JobManager leads by which its jobs must run. Jobs that do not are reported "
+            "as not recovered.",
         )
         orderly_for: Duration = Field(
             600_000,
-            description="After an orderly end TaskManagers may complain this long: heartbeat and registration timeout.",
+            description="Time after an orderly end of the JobManager in which complaints of TaskManagers are ignored: "
+            "heartbeat timeout and registration timeout together.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Losses by subject. `ended` is the event time up to which what TaskManagers say of an address belongs to a
-        loss that is over, `recovered` that of the last recovery.
+        """Losses by subject.
+
+        `ended` is the event time up to which complaints of TaskManagers about an address belong to a resolved loss,
+        `recovered` the event time of the last recovery.
         """
 
         known: JobManagers = msgspec.field(default_factory=JobManagers)
@@ -118,14 +124,13 @@ class JobmanagerLost(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line of a JobManager or a TaskManager, or a sign of life among the metrics."""
         if isinstance(event, MetricEvent):
             state.known.measured(event)
             return
         state.timeouts.learn(event)
         if event.event_type in BY_A_JOBMANAGER:
-            master = state.known.heard(event, now.time)
-            yield from self._at_work(state, master, event, now, topology)
+            master = state.known.line(event, now.time)
+            yield from self._job_or_leader_active(state, master, event, now, topology)
             return
         match event.event_type:
             case "process_version" | "rpc_started":
@@ -137,26 +142,28 @@ class JobmanagerLost(Detector):
             case "failure":
                 yield from self._explained(state, event, now, topology)
             case _:
-                yield from self._of_a_peer(state, event, now, topology)
+                yield from self._from_taskmanager(state, event, now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Losses that nothing has taken back in time, and jobs that have not come back with a JobManager."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report losses that no line has disproved in time, and jobs that have not come back with a JobManager."""
         for subject, loss in list(state.losses.items()):
-            if loss.said and loss.led and not loss.without and now >= loss.led + self.config.back_within:
+            if loss.reported and loss.led and not loss.without and now >= loss.led + self.config.back_within:
                 loss.without = True
                 yield self._finding(state, loss, now, topology)
-            if loss.said or now < self._due(state, loss):
+            if loss.reported or now < self._due(state, loss):
                 continue
             if not loss.fatal and self._alive(state, loss):
                 del state.losses[subject]
                 continue
-            loss.said = True
+            loss.reported = True
             yield self._finding(state, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first loss is confirmed, or a job should have come back."""
-        times = [self._due(state, loss) for loss in state.losses.values() if not loss.said]
-        times += [x.led + self.config.back_within for x in state.losses.values() if x.said and x.led and not x.without]
+        times = [self._due(state, loss) for loss in state.losses.values() if not loss.reported]
+        times += [
+            x.led + self.config.back_within for x in state.losses.values() if x.reported and x.led and not x.without
+        ]
         return min(times, default=None)
 
     def _due(self, state: State, loss: JobManagerLoss) -> int:
@@ -165,43 +172,43 @@ class JobmanagerLost(Detector):
         alone = not loss.fatal and not loss.refused and len(loss.tms) < 2 and doubtful
         return loss.at + (self.config.alone_for if alone else self.config.confirmation_delay)
 
-    def _of_a_peer(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _from_taskmanager(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         match event.event_type:
             case "am_expired":
                 state.known.yarn = True
-                self._proof(state, event, now, "", "", "YARN heard nothing of the application attempt any more")
+                self._proof(state, event, now, "", "", "YARN no longer received heartbeats of the application attempt")
             case "jm_address":
                 state.known.witness(event).register(event.fields.get("address", ""), now.time)
             case "jm_closed" | "jm_silent":
-                self._noted(state, event, now)
+                self._connection_closed(state, event, now)
             case event_type if event_type in _MARKS:
-                yield from self._given_up(state, event, _MARKS[event_type], now, topology)
+                yield from self._lost_contact(state, event, _MARKS[event_type], now, topology)
 
     # Orderly ends
 
     def _orderly(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """SIGTERM of a JobManager, or the end of its cluster; after a fatal error that end only looks orderly."""
+        """Take in SIGTERM to a JobManager, or the end of its cluster. After a fatal error that only looks orderly."""
         if event.event_type == "process_signalled":
             if event.source in state.known.witnesses or event.source in topology.tm_of_source:
-                self._forget(state, event.source, now.time)
+                self._taskmanager_stopping(state, event.source, now.time)
                 return
         elif any(loss.fatal and loss.source == event.source for loss in state.losses.values()):
             return
         state.known.ends(event.source, now.time)
         for subject, loss in list(state.losses.items()):
-            if loss.fatal or not state.known.ended_orderly(loss.source, loss.told, self.config.orderly_for):
+            if loss.fatal or not state.known.ended_orderly(loss.source, loss.last_proof, self.config.orderly_for):
                 continue
-            if loss.said:
-                yield self._ended(state, loss, now, topology, "it had been stopped in an orderly way")
+            if loss.reported:
+                yield self._ended(state, loss, now, topology, "it was stopped in an orderly way")
             state.losses.pop(subject, None)
 
-    def _forget(self, state: State, source: str, time: int) -> None:
-        """A TaskManager that ends itself is no witness."""
+    def _taskmanager_stopping(self, state: State, source: str, time: int) -> None:
+        """Ignore complaints of a TaskManager that is ending itself."""
         witness = state.known.witnesses.get(source)
         if witness is not None:
             witness.marks, witness.stopped = {}, time
         for subject, loss in list(state.losses.items()):
-            if not loss.said and loss.tms == [source]:
+            if not loss.reported and loss.tms == [source]:
                 del state.losses[subject]
 
     # Proofs
@@ -215,7 +222,7 @@ class JobmanagerLost(Detector):
             loss.host = loss.host or event.host
 
     def _explained(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """The stack of a fatal error: the deepest cause is the reason."""
+        """Take the deepest cause in the stack trace of a fatal error as the reason."""
         if event.fields.get("of") != "jm_fatal":
             return
         for loss in state.losses.values():
@@ -224,11 +231,11 @@ class JobmanagerLost(Detector):
                 why = f"it stopped with {name}: {event.fields.get('message', '')}".rstrip(": ")[:240]
                 if why != loss.why:
                     loss.why = why
-                    if loss.said:
+                    if loss.reported:
                         yield self._finding(state, loss, now.clock, topology)
 
-    def _noted(self, state: State, event: LogEvent, now: Now) -> None:
-        """No proof by itself: a TaskManager that ends closes its connections too."""
+    def _connection_closed(self, state: State, event: LogEvent, now: Now) -> None:
+        """Remember a closed connection. It proves nothing alone: a TaskManager that ends closes its connections too."""
         if event.source in state.known.masters:
             return
         witness = state.known.witness(event)
@@ -236,8 +243,10 @@ class JobmanagerLost(Detector):
         witness.suspect = event.fields.get("address", "") or witness.suspect
         self._remember(witness, event, now)
 
-    def _given_up(self, state: State, event: LogEvent, mark: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        # JobMaster, ResourceManager and Dispatcher watch each other, too.
+    def _lost_contact(
+        self, state: State, event: LogEvent, mark: str, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        # JobMaster, ResourceManager and Dispatcher also monitor each other.
         if event.source in state.known.masters:
             return
         witness = state.known.witness(event)
@@ -250,7 +259,7 @@ class JobmanagerLost(Detector):
         if mark == "heartbeat":
             mark += event.fields.get("peer", "")
         witness.marks = {k: t for k, t in witness.marks.items() if abs(now.time - t) <= self.config.within}
-        # It gave up when it began to look for another one.
+        # It lost the JobManager when it began to look for another one.
         since = now.time - (state.timeouts.registration if mark == "registration" else 0)
         witness.marks.setdefault(mark, since)
         witness.job = event.fields.get("job", "") or witness.job
@@ -260,7 +269,7 @@ class JobmanagerLost(Detector):
             yield from self._lost(state, event, witness, now, topology)
 
     def _also_elsewhere(self, state: State, witness: TaskManagerView, mark: str) -> bool:
-        """Without a job on it, a TaskManager has no more than the ResourceManager's heartbeat to lose."""
+        """Whether another TaskManager lost the same heartbeat. A TaskManager without a job can give no second sign."""
         others = (w for w in state.known.witnesses.values() if w is not witness)
         return mark.startswith("heartbeat") and any(mark in w.marks for w in others)
 
@@ -272,9 +281,9 @@ class JobmanagerLost(Detector):
         if loss is None:
             return
         before = (len(loss.tms), loss.exited)
-        gave_up = [t for k, t in witness.marks.items() if k != "gated"]
+        contact_lost = [t for k, t in witness.marks.items() if k != "gated"]
         loss.since = min(loss.since, *witness.marks.values())
-        loss.left = min([t for t in (loss.left, *gave_up) if t], default=now.time)
+        loss.left = min([t for t in (loss.left, *contact_lost) if t], default=now.time)
         loss.job = loss.job or witness.job
         loss.exited = loss.exited or "registration" in witness.marks
         if event.source not in loss.tms and len(loss.tms) < _MAX_SOURCES:
@@ -283,13 +292,13 @@ class JobmanagerLost(Detector):
         for record in witness.records:
             if record not in loss.records and len(loss.records) < _MAX_RECORDS:
                 loss.records.append(record)
-        if loss.said and before != (len(loss.tms), loss.exited):
+        if loss.reported and before != (len(loss.tms), loss.exited):
             yield self._finding(state, loss, now.clock, topology)
 
     def _proof(
         self, state: State, event: LogEvent, now: Now, source: str, address: str, why: str
     ) -> JobManagerLoss | None:
-        """The loss of this JobManager, new or known; None when its end was an orderly one."""
+        """The new or known loss of this JobManager; None if its end was orderly."""
         orderly = state.known.ended_orderly(source, now.time, self.config.orderly_for)
         if now.time <= state.recovered or orderly:
             return None
@@ -299,24 +308,26 @@ class JobmanagerLost(Detector):
             subject = next((name for name in known if name), "jobmanager")
             loss = JobManagerLoss(subject, now.time, now.time, now.clock)
             put_bounded(state.losses, subject, loss, _MAX_LOSSES)
-        loss.since, loss.told = min(loss.since, now.time), max(loss.told, now.time)
+        loss.since, loss.last_proof = min(loss.since, now.time), max(loss.last_proof, now.time)
         loss.source, loss.address = loss.source or source, loss.address or address
         loss.why = loss.why or why
         self._record(loss.records, event, now)
         return loss
 
     def _alive(self, state: State, loss: JobManagerLoss) -> bool:
-        """Whether it went on after it was given up. Where its address was gated it has been gone since; a heartbeat
-        that times out says that it was gone for most of the timeout.
+        """Whether the JobManager was alive after a TaskManager lost it.
+
+        A gated address means that it was gone from then on. A heartbeat that timed out means that it had been gone for
+        most of the timeout.
         """
         master = self._master(state, loss)
         if master is None:
             return False
         gone = loss.since if loss.refused else loss.left - round(0.8 * state.timeouts.heartbeat)
-        return master.heard > gone + _SKEW_MS
+        return master.last_seen > gone + _SKEW_MS
 
     def _master(self, state: State, loss: JobManagerLoss) -> JobManagerProcess | None:
-        """The process that is lost; the only one there is when addresses do not tell."""
+        """The process that is lost. If addresses do not show which, the only JobManager."""
         if loss.source:
             return state.known.masters.get(loss.source)
         only = list(state.known.masters.values())
@@ -324,39 +335,44 @@ class JobmanagerLost(Detector):
 
     # Ends
 
-    def _at_work(
+    def _job_or_leader_active(
         self, state: State, master: JobManagerProcess, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         if event.event_type not in _AT_WORK and event.fields.get("state") != "RUNNING":
             return
         for loss in list(state.losses.values()):
-            if now.time <= loss.told:
+            if now.time <= loss.last_proof:
                 continue
             same = master is self._master(state, loss) and master.began <= loss.since
-            if same and loss.fatal and now.time - loss.told <= self.config.alone_for:
+            if same and loss.fatal and now.time - loss.last_proof <= self.config.alone_for:
                 continue
-            if same and not loss.said:
+            if same and not loss.reported:
                 del state.losses[loss.subject]
                 continue
             if event.event_type in ("tm_registered", "leader_granted") and jobs_of(loss, topology):
                 loss.led = loss.led or now.clock
                 continue
-            what = {"tm_registered": "a TaskManager registered", "leader_granted": "a JobManager leads again"}
+            what = {
+                "tm_registered": "a TaskManager registered",
+                "leader_granted": "a JobManager was granted leadership",
+            }
             why = what.get(event.event_type) or (
                 f"checkpoint {event.fields.get('checkpoint', '')} completed"
                 if event.event_type == "checkpoint_completed"
                 else "the job runs again"
             )
-            yield from self._over(state, loss, now, topology, why)
+            yield from self._recovered(state, loss, now, topology, why)
 
-    def _over(self, state: State, loss: JobManagerLoss, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        if not loss.said:
-            # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
+    def _recovered(
+        self, state: State, loss: JobManagerLoss, now: Now, topology: Topology, why: str
+    ) -> Iterator[Finding]:
+        if not loss.reported:
+            # A JobManager that was replaced within the waiting time was lost too: report the loss, then its end.
             yield self._finding(state, loss, now.clock, topology)
         state.recovered = max(state.recovered, now.time)
         for witness in state.known.witnesses.values():
             witness.marks, witness.records = {}, []
-        # TaskManagers time out apart: what one still says of it is no second loss.
+        # TaskManagers time out at different times: later complaints about the same JobManager are not a second loss.
         put_bounded(state.ended, loss.address, now.time + 2 * self.config.confirmation_delay, _MAX_SOURCES)
         yield self._ended(state, loss, now, topology, why)
 
@@ -380,5 +396,5 @@ class JobmanagerLost(Detector):
 
 
 def _same(one: str, other: str) -> bool:
-    """Names that do not contradict each other."""
+    """Whether two names may be of the same process: an empty name fits any."""
     return not one or not other or one == other

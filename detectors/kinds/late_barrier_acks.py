@@ -1,14 +1,14 @@
-"""After a checkpoint expired, the subtasks that were too slow show themselves.
+"""After a checkpoint expired, late lines show which subtasks were too slow for it.
 
-Fires when an expired checkpoint has `min_acks` late acknowledgements (`Received late message for now expired checkpoint
-attempt`, JobManager, Flink ≤ 1.10), or one `Checkpoint N has been notified as aborted, would not trigger any
-checkpoint`
-(Flink ≥ 1.11: written only where the barrier had not come through, so it names the slow TaskManager), or when late
-acknowledgements repeat over `repeats` checkpoints. Ends after `healthy_checkpoints` in a row have completed.
+Opens when an expired checkpoint has `min_acks` late acknowledgements (`Received late message for now expired checkpoint
+attempt`, JobManager, Flink ≤ 1.10), at one `Checkpoint N has been notified as aborted, would not trigger any
+checkpoint` (Flink ≥ 1.11: written only where the barrier had not come through, so it names the slow TaskManager), or
+when late acknowledgements repeat over `repeats` checkpoints. Resolved when `healthy_checkpoints` in a row have
+completed.
 
-What it tells: which TaskManager and subtasks, how late, whether in one burst (the barrier came through at once: it had
-waited behind slow input: alignment) or spread out (slow asynchronous upload), and the TaskManager's share of the input
-when metrics say it. `checkpoint_overdue` is the better choice while the checkpoint still runs.
+The finding names the TaskManager and the subtasks, how late they were, and the TaskManager's share of the input if
+metrics show it. Acknowledgements in one burst mean that the barrier had waited behind slow input (alignment); spread
+out, they mean a slow asynchronous upload. While the checkpoint still runs, `checkpoint_overdue` reports it.
 
 Reference: post-mortem 002 (Flink 1.4.2: ten late acknowledgements within 0.5 s from one host: data skew).
 """
@@ -36,7 +36,7 @@ _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 
 class LateAck(msgspec.Struct, array_like=True):
-    """One late sign of one subtask: event time, task as Flink prints it, TaskManager and host; empty where unknown."""
+    """One late subtask: event time of its line, task as Flink prints it, TaskManager and host (empty if unknown)."""
 
     time: int
     task: str
@@ -45,20 +45,20 @@ class LateAck(msgspec.Struct, array_like=True):
 
 
 class ExpiredCheckpoint(msgspec.Struct, array_like=True):
-    """An expired checkpoint and who was late for it; `acks` by attempt id, or by TaskManager and time."""
+    """An expired checkpoint and the subtasks that were late; `acks` by attempt id, or by TaskManager and time."""
 
     time: int
     at: int
     records: list[Evidence]
     acks: dict[str, LateAck] = {}
     notices: bool = False
-    said: bool = False
+    reported: bool = False
 
 
 class JobAcks(msgspec.Struct, array_like=True):
     """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
 
-    `reset` is the event time at which the job last changed or was restored: numbers may begin anew there.
+    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may start again there.
     """
 
     expired: dict[int, ExpiredCheckpoint] = {}
@@ -70,7 +70,7 @@ class JobAcks(msgspec.Struct, array_like=True):
 
 
 class AbortNotice(msgspec.Struct, array_like=True):
-    """An abort notice that came before its expiry: sources interleave."""
+    """An abort notice that arrived before the expiry of its checkpoint, because sources interleave."""
 
     checkpoint: int
     at: int
@@ -79,9 +79,10 @@ class AbortNotice(msgspec.Struct, array_like=True):
 
 
 class LateBarrierAcks(Detector):
-    """See the module."""
+    """Detects subtasks that acknowledge a checkpoint after it has expired."""
 
     kind = "late_barrier_acks"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -96,36 +97,41 @@ class LateBarrierAcks(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of late_barrier_acks."""
+        """Settings of the detector `late_barrier_acks`."""
 
         min_acks: int = Field(
             3,
             ge=1,
-            description="Late acknowledgements of one checkpoint: fewer happen after any restart or savepoint.",
+            description="Number of late acknowledgements of one checkpoint from which the finding opens. Fewer occur "
+            "after any restart or savepoint.",
         )
         repeats: int = Field(
             2,
             ge=2,
-            description="Checkpoints with late acknowledgements, however few, that also prove it; critical from here.",
+            description="Number of checkpoints with late acknowledgements, however few, from which the finding "
+            "opens and is critical.",
         )
         burst: Duration = Field(
-            2_000, description="All late within this time: the barrier came through at once, alignment."
+            2_000,
+            description="Time within which all late acknowledgements must come to count as one burst, which points to "
+            "alignment rather than a slow upload.",
         )
         remember: Duration = Field(
-            600_000, description="A late sign this long after the expiry no longer belongs to it."
+            600_000, description="Time after an expiry in which late lines are attributed to it."
         )
         healthy_checkpoints: int = Field(
-            2, ge=1, description="Completed checkpoints in a row that end it: one may slip through."
+            2, ge=1, description="Number of completed checkpoints in a row that resolve the finding."
         )
         skew_share: float = Field(
             0.8,
             gt=0.5,
             le=1,
-            description="Share of the late subtasks on one TaskManager from which it is named as the place.",
+            description="Share of the late subtasks on one TaskManager from which that TaskManager is named as the "
+            "cause.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id; `notices` wait for their expiry."""
+        """Jobs by id. `notices` are abort notices that wait for the expiry of their checkpoint."""
 
         jobs: dict[str, JobAcks] = {}
         notices: list[AbortNotice] = []
@@ -133,7 +139,6 @@ class LateBarrierAcks(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line."""
         number = int(event.fields.get("checkpoint", -1))
         if event.event_type == "checkpoint_abort_noticed":
             yield from self._noticed(state, number, event, now, topology)
@@ -195,11 +200,11 @@ class LateBarrierAcks(Detector):
             yield from self._judge(known, job, number, now, topology)
 
     def _keep(self, known: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
-        """Add an expired checkpoint, and forget those of another episode; never the one the open finding is about."""
+        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
         closed = [n for n in known.expired if n != known.open]
         for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
             del known.expired[old]
-        if not any(c.said for c in known.expired.values()):
+        if not any(c.reported for c in known.expired.values()):
             known.repeated = 0
         while len(known.expired) >= _MAX_CHECKPOINTS:
             del known.expired[next(n for n in known.expired if n != known.open)]
@@ -218,7 +223,7 @@ class LateBarrierAcks(Detector):
             yield from self._judge(known, job, number, now, topology)
 
     def _noticed(self, state: State, number: int, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """The line names no job: it belongs to the job whose checkpoint of that number expired last."""
+        """Attribute an abort notice, which names no job, to the job whose checkpoint of that number expired last."""
         tm, host = topology.tm_of(event)
         ack, record = LateAck(now.time, "", tm, host), evidence(event, now.time)
         expired = [
@@ -235,7 +240,7 @@ class LateBarrierAcks(Detector):
             yield from self._judge(known, job, number, now, topology)
 
     def _late(self, checkpoint: ExpiredCheckpoint, key: str, ack: LateAck, record: Evidence) -> bool:
-        """Take in one late sign; False when it is known already."""
+        """Add one late subtask; False if it is known already."""
         if key in checkpoint.acks or len(checkpoint.acks) >= _MAX_LATE:
             return False
         checkpoint.acks[key] = ack
@@ -245,12 +250,12 @@ class LateBarrierAcks(Detector):
 
     def _judge(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
         checkpoint = known.expired[number]
-        if not checkpoint.said:
+        if not checkpoint.reported:
             others = sum(1 for c in known.expired.values() if c.acks)
             config = self.config_of(job)
             if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
                 return
-            checkpoint.said = True
+            checkpoint.reported = True
             known.repeated += 1
         if number > known.open or known.expired[known.open].time < known.reset:
             known.open = number
@@ -278,7 +283,7 @@ class LateBarrierAcks(Detector):
         checkpoint = known.expired[known.open]
         config = self.config_of(job)
         tm, host, share = self._place(checkpoint, config)
-        first = min(c.time for c in known.expired.values() if c.said)
+        first = min(c.time for c in known.expired.values() if c.reported)
         severity: Severity = "critical" if known.repeated >= config.repeats else "warning"
         confidence: Confidence = "sure" if tm or host else "fair"
         return Finding(
@@ -302,9 +307,7 @@ class LateBarrierAcks(Detector):
         )
 
     def _place(self, checkpoint: ExpiredCheckpoint, config: Config) -> tuple[str, str, float]:
-        """(TaskManager, host, share of the late subtasks there); empty when no single place has `skew_share` of
-        them.
-        """
+        """(TaskManager, host, share of the late subtasks there); no names if the share is below `skew_share`."""
         places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
         if not places:
             return "", "", 0.0
@@ -329,35 +332,35 @@ class LateBarrierAcks(Detector):
     ) -> str:
         times = [a.time for a in checkpoint.acks.values()]
         count, late = len(times), humanize(max(times) - checkpoint.time)
-        what = f"{count} subtask{'s' * (count > 1)} answered checkpoint {known.open} up to {late} after it had expired"
+        what = f"{count} subtask{'s' * (count > 1)} acknowledged checkpoint {known.open} up to {late} after it expired"
         where = f"all on {tm or host}" if share == 1 else f"{share:.0%} of them on {tm or host}"
-        said = f"{what}, {where}" if tm or host else what
+        summary = f"{what}, {where}" if tm or host else what
         if tm and host and host not in tm:
-            said += f" (host {host})"
+            summary += f" (host {host})"
         skewed = _skewed(topology, job, tm)
         if skewed is not None:
-            said += f", which reads {skewed[0]:.0%} of the job's input (even would be {skewed[1]:.0%})"
+            summary += f", which reads {skewed[0]:.0%} of the job's input (fair share {skewed[1]:.0%})"
         config = self.config_of(job)
         if known.repeated >= config.repeats:
-            said += f"; {known.repeated} checkpoints so far"
-        return said + (
-            ": barriers wait behind data" if self._burst(checkpoint, config) else ": state is uploaded slowly"
+            summary += f"; {known.repeated} checkpoints affected so far"
+        return summary + (
+            "; barriers wait behind data" if self._burst(checkpoint, config) else "; state upload is slow"
         )
 
     def _advice(self, checkpoint: ExpiredCheckpoint, job: str, where: tuple[str, str], topology: Topology) -> str:
-        """What to do about the one cause that was found: what helps against another may do harm."""
+        """Advice for the cause that was found only: what helps against another cause may do harm."""
         tm, host = where
         place = tm or host or "the slow subtasks"
         if not self._burst(checkpoint, self.config_of(job)):
             return (
-                f"The acknowledgements came one by one: the asynchronous upload from {place} is slow. Look at the "
-                "checkpoint storage (latency, throttling), at the host's network and disk, and at the state "
-                "size. For good: incremental checkpoints, faster storage."
+                f"The acknowledgements came one by one, so the asynchronous upload from {place} is slow. Check the "
+                "checkpoint storage (latency, throttling), the host's network and disk, and the state size. For good: "
+                "incremental checkpoints, faster storage."
             )
         if _skewed(topology, job, tm) is not None:
             return (
                 f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
-                "data. Moving the job to other hosts does not help, the skew comes with the keys. Find the hot keys "
+                "data. Moving the job to other hosts does not help, because the skew is in the keys. Find the hot keys "
                 "(records received by subtask in Flink's UI). Checkpoints complete again when the input drops, or with "
                 "a higher execution.checkpointing.timeout, which takes effect at the next deployment. For good: spread "
                 "the hot keys, unaligned checkpoints."
@@ -371,6 +374,6 @@ class LateBarrierAcks(Detector):
 
 
 def _skewed(topology: Topology, job: str, tm: str) -> tuple[float, float] | None:
-    """Share of the job's input that a TaskManager reads, and an even one, where the first is clearly more."""
+    """(share of the job's input that a TaskManager reads, its fair share), if the first is clearly larger."""
     share = topology.input_share(job, tm) if tm else None
     return share if share is not None and share[0] > 1.2 * share[1] else None

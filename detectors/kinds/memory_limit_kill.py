@@ -1,13 +1,13 @@
 """A container was killed because it used more memory than its limit.
 
-Fires at YARN's `is running … beyond the 'PHYSICAL' memory limit` (Hadoop 3, `beyond physical memory limits` in Hadoop
+Opens at YARN's `is running … beyond the 'PHYSICAL' memory limit` (Hadoop 3, `beyond physical memory limits` in Hadoop
 2), written by the NodeManager or quoted in the diagnostics of the JobManager's `Worker … is terminated` and `Closing
 TaskExecutor connection`, and at Kubernetes' `reason=OOMKilled` in the same diagnostics. Exit codes 143 and 137 alone
-prove nothing. Ends when a checkpoint completes `recovered_after` it.
+prove nothing. Resolved when a checkpoint completes `recovered_after` the kill.
 
-Why an operator cares: the JVM was healthy to its last second and its log says nothing; YARN sends SIGTERM, so that it
-looks like a planned stop. What is over the limit is native memory, or a heap nearly as large as the container.
-`zero_input_leak` or `heap_exhaustion` may say what grew; `taskmanager_lost` follows. A constant period means a leak.
+Why it matters: the JVM was healthy until the kill, so its log shows nothing, and YARN sends SIGTERM, so that it looks
+like a planned stop. The memory over the limit is native memory, or the heap is nearly as large as the container.
+`zero_input_leak` or `heap_exhaustion` may show what grew; `taskmanager_lost` follows. A constant period means a leak.
 
 Reference: post-mortem 001; FLINK-21986, FLINK-7289 (RocksDB), glibc's arenas (FLINK-19125).
 """
@@ -36,27 +36,28 @@ _BEYOND = re.compile(r"beyond (?:the '(?:PHYSICAL|VIRTUAL)' memory limit|(?:phys
 
 
 class MemoryLimitKill(OutOfMemory):
-    """See the module."""
+    """Detects containers that were killed for exceeding their memory limit."""
 
     kind = "memory_limit_kill"
+    belongs_to = "process"
     ends_process = True
     event_types = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
-        """Thresholds of memory_limit_kill."""
+        """Settings of the detector `memory_limit_kill`."""
 
     class State(OutOfMemoryState):
-        """Containers killed for their memory."""
+        """Containers killed for exceeding their memory limit."""
 
     advice = keep_state() + (
-        "It comes back by itself, and so will the kill. See what grows: heap after GC, Metaspace, direct memory, else "
-        "native memory (RocksDB outside managed memory, malloc arenas: use jemalloc or MALLOC_ARENA_MAX=2). Until that "
-        "is known raise taskmanager.memory.process.size with jvm-overhead, or restart it at a time you choose: its "
-        "jobs go back to their last completed checkpoint."
+        "The container is started again by itself, and will be killed again. Find what grows: heap after GC, "
+        "Metaspace, direct memory, or else native memory (RocksDB outside managed memory; malloc arenas: use "
+        "jemalloc or MALLOC_ARENA_MAX=2). Until that is known, raise taskmanager.memory.process.size together with "
+        "jvm-overhead, or restart the TaskManager at a time you choose: its jobs go back to their last completed "
+        "checkpoint."
     )
 
     def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a container, or a completed checkpoint."""
         if event.event_type == "checkpoint_completed":
             yield from self.recovered(state, now, topology)
             return
@@ -68,7 +69,7 @@ class MemoryLimitKill(OutOfMemory):
             if quoted is not None and quoted[0] == "container_over_limit":
                 fields = quoted[1]
             elif _OOM_KILLED.search(reason):
-                text = "Kubernetes says OOMKilled"
+                text = "Kubernetes reported OOMKilled"
             elif _BEYOND.search(reason):
                 text = "beyond its memory limit"
             else:
@@ -77,8 +78,7 @@ class MemoryLimitKill(OutOfMemory):
             which = fields.get("which", "physical").lower()
             used = fields.get(which) or fields.get("physical", "all")
             text = f"{used} {which} memory used"
-        yield from self.say(state, ProcessRef(tm, topology.host_of(tm)), text, event, now, topology)
+        yield from self.report(state, ProcessRef(tm, topology.host_of(tm)), text, event, now, topology)
 
     def summary(self, known: ExhaustedProcess) -> str:
-        """Which container, and how much it used."""
         return f"{named(known)} was killed for exceeding its container's memory limit ({known.text})"

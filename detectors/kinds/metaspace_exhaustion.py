@@ -1,14 +1,14 @@
-"""A process has no Metaspace left for classes, or the next deployment will take the last of it.
+"""A process has no Metaspace left for classes, or the next deployment will use up the rest.
 
-Fires at `OutOfMemoryError: Metaspace` (or `Compressed class space`) in any stack of any log: often it stands in the
-.out file only, because the logger could not load a class either, and the process ends in what looks like a planned
-stop. Before that it warns when metrics show a staircase: `Metaspace.Used` above `usage_warning` of its limit, grown by
-`growth_factor` since the first of at least `min_deployments` deployments without ever coming down, and the next step
-goes over the limit. The JVM collects classes only when it must, so a rise alone is healthy; one that outlasts such a
-collection is not.
+Opens as critical at `OutOfMemoryError: Metaspace` (or `Compressed class space`) in any stack trace of any log. Often
+only the .out file has it, because the logger could not load a class either, and the process then ends in what looks
+like a planned stop. Before that it opens as a warning when metrics show a staircase: `Metaspace.Used` is above
+`usage_warning` of its limit, has grown by `growth_factor` since the first of at least `min_deployments` deployments
+without ever coming down, and one more step goes closed_because the limit. The JVM unloads classes only when it must, so
+growth alone is healthy; growth that outlasts such a collection is not.
 
-Why an operator cares: each deployment leaves its classes behind (a thread that was never stopped, a driver registered
-for good), and one that works kills all TaskManagers at once, with every job on them.
+Why it matters: each deployment leaves its classes behind (a thread that was never stopped, a driver that stays
+registered), and the last one kills all TaskManagers at once, with every job on them.
 
 Reference: Flink, "Debugging Classloading"; FLINK-16408, FLINK-24401; a recording of five deployments.
 """
@@ -49,9 +49,10 @@ _MB = 1_000_000
 
 
 class MetaspaceSteps(msgspec.Struct, array_like=True):
-    """Metaspace of one process in bytes: used and limit now, used before each deployment since it last came down.
+    """Metaspace of one process in bytes: used and limit now, and used before each deployment (`marks`).
 
-    `points` (epoch ms, bytes) are the ends of each step, `record` is the newest sample's place in Kafka.
+    `marks` starts again when Metaspace comes down. `points` (epoch ms, bytes) are the ends of each step, `record` is
+    the address of the newest sample in Kafka.
     """
 
     host: str
@@ -64,7 +65,7 @@ class MetaspaceSteps(msgspec.Struct, array_like=True):
     warned: int = 0
 
     def take(self, time: int, used: int) -> None:
-        """Take in a sample. Most are like the one before and leave no point."""
+        """Add a sample. Most are like the previous one and add no point."""
         known = self.points[-1] if self.points else (0, 0)
         if abs(used - known[1]) >= _STEP * known[1]:
             flat = [(self.time, self.used)] if self.points and self.time > known[0] else []
@@ -74,21 +75,22 @@ class MetaspaceSteps(msgspec.Struct, array_like=True):
         self.used, self.time = used, time
 
     def series(self) -> Series:
-        """For a chart, up to now."""
+        """The series for a chart, up to the newest sample."""
         points = [*(p for p in self.points if p[0] < self.time), (self.time, self.used)]
         return Series("Metaspace used", "MB", [(t, round(v / _MB, 1)) for t, v in points], round(self.limit / _MB, 1))
 
     def evidence(self) -> Evidence:
-        """The newest sample."""
+        """The newest sample as evidence."""
         return Evidence(
             *self.record, self.time, f"Metaspace used: {self.used / _MB:.1f} MB of {self.limit / _MB:.1f} MB"
         )
 
 
 class MetaspaceExhaustion(OutOfMemory):
-    """See the module."""
+    """Detects processes without Metaspace left, and warns before that."""
 
     kind = "metaspace_exhaustion"
+    belongs_to = "process"
     event_types = frozenset(
         [
             FAILURE,
@@ -102,41 +104,42 @@ class MetaspaceExhaustion(OutOfMemory):
     )
 
     class Config(OutOfMemoryConfig):
-        """Thresholds of metaspace_exhaustion."""
+        """Settings of the detector `metaspace_exhaustion`."""
 
         usage_warning: float = Field(
             0.8,
             gt=0,
             lt=1,
-            description="No warning below this share of the limit: there is room.",
+            description="Share of the Metaspace limit in use below which no warning is given.",
         )
         growth_factor: float = Field(
             1.5,
             gt=1,
-            description="No warning before it has grown by this factor: by then the JVM has tried to unload classes.",
+            description="Growth factor of Metaspace since the first deployment below which no warning is given. At "
+            "larger growth the JVM has already tried to unload classes.",
         )
         min_deployments: int = Field(
             3,
             ge=2,
             le=_MAX_MARKS,
-            description="Deployments each of which left more behind.",
+            description="Number of deployments that must each have left more Metaspace in use.",
         )
 
     class State(OutOfMemoryState):
-        """Processes out of Metaspace, and the staircases of the others by id as metrics write it."""
+        """Processes without Metaspace left. `stairs` is Metaspace by process id as written in metrics."""
 
         stairs: dict[str, MetaspaceSteps] = msgspec.field(default_factory=dict)
         deployed: dict[str, int] = msgspec.field(default_factory=dict)
 
     config: Config
     advice = keep_state() + (
-        "Restart the TaskManagers at a time you choose: nothing else gives the room back. Find what holds the old "
-        "class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump's path to "
-        "ChildFirstClassLoader) or put such jars into lib/. taskmanager.memory.jvm-metaspace.size only buys time."
+        "Restart the TaskManagers at a time you choose: nothing else frees the memory. For good: find what holds the "
+        "old class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump shows the path to "
+        "ChildFirstClassLoader), or put such jars into lib/. A larger taskmanager.memory.jvm-metaspace.size only buys "
+        "time."
     )
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line of a stack, a deployment, a TaskManager, a completed checkpoint, or Metaspace used."""
         if isinstance(event, MetricEvent):
             for sample in event.samples:
                 if sample.name in self.event_types and sample.labels.get("tm_id"):
@@ -152,7 +155,7 @@ class MetaspaceExhaustion(OutOfMemory):
                 if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in _OF_JOB:
                     at = writer(event, topology)
                     text = message.partition(". ")[0]
-                    yield from self.say(state, at, text, event, now, topology)
+                    yield from self.report(state, at, text, event, now, topology)
             case "checkpoint_completed":
                 yield from self.recovered(state, now, topology)
             case "job_state" if event.fields.get("before") == "CREATED":
@@ -161,10 +164,10 @@ class MetaspaceExhaustion(OutOfMemory):
                 yield from self._replaced(state, event.fields["tm"], now, topology)
             case "cluster_ending":
                 for key in list(state.stairs):
-                    yield from self._gone(state, key, now, topology, "the cluster ended")
+                    yield from self._process_ended(state, key, now, topology, "the cluster ended")
 
     def _deployed(self, state: State, event: LogEvent, now: Now) -> None:
-        """A job that is new: what is used now is what all before it have left."""
+        """A new job starts: what is in use now was left by the deployments before it."""
         if now.time <= state.deployed.get(event.fields["job"], -(1 << 62)) + _SAME_DEPLOYMENT_MS:
             return
         put_bounded(state.deployed, event.fields["job"], now.time, MAX_TMS)
@@ -198,7 +201,7 @@ class MetaspaceExhaustion(OutOfMemory):
         if fell:
             stairs.marks = []
         if stairs.warned and value < self.config.usage_warning * stairs.limit:
-            yield self._warning(key, stairs, now, topology, f"Metaspace used is down to {value / _MB:.0f} MB")
+            yield self._warning(key, stairs, now, topology, f"Metaspace in use is down to {value / _MB:.0f} MB")
             stairs.warned = 0
         elif not stairs.warned and self._next_is_too_much(stairs):
             stairs.warned = event.time
@@ -216,19 +219,21 @@ class MetaspaceExhaustion(OutOfMemory):
         )
 
     def _replaced(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A new process on the host of one that was about to be full: that one is gone."""
+        """A new process on the same host has replaced one that was about to run out."""
         host = topology.host_of(tm)
         for key, stairs in list(state.stairs.items()):
             same = host and filtered(host) == filtered(stairs.host)
             if same and key != filtered(tm) and now.time > stairs.time:
-                yield from self._gone(state, key, now, topology, f"TaskManager {tm} took its place")
+                yield from self._process_ended(state, key, now, topology, f"TaskManager {tm} replaced it")
 
-    def _gone(self, state: State, key: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+    def _process_ended(self, state: State, key: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
         stairs = state.stairs.pop(key)
         if stairs.warned and _tm(key, topology) not in state.open:
             yield self._warning(key, stairs, now, topology, why)
 
-    def _warning(self, key: str, stairs: MetaspaceSteps, now: Now, topology: Topology, over: str = "") -> Finding:
+    def _warning(
+        self, key: str, stairs: MetaspaceSteps, now: Now, topology: Topology, closed_because: str = ""
+    ) -> Finding:
         tm = _tm(key, topology)
         job, name = only_job(topology)
         host = topology.host_of(tm) or stairs.host
@@ -241,17 +246,17 @@ class MetaspaceExhaustion(OutOfMemory):
             at=now.clock,
             severity="warning",
             summary=f"TaskManager {tm} uses {stairs.used / _MB:.0f} of {stairs.limit / _MB:.0f} MB Metaspace after "
-            f"{left} deployments that each left classes behind: the next one exhausts it",
+            f"{left} deployments that each left classes behind; the next deployment exhausts it",
             evidence=[stairs.evidence()],
             series=stairs.series(),
             advice=about(job, self.advice),
         )
-        if over:
-            finding.closed_at, finding.closed_because = now.clock, over
+        if closed_because:
+            finding.closed_at, finding.closed_because = now.clock, closed_because
         return finding
 
     def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
-        """As the base's, with the staircase before it when metrics showed one."""
+        """Add the series of Metaspace in use, if there are metrics."""
         finding = super().finding(state, known, now, topology)
         stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
         if stairs is not None and stairs.points:
@@ -259,10 +264,9 @@ class MetaspaceExhaustion(OutOfMemory):
         return finding
 
     def summary(self, known: ExhaustedProcess) -> str:
-        """What ran out, where."""
         return f"{named(known)} has no Metaspace left for classes"
 
 
 def _tm(key: str, topology: Topology) -> str:
-    """The TaskManager whose id metrics write like this, else as they write it."""
+    """The TaskManager id as written in logs, of an id as written in metrics."""
     return next((t for t in topology.tms if filtered(t) == key), key)

@@ -1,12 +1,13 @@
-"""A node is gone: YARN heard nothing of its NodeManager, or Kubernetes of its kubelet, for the whole expiry time.
+"""A node is lost: YARN received no heartbeat of its NodeManager, or Kubernetes none of its kubelet, until expiry.
 
-Fires on YARN's `Expired:<node> Timed out after N secs`, `Deactivating Node <node> as it is now LOST`, `Node
-Transitioned from RUNNING to LOST`, and on Kubernetes' event `NodeNotReady`: one finding a node, with the containers
-that are killed with it. Critical when a process of this cluster is known to be on it, else a warning. Nodes that are
-decommissioned or shut down are no losses. Ends when the node is back, or when the job evidently runs elsewhere.
+Opens at YARN's `Expired:<node> Timed out after N secs`, `Deactivating Node <node> as it is now LOST`, `Node
+Transitioned from RUNNING to LOST`, and at Kubernetes' event `NodeNotReady`: one finding for each node, with the
+containers that are killed with it. Critical if a process of this cluster is known to be on the node, else a warning.
+Nodes that are decommissioned or shut down are not losses. Resolved when the node has rejoined, or when lines show that
+the job runs elsewhere.
 
-Why an operator cares: everything on the node is gone, and moves only now, minutes after it stopped to answer.
-`jobmanager_lost` and `taskmanager_lost` tell what it took with it.
+Why it matters: every process on the node is lost, and is replaced only now, minutes after the node stopped answering.
+`jobmanager_lost` and `taskmanager_lost` report what was lost with it.
 
 Reference: post-mortem 004, where YARN took 600 s; Hadoop, `yarn.nm.liveness-monitor.expiry-interval-ms`.
 """
@@ -28,25 +29,26 @@ _MAX_NODES = 100
 _MAX_HOSTS = 400
 _MAX_CONTAINERS = 20
 _MAX_RECORDS = 5
-_MAX_SILENT_S = 86_400
+_MAX_MISSING_S = 86_400
 
 
 class NodeLoss(msgspec.Struct, array_like=True):
-    """One lost node: event time and clock of the first line, who told it, and what was killed with it."""
+    """One lost node: event time, clock and source of the first line, and the containers killed with it."""
 
     since: int
     at: int
     source: str
-    silent: int = 0
+    missing_s: int = 0
     containers: list[str] = []
     records: list[Evidence] = []
-    said: bool = False
+    reported: bool = False
 
 
 class NodeLost(Detector):
-    """See the module."""
+    """Detects nodes that YARN or Kubernetes has lost."""
 
     kind = "node_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "node_lost",
@@ -61,22 +63,24 @@ class NodeLost(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of node_lost."""
+        """Settings of the detector `node_lost`."""
 
         confirmation_delay: Duration = Field(
-            2_000, description="Wait this long for the containers that are killed with the node."
+            2_000, description="Time to wait for lines about the containers that are killed with the node."
         )
         killed_within: Duration = Field(
-            10_000, description="Containers killed this soon after a node was lost were on it: the line names no node."
+            10_000,
+            description="Time after the loss of a node in which killed containers are attributed to it. Their lines "
+            "name no node.",
         )
         recovered_without: Duration = Field(
             60_000,
-            description="A checkpoint that completes this long after the loss ends it: what runs there until then does "
-            "not know yet that it was given up.",
+            description="Time after the loss from which a completed checkpoint resolves the finding. Before that, "
+            "processes on the lost node may still take part.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Losses by node; event times at which losses ended; hosts of JobManagers."""
+        """Losses by node, event times at which losses ended, and hosts of JobManagers."""
 
         losses: dict[str, NodeLoss] = {}
         ended: dict[str, int] = {}
@@ -85,7 +89,6 @@ class NodeLost(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a node, or one that shows where the job runs."""
         fields = event.fields
         host = fields.get("address", "").rpartition(":")[0]
         if host and event.event_type in ("jm_address", "leader_granted"):
@@ -96,30 +99,33 @@ class NodeLost(Detector):
             case "node_back":
                 loss = state.losses.get(fields.get("node", ""))
                 if loss is not None and now.time > loss.since:
-                    yield from self._ended(state, fields["node"], loss, now, topology, "the node is back")
+                    yield from self._ended(state, fields["node"], loss, now, topology, "the node has rejoined")
             case "container_killed":
                 yield from self._killed(state, event, now, topology)
             case "tm_registered":
-                yield from self._elsewhere(state, now, topology, 0, "a TaskManager registered after it")
+                yield from self._elsewhere(state, now, topology, 0, "a TaskManager registered after the loss")
             case "leader_granted":
-                yield from self._elsewhere(state, now, topology, 0, "a JobManager leads after it")
+                yield from self._elsewhere(
+                    state, now, topology, 0, "a JobManager was granted leadership after the loss"
+                )
             case "job_state" if fields.get("state") == "RUNNING":
-                yield from self._elsewhere(state, now, topology, 0, "the job runs again")
+                yield from self._elsewhere(state, now, topology, 0, "the job is RUNNING again")
             case "checkpoint_completed":
-                why = f"checkpoint {fields.get('checkpoint', '')} completed after it"
+                why = f"checkpoint {fields.get('checkpoint', '')} completed after the loss"
                 yield from self._elsewhere(state, now, topology, self.config.recovered_without, why)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Say the losses that have waited for their containers."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report losses whose wait for containers has ended."""
         for node, loss in state.losses.items():
-            if not loss.said and now >= loss.at + self.config.confirmation_delay:
-                loss.said = True
+            if not loss.reported and now >= loss.at + self.config.confirmation_delay:
+                loss.reported = True
                 yield self._finding(state, node, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
-        """When the first loss is said."""
+    def next_deadline(self, state: State) -> int | None:
+        """When the first loss is to be reported."""
         return min(
-            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None
+            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.reported),
+            default=None,
         )
 
     def _lost(self, state: State, event: LogEvent, now: Now) -> None:
@@ -131,11 +137,11 @@ class NodeLost(Detector):
             loss = NodeLoss(now.time, now.clock, event.source)
             put_bounded(state.losses, node, loss, _MAX_NODES)
         loss.since = min(loss.since, now.time)
-        loss.silent = min(int(event.fields.get("silent", loss.silent)), _MAX_SILENT_S)
+        loss.missing_s = min(int(event.fields.get("silent", loss.missing_s)), _MAX_MISSING_S)
         self._add(loss, event, now)
 
     def _killed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A container belongs to the node that was lost last, in the same log."""
+        """Attribute a killed container to the node that was lost last in the same log."""
         near = [
             (node, loss)
             for node, loss in state.losses.items()
@@ -148,7 +154,7 @@ class NodeLost(Detector):
         if len(loss.containers) < _MAX_CONTAINERS:
             loss.containers.append(container)
             self._add(loss, event, now)
-            if loss.said:
+            if loss.reported:
                 yield self._finding(state, node, loss, now.clock, topology)
 
     def _elsewhere(self, state: State, now: Now, topology: Topology, after: int, why: str) -> Iterator[Finding]:
@@ -162,7 +168,7 @@ class NodeLost(Detector):
         del state.losses[node]
         put_bounded(state.ended, node, now.time, _MAX_NODES)
         finding = self._finding(state, node, loss, now.clock, topology)
-        if not loss.said:
+        if not loss.reported:
             yield msgspec.structs.replace(finding)
         finding.closed_at, finding.closed_because = now.clock, why
         yield finding
@@ -177,22 +183,24 @@ class NodeLost(Detector):
         tms = [tm for tm, known in topology.tms.items() if short(known.host) == short(host)]
         ours = [*loss.containers, *(tm for tm in tms if tm not in loss.containers)]
         leads = any(short(h) == short(host) for h in state.hosts)
-        what = f", with {', '.join(ours[:3])}" + (f" and {len(ours) - 3} more" if len(ours) > 3 else "") if ours else ""
-        silent = f"nothing heard of it for {humanize(loss.silent * 1_000)}" if loss.silent else "it does not answer"
+        shown = ", ".join(ours[:3]) + (f" and {len(ours) - 3} more" if len(ours) > 3 else "")
+        lost = [part for part in (shown, "the JobManager" if leads else "") if part]
+        with_it = f"; lost with it: {' and '.join(lost)}" if lost else ""
+        reason = f"no heartbeat for {humanize(loss.missing_s * 1_000)}" if loss.missing_s else "it does not answer"
         running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
         job, name = running[0] if len(running) == 1 else ("", "")
         return Finding(
             kind=self.kind,
             subject=node,
             entity={"node": node, "host": host, "job_id": job, "job_name": name},
-            # It has not answered since then: what it took with it may have been seen to be gone long before.
-            since=loss.since - loss.silent * 1_000,
+            # The node has not answered since then, and its processes may have been missing since then too.
+            since=loss.since - loss.missing_s * 1_000,
             at=now,
             severity="critical" if ours or leads else "warning",
-            summary=f"node {node} is lost: {silent}{what}" + (" and the JobManager" if leads else ""),
+            summary=f"node {node} is lost: {reason}{with_it}",
             confidence="sure",
             evidence=list(loss.records),
-            advice=f"See whether {host} is up and its NodeManager or kubelet runs and reaches the master. What ran "
-            "there starts on other nodes by itself when they have room. For good: a shorter expiry time, high "
+            advice=f"Check whether {host} is up, and whether its NodeManager or kubelet runs and can reach the master. "
+            "Its processes start on other nodes by themselves if there is room. For good: a shorter expiry time, high "
             "availability with a standby JobManager on another node.",
         )

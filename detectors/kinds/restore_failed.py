@@ -1,16 +1,16 @@
 """A job cannot be started from its checkpoint or savepoint, or starts empty although it had checkpoints.
 
-Fires on a failure whose chain of causes is about restoring: no such checkpoint or savepoint, state of an operator that
-is not in the program any more, an incompatible serializer, a broken state handle, state files that cannot be loaded.
-And on `No checkpoint found during restore.` of a job whose checkpoints had completed: it begins with empty state, and
-nothing else tells. Ends when the job completes a checkpoint again.
+Opens on a failure whose causes are about restoring: no such checkpoint or savepoint, state of an operator that is not
+in the program any more, an incompatible serializer, a broken state handle, state files that cannot be loaded. Also
+opens on `No checkpoint found during restore.` of a job whose checkpoints had completed: it starts with empty state, and
+no other line shows it. Resolved when the job completes a checkpoint again.
 
-Why an operator cares: each further attempt fails alike, and a job that starts empty loses what it knew without an
-error. A failed restore has no line of the job's state, only `reached terminal state FAILED` (Flink ≥ 1.13); what it
-leads to is `job_failed` or a `restart_loop`.
+Why it matters: each further attempt fails too, and a job that starts empty loses its state without an error. A failed
+restore has no line about the job's state, only `reached terminal state FAILED` (Flink ≥ 1.13). `job_failed` and
+`restart_loop` are its effects.
 
-A job that is submitted anew has never completed a checkpoint under its id, and one that was cancelled or has failed
-begins anew by right: neither is a loss. Without high availability all application clusters use the id 000…0.
+A newly submitted job has never completed a checkpoint under its id, and one that was cancelled or has failed starts
+empty as it should: neither is a loss. Without high availability all application clusters use the job id 000…0.
 
 Reference: Flink, "Savepoints" (allowNonRestoredState), "State schema evolution"; a recording of a missing path.
 """
@@ -37,9 +37,10 @@ _NO_HA = "0" * 32
 
 
 class RestoredJob(msgspec.Struct, array_like=True):
-    """A job: its completed checkpoints, and what is open; `lost` is the number of checkpoints it started without.
+    """One job: the number of its completed checkpoints, and the open finding.
 
-    `restored`: it began with a checkpoint or savepoint, or tried to. `proven`: event time of the last completed one.
+    `lost` is the number of checkpoints that it started without. `restored`: it started from a checkpoint or savepoint,
+    or tried to. `proven` is the event time of the last completed checkpoint.
     """
 
     completed: int = 0
@@ -53,7 +54,7 @@ class RestoredJob(msgspec.Struct, array_like=True):
 
 
 class LastJobState(msgspec.Struct, array_like=True):
-    """The last line of a job's state in a source: the job and when, and when nothing was found to restore."""
+    """The last line about a job's state in a source, and the event time of `No checkpoint found` (`nothing`)."""
 
     job: str = ""
     before: str = ""
@@ -63,24 +64,26 @@ class LastJobState(msgspec.Struct, array_like=True):
 
 
 class RestoreFailed(Detector):
-    """See the module."""
+    """Detects jobs that cannot be restored, or that start with empty state instead."""
 
     kind = "restore_failed"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"]
     )
 
     class Config(DetectorConfig):
-        """Thresholds of restore_failed."""
+        """Settings of the detector `restore_failed`."""
 
         adjacent: Duration = Field(
             5_000,
-            description="`No checkpoint found` names no job: it is about the one whose state changed this close to it.",
+            description="Longest time between `No checkpoint found`, which names no job, and a job's change of "
+            "state at which the line is attributed to that job.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id, lines of states and failures by source."""
+        """Jobs by id, lines about job states and stack traces by source."""
 
         jobs: dict[str, RestoredJob] = {}
         entered: dict[str, LastJobState] = {}
@@ -89,7 +92,6 @@ class RestoreFailed(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a failure, a restore, a job's state or a checkpoint."""
         match event.event_type:
             case "failure":
                 yield from self._failed(state, event, now, topology)
@@ -100,7 +102,7 @@ class RestoreFailed(Detector):
             case "job_ended" if event.fields["state"] != "SUSPENDED":
                 yield from self._ended(state, event.fields["job"], event.fields["state"], now, topology)
             case "job_restored":
-                # What was found to restore was not lost.
+                # A checkpoint was found, so nothing was lost.
                 state.entered.pop(event.source, None)
                 if event.fields.get("job"):
                     self._job(state, event.fields["job"]).restored = True
@@ -123,17 +125,17 @@ class RestoreFailed(Detector):
             return
         known = self._job(state, job)
         if known.text and known.since and stack.time != known.last:
-            known.last = stack.time  # the same again: the restarts are told by another
+            known.last = stack.time  # The same failure again: `restart_loop` reports the restarts.
             return
-        said = known.text
-        known.since, known.last, known.text = known.since or now.time, stack.time, stack.spoken()
-        if not said:
+        before = known.text
+        known.since, known.last, known.text = known.since or now.time, stack.time, stack.description()
+        if not before:
             known.records = [*known.records, evidence(event, now.time)][-_MAX_RECORDS:]
-        if said != known.text:
+        if before != known.text:
             yield self._finding(known, job, now.clock, topology)
 
     def _began_empty(self, state: State, source: str, known: RestoredJob | None) -> bool:
-        """Flink said that there was nothing to restore: a backend that cannot even be built is called the same."""
+        """Whether Flink had nothing to restore. A state backend that cannot be created throws the same exception."""
         entered = state.entered.get(source)
         had = known is not None and (known.restored or known.completed > 0 or known.lost > 0)
         return entered is not None and entered.record is not None and not had
@@ -141,7 +143,7 @@ class RestoreFailed(Detector):
     def _nothing(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         entered = self._source(state, event.source)
         entered.nothing, entered.record = now.time, evidence(event, now.time)
-        # A restart in place: RESTARTING to RUNNING comes first, and the job is the same.
+        # A restart in place: the change from RESTARTING to RUNNING comes first.
         if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config_of(entered.job).adjacent:
             yield from self._empty(state, entered.job, entered.record, now, topology)
 
@@ -150,7 +152,7 @@ class RestoreFailed(Detector):
         entered = self._source(state, event.source)
         if new == "RUNNING":
             entered.job, entered.before, entered.time = job, before, now.time
-            # A new JobManager takes the job over: what was found is told before the job runs.
+            # A new JobManager takes over the job: it logs what it found before the job runs.
             taken_over = before == "CREATED" and job != _NO_HA
             if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config_of(job).adjacent:
                 yield from self._empty(state, job, entered.record, now, topology)
@@ -181,7 +183,7 @@ class RestoreFailed(Detector):
         if now.time <= known.last:
             return
         known.completed, known.proven = known.completed + 1, max(known.proven, now.time)
-        # The same job again under another id, submitted with what was amiss put right.
+        # The same job under another id: it was submitted again with the problem fixed.
         name = topology.job_name(job)
         for other, failed in list(state.jobs.items()):
             if not failed.since or (other != job and (not name or name != topology.job_name(other))):
@@ -213,18 +215,21 @@ class RestoreFailed(Detector):
     def _finding(self, known: RestoredJob, job: str, now: int, topology: Topology) -> Finding:
         name = topology.job_name(job)
         if known.lost:
-            said = f"job {name or job} started empty: no checkpoint was found, though {known.lost} had completed"
+            summary = (
+                f"job {name or job} started with empty state: no checkpoint was found, although {known.lost} had "
+                "completed"
+            )
             advice = keep_state(job) + (
                 "The checkpoint to save is the last one from before this start. Then stop the job before it overwrites "
-                "results, and resubmit it from that path. See why the high-availability store or the pointer to the "
-                "checkpoint is gone."
+                "results, and resubmit it from that path. For good: find out why the high-availability store or the "
+                "pointer to the checkpoint is gone."
             )
         else:
-            said = f"job {name or job} cannot be restored: {known.text}"
+            summary = f"job {name or job} cannot be restored: {known.text}"
             advice = (
-                "Compare the program with the one that wrote the state: operator uids, types, parallelism, Flink "
-                "version; see that the path exists and can be read. Start from an older checkpoint or savepoint, or "
-                "with allowNonRestoredState when the operator was removed on purpose."
+                "Check that the path exists and can be read. Compare the program with the one that wrote the state: "
+                "operator uids, types, parallelism, Flink version. Start from an older checkpoint or savepoint, or use "
+                "allowNonRestoredState if the operator was removed on purpose."
             )
         return Finding(
             kind=self.kind,
@@ -233,7 +238,7 @@ class RestoreFailed(Detector):
             since=known.since,
             at=now,
             severity="critical",
-            summary=said,
+            summary=summary,
             confidence="sure",
             evidence=list(known.records),
             advice=advice,

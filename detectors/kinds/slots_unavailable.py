@@ -1,15 +1,16 @@
 """A job has no slots to run in.
 
-Fires on a failure that says so (`NoResourceAvailableException` in any version's words, a slot request that cannot be
-fulfilled), on `Could not acquire the minimum required resources`, `confirmation_delay` after `Could not fulfill
-resource requirements` when no TaskManager has come, and when no TaskManager at all has been registered for
-`no_taskmanager_for` while a job is under way: Flink then says RUNNING, and no WARN. One finding a cluster: slots are
-the cluster's. Ends when a checkpoint completes, a job finishes, or a TaskManager registers where none was.
+Opens on a failure that says so (`NoResourceAvailableException` in any version's wording, a slot request that cannot be
+fulfilled); on `Could not acquire the minimum required resources`; `confirmation_delay` after `Could not fulfill
+resource requirements` if no TaskManager has registered; and if no TaskManager at all has been registered for
+`no_taskmanager_for` while a job is active: Flink then logs RUNNING and no WARN. One finding for each cluster, because
+slots belong to the cluster. Resolved when a checkpoint completes, when a job finishes, or when a TaskManager registers
+after there was none.
 
-Why an operator cares: the job restarts every few seconds or waits, and processes nothing. `taskmanager_lost` or
-`jobmanager_lost` is the cause when one was told. A job that waits for its TaskManagers at its start is healthy, and so
-is one whose TaskManager was told to stop and is being replaced (a rolling restart without a slot to spare): it is said
-`planned_for` after the goodbye, or when the job has failed for good.
+Why it matters: the job restarts every few seconds or waits, and processes nothing. If `taskmanager_lost` or
+`jobmanager_lost` is open, that is the cause. A job that waits for its TaskManagers at its start is healthy. So is a job
+whose TaskManager was stopped on purpose and is being replaced (a rolling restart without a spare slot): it is reported
+only `planned_for` after that stop, or when the job has failed for good.
 
 Reference: Flink, "Fine-grained resource management", slot.request.timeout (5 min); a recording where `uptime` grows and
 `downtime` is 0 while nothing runs. `taskSlotsAvailable` is 0 in healthy clusters, too.
@@ -39,20 +40,21 @@ _WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
 
 
 class RegisteredTaskManagers(msgspec.Struct, array_like=True):
-    """TaskManagers registered at one JobManager: how many, and when it said so (event time)."""
+    """The number of TaskManagers registered at one JobManager, and the event time of that sample."""
 
     count: float
     time: int
 
 
 class MissingSlots(msgspec.Struct, array_like=True):
-    """Missing slots: event time of the first sign, clock at which it is said (0: said), why, jobs, records.
+    """Missing slots: event time of the first sign, clock at which to report it (0: reported), reason, jobs, records.
 
-    `counted`: no line has told, only the number of TaskManagers. `refused`: slots were denied, not only wanted.
+    `counted`: known only from the number of TaskManagers, not from a line. `refused`: slots were denied, not only
+    requested.
     """
 
     since: int
-    say_at: int
+    report_at: int
     why: str
     last: int
     jobs: list[str]
@@ -62,7 +64,7 @@ class MissingSlots(msgspec.Struct, array_like=True):
 
 
 class NoTaskManagers(msgspec.Struct, array_like=True):
-    """No TaskManager is registered: since when (event time, clock), and the record that told."""
+    """No TaskManager is registered: since when (event time, clock), and the record that shows it."""
 
     since: int
     at: int
@@ -70,9 +72,10 @@ class NoTaskManagers(msgspec.Struct, array_like=True):
 
 
 class SlotsUnavailable(Detector):
-    """See the module."""
+    """Detects jobs that have no slots to run in."""
 
     kind = "slots_unavailable"
+    belongs_to = "job"
     event_types = frozenset(
         [
             FAILURE,
@@ -90,38 +93,38 @@ class SlotsUnavailable(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of slots_unavailable."""
+        """Settings of the detector `slots_unavailable`."""
 
         confirmation_delay: Duration = Field(
             10_000,
-            description="Wait this long after a WARN alone: a TaskManager may be about to register.",
+            description="Time to wait after a WARN alone, because a TaskManager may be about to register.",
         )
         planned_for: Duration = Field(
             60_000,
-            description="A TaskManager that said goodbye is being replaced: slots may be missing for this long.",
+            description="Time after the orderly stop of a TaskManager in which slots may be missing while it is "
+            "replaced.",
         )
         no_taskmanager_for: Duration = Field(
             180_000,
-            description="A job without any TaskManager for this long: starting pods or containers, even with a new "
-            "node, takes less; Flink itself says so after 5 min.",
+            description="Time without any registered TaskManager after which an active job is reported. Pods or "
+            "containers start faster, even on a new node. Flink itself reports it after 5 min.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """What is missing; TaskManagers by JobManager's host; `none` since there is none.
+        """Missing slots, TaskManagers by the JobManager's host, and since when there is no TaskManager (`none`).
 
-        `goodbye` is the event time at which a TaskManager last ended as it was told to.
+        `orderly_stop` is the event time at which a TaskManager was last stopped on purpose.
         """
 
         missing: MissingSlots | None = None
         registered: dict[str, RegisteredTaskManagers] = {}
         none: NoTaskManagers | None = None
         ended: int = _NEVER
-        goodbye: int = _NEVER
+        orderly_stop: int = _NEVER
 
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about slots, jobs or TaskManagers, or the number of those registered."""
         if isinstance(event, MetricEvent):
             yield from self._counted(state, event, now, topology)
             return
@@ -133,25 +136,25 @@ class SlotsUnavailable(Detector):
                     state, event, now, topology, "could not acquire the minimum required resources"
                 )
             case "slots_wanted":
-                why = "the ResourceManager cannot fulfill its resource requirements"
+                why = "the ResourceManager cannot fulfill the resource requirements"
                 yield from self._missing(state, event, now, topology, why, self.config.confirmation_delay)
             case "process_signalled" | "tm_closed":
                 if role_of(event.fields.get("reason", "")) == "planned" or "signal" in event.fields:
-                    self._goodbye(state, now)
+                    self._stopped(state, now)
             case "tm_registered":
                 yield from self._arrived(state, event.fields["tm"], now, topology)
             case "checkpoint_completed":
-                yield from self._served(state, topology.job_of(event), now, topology, "checkpoints complete")
+                yield from self._served(state, topology.job_of(event), now, topology, "a checkpoint completed")
             case "cluster_ending":
                 state.none = None
             case _:
                 yield from self._job_changed(state, event, now, topology)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Signs that nothing has taken back, and the time without any TaskManager."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report signs that no line has disproved, and clusters without any TaskManager for too long."""
         missing = state.missing
-        if missing is not None and missing.say_at and now >= missing.say_at:
-            missing.say_at = 0
+        if missing is not None and missing.report_at and now >= missing.report_at:
+            missing.report_at = 0
             yield self._finding(missing, now, topology)
         if state.none is not None and now >= state.none.at + self.config.no_taskmanager_for:
             none, state.none = state.none, None
@@ -161,9 +164,9 @@ class SlotsUnavailable(Detector):
                 state.missing = MissingSlots(none.since, 0, why, now, jobs, [none.record], counted=True)
                 yield self._finding(state.missing, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
-        times = [state.missing.say_at] if state.missing is not None and state.missing.say_at else []
+        times = [state.missing.report_at] if state.missing is not None and state.missing.report_at else []
         if state.none is not None:
             times.append(state.none.at + self.config.no_taskmanager_for)
         return min(times, default=None)
@@ -186,14 +189,14 @@ class SlotsUnavailable(Detector):
             state.none = NoTaskManagers(event.time, now.clock, record)
 
     def _none_now(self, state: State, time: int) -> bool:
-        """A standby JobManager has none, too: only when nobody has any."""
+        """Whether no JobManager has a TaskManager. A standby JobManager never has one."""
         fresh = [r.count for r in state.registered.values() if time - r.time <= _FRESH_MS]
         return bool(fresh) and max(fresh) <= 0
 
     def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         role = role_of(f"{event.fields['class']}: {event.fields['message']}")
         if role == "planned":
-            self._goodbye(state, now)
+            self._stopped(state, now)
         elif role == "slots" and job_of(event, topology):
             why = event.fields["message"].rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
             yield from self._missing(state, event, now, topology, why or "no slot is available")
@@ -205,39 +208,39 @@ class SlotsUnavailable(Detector):
             return
         job = job_of(event, topology)
         refused = not wait
-        wait = max(wait, min(state.goodbye - now.time, 0) + self.config.planned_for)
+        wait = max(wait, min(state.orderly_stop - now.time, 0) + self.config.planned_for)
         missing = state.missing
         if missing is None:
             missing = MissingSlots(now.time, now.clock + wait, why, now.time, [], [])
             state.missing = missing
         missing.last, missing.counted = max(missing.last, now.time), False
         missing.refused = missing.refused or refused
-        if refused and missing.say_at:
+        if refused and missing.report_at:
             missing.why = why
         if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
             missing.jobs.append(job)
         record = evidence(event, now.time)
         if len(missing.records) < _MAX_RECORDS and record not in missing.records:
             missing.records.append(record)
-        if refused and wait <= 0 and missing.say_at:
-            missing.say_at = 0
+        if refused and wait <= 0 and missing.report_at:
+            missing.report_at = 0
             yield self._finding(missing, now.clock, topology)
 
-    def _goodbye(self, state: State, now: Now) -> None:
-        """What lacks slots since this moment has as long as a replacement takes."""
-        if now.time <= state.goodbye:
-            return  # told again
-        state.goodbye = now.time
+    def _stopped(self, state: State, now: Now) -> None:
+        """Give missing slots the time that a replacement of the stopped TaskManager takes."""
+        if now.time <= state.orderly_stop:
+            return  # The same stop, logged again.
+        state.orderly_stop = now.time
         missing = state.missing
-        if missing is not None and missing.say_at:
-            missing.say_at = max(missing.say_at, now.clock + self.config.planned_for)
+        if missing is not None and missing.report_at:
+            missing.report_at = max(missing.report_at, now.clock + self.config.planned_for)
 
     def _arrived(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
         state.none = None
         missing = state.missing
         if missing is None or now.time <= missing.last:
             return
-        if missing.say_at:
+        if missing.report_at:
             state.missing = None
         elif missing.counted:
             yield from self._ended(state, now, topology, f"TaskManager {tm} registered")
@@ -245,16 +248,16 @@ class SlotsUnavailable(Detector):
     def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         ended = event.fields["state"]
         missing = state.missing
-        held = missing is not None and missing.say_at and missing.refused and event.fields["job"] in missing.jobs
+        held = missing is not None and missing.report_at and missing.refused and event.fields["job"] in missing.jobs
         if ended == "FAILED" and missing is not None and held:
-            missing.say_at = 0
+            missing.report_at = 0
             yield self._finding(missing, now.clock, topology)
         if ended in ("FINISHED", "CANCELED", "FAILED"):
-            why = f"the job is {ended} and asks for none"
+            why = f"the job is {ended} and needs no slots"
             yield from self._served(state, event.fields["job"], now, topology, why)
 
     def _served(self, state: State, job: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        """A job has slots, or wants none any more: another's say nothing."""
+        """Close the finding if this job is the last that lacked slots and now has them or needs none."""
         missing = state.missing
         if missing is None or now.time <= missing.last or (missing.jobs and job not in missing.jobs):
             return
@@ -268,7 +271,7 @@ class SlotsUnavailable(Detector):
         if missing is None or now.time <= missing.last:
             return
         state.missing, state.ended, state.none = None, now.time, None
-        if not missing.say_at:
+        if not missing.report_at:
             finding = self._finding(missing, now.clock, topology)
             finding.closed_at, finding.closed_because = now.clock, why
             yield finding
@@ -287,11 +290,11 @@ class SlotsUnavailable(Detector):
             summary=f"{whose} no slots to run in: {missing.why}",
             confidence="fair" if missing.counted else "sure",
             evidence=list(missing.records),
-            advice="Compare the slots the job needs (its greatest parallelism) with Task Managers in Flink's UI. See "
-            "why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop; add TaskManagers or "
-            "slots. The job waits with its state in the last completed checkpoint; do not cancel it, by default that "
-            "deletes its checkpoints. For good: a spare TaskManager, or the adaptive scheduler, which runs with what "
-            "there is.",
+            advice="Compare the slots that the job needs (its highest parallelism) with Task Managers in Flink's UI. "
+            "Find out why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop. Add "
+            "TaskManagers or slots. The job waits, and its state is in the last completed checkpoint; do not cancel "
+            "it, by default that deletes its checkpoints. For good: a spare TaskManager, or the adaptive scheduler, "
+            "which runs with the slots that exist.",
         )
 
 

@@ -1,13 +1,13 @@
-"""A TaskManager is gone without having said goodbye.
+"""A TaskManager is lost: it is gone without an orderly end.
 
-Fires `confirmation_delay` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer
-reachable, or its connection was closed or its worker terminated for such a reason. One finding per TaskManager, however
-many lines. Orderly ends are no losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle timeout,
-the end of the job or of the cluster. Ends when a TaskManager registers in its place (or it comes back), or when
-checkpoints have completed for `recovered_without` and the job evidently runs without it.
+Opens `confirmation_delay` after the first hard line about a TaskManager: its heartbeat timed out, it is no longer
+reachable, or its connection was closed or its worker terminated for such a reason. One finding for each TaskManager,
+however many lines. Orderly ends are not losses: SIGTERM in its own log, `The TaskExecutor is shutting down`, the idle
+timeout, the end of the job or of the cluster. Resolved when a TaskManager registers in its place (or it comes back), or
+when checkpoints have completed for `recovered_without` and so the job runs without it.
 
-A lone "address is now gated" is only a hint: it dates the first symptom. `Connection unexpectedly closed by remote task
-manager` names the dead one in its text, although it is written by a healthy one.
+A single "address is now gated" is only a hint that dates the first symptom. `Connection unexpectedly closed by remote
+task manager` names the lost TaskManager in its text, although a healthy one writes it.
 
 Reference: Flink, FLINK-23209 (no longer reachable after 2 failed RPCs since 1.14); post-mortem 004.
 """
@@ -27,9 +27,9 @@ from detectors.values.durations import Duration, humanize
 _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
-_BACK = "it registered again under the same id (it was paused or cut off, unless ids are fixed)"
+_BACK = "it registered again under the same id, so it was paused or disconnected (unless ids are fixed)"
 _KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
-_HARD = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
+_LOST = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
 _ORDERLY = (
     "shutting down",
     "idle timeout",
@@ -41,7 +41,7 @@ _ORDERLY = (
     "exitcode=0",
     "exitcode=143",
 )
-_WORDS = {
+_REASONS = {
     "tm_timed_out": "its heartbeat timed out",
     "tm_unreachable": "it is no longer reachable",
     "tm_terminated": "its actor system ended",
@@ -49,23 +49,24 @@ _WORDS = {
 
 
 class TaskManagerLoss(msgspec.Struct, array_like=True):
-    """What is known of one loss: event time of the first symptom, clock of the first hard line, why, and the records.
+    """The loss of one TaskManager: event time of the first symptom, clock of the first hard line, reason and records.
 
-    `killed`: by YARN or Kubernetes, who send SIGTERM first: no goodbye takes that back.
+    `killed`: by YARN or Kubernetes. They send SIGTERM first, so a line about a signal does not disprove the loss.
     """
 
     since: int
     at: int
     why: str
     records: list[Evidence]
-    said: bool = False
+    reported: bool = False
     killed: bool = False
 
 
 class TaskManagerLost(Detector):
-    """See the module."""
+    """Detects TaskManagers that are lost without an orderly end."""
 
     kind = "taskmanager_lost"
+    belongs_to = "cluster"
     event_types = frozenset(
         [
             "tm_timed_out",
@@ -82,27 +83,29 @@ class TaskManagerLost(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of taskmanager_lost."""
+        """Settings of the detector `taskmanager_lost`."""
 
         confirmation_delay: Duration = Field(
-            2_000, description="Wait this long for the TaskManager's own goodbye, which another source may bring later."
+            2_000, description="Time to wait for a line of another source that shows an orderly end of the TaskManager."
         )
         orderly_exit_grace: Duration = Field(
-            60_000, description="A loss within this time after an orderly end is that end."
+            60_000,
+            description="Time after an orderly end in which a loss of the same TaskManager is attributed to that end.",
         )
         gated_hint_max_age: Duration = Field(
-            120_000, description="A gated address dates a loss that is confirmed within this time."
+            120_000, description="Time within which a loss must be confirmed for an earlier gated address to date it."
         )
         recovered_without: Duration = Field(
-            300_000, description="Checkpoints completing this long after the loss end it: the job runs without."
+            300_000,
+            description="Time after the loss from which a completed checkpoint resolves the finding, because the "
+            "job runs without that TaskManager.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Losses by TaskManager id; `orderly` the clock of orderly ends ("*": all); `hints` the event time of gated
-        addresses.
+        """Losses by TaskManager id.
 
-        `ended` is the event time at which a loss ended: what was written before, and comes again or late, is about
-        that one.
+        `orderly` holds the clock of orderly ends ("*": all TaskManagers), `hints` the event time of gated addresses,
+        `ended` the event time at which a loss ended: older lines that come again or late belong to that loss.
         """
 
         losses: dict[str, TaskManagerLoss] = {}
@@ -114,7 +117,6 @@ class TaskManagerLost(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line about a TaskManager."""
         match event.event_type:
             case "process_signalled":
                 for tm in self._signalled(event, topology):
@@ -128,27 +130,28 @@ class TaskManagerLost(Detector):
             case "checkpoint_completed":
                 yield from self._recovered(state, now, topology)
             case "tm_connection_closed":
-                self._seen(state, event, now)
+                self._connection_closed(state, event, now)
             case "tm_closed":
                 self._closed(state, event, now)
             case _:
-                self._lost(state, event, _WORDS[event.event_type], now)
+                self._lost(state, event, _REASONS[event.event_type], now)
 
-    def expire(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Losses that nothing has taken back in time."""
+    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report losses that no line has disproved in time."""
         for tm, loss in state.losses.items():
-            if not loss.said and now >= loss.at + self.config.confirmation_delay:
-                loss.said = True
+            if not loss.reported and now >= loss.at + self.config.confirmation_delay:
+                loss.reported = True
                 yield self._finding(tm, loss, now, topology)
 
-    def due(self, state: State) -> int | None:
+    def next_deadline(self, state: State) -> int | None:
         """When the first unconfirmed loss is confirmed."""
         return min(
-            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.said), default=None
+            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.reported),
+            default=None,
         )
 
     def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
-        """A signal to a TaskManager ends that one, or those of its host; to any other process, the cluster."""
+        """The TaskManagers that a signal ends: the one that got it, those of its host, or all of the cluster."""
         tm = topology.tm_of_source.get(event.source)
         if tm is not None:
             return [tm]
@@ -156,7 +159,9 @@ class TaskManagerLost(Detector):
 
     def _orderly(self, state: State, tm: str, now: Now) -> None:
         put_bounded(state.orderly, tm, now.clock, _MAX_TMS)
-        for lost in [t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.said and not loss.killed]:
+        for lost in [
+            t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.reported and not loss.killed
+        ]:
             del state.losses[lost]
 
     def _closed(self, state: State, event: LogEvent, now: Now) -> None:
@@ -165,10 +170,10 @@ class TaskManagerLost(Detector):
         if any(word in reason for word in _KILLED):
             self._lost(state, event, why, now, killed=True)
         elif any(word in reason for word in _ORDERLY):
-            # The end of one job's JobMaster says nothing of the process.
+            # The end of one job's JobMaster does not show that the process ended.
             if "jobmaster" not in reason:
                 self._orderly(state, event.fields["tm"], now)
-        elif any(word in reason for word in _HARD):
+        elif any(word in reason for word in _LOST):
             self._lost(state, event, why, now)
 
     def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
@@ -184,11 +189,11 @@ class TaskManagerLost(Detector):
         if killed:
             loss.killed, loss.why = True, why
         self._add(loss, evidence(event, now.time))
-        # A frozen process comes back under its id: it may be lost again.
+        # A frozen process comes back under the same id and may be lost again.
         state.replacements = [r for r in state.replacements if r != tm]
 
-    def _seen(self, state: State, event: LogEvent, now: Now) -> None:
-        """A peer saw the connection close: a hint in time, and evidence for a loss that is known."""
+    def _connection_closed(self, state: State, event: LogEvent, now: Now) -> None:
+        """A peer saw the connection close: a hint that dates a later loss, and evidence for a known one."""
         tm = event.fields.get("tm")
         if tm is None:
             return
@@ -207,11 +212,13 @@ class TaskManagerLost(Detector):
             loss.records.append(record)
 
     def _registered(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        """It came back, or another took its place: the same host first, else the oldest loss; each replaces one."""
+        """The TaskManager came back, or it replaces a lost one: on the same host, else the oldest loss. Each replaces
+        one.
+        """
         state.hints.pop(tm, None)
         if tm in state.losses:
             if now.time > state.losses[tm].since:
-                # The same line told twice must not take the place of another one, too.
+                # The same line again must not replace a second lost TaskManager.
                 state.replacements = [*state.replacements, tm][-_MAX_TMS:]
                 yield from self._ended(state, tm, now, topology, _BACK)
             return
@@ -222,7 +229,7 @@ class TaskManagerLost(Detector):
             lost = same[0] if same else min(missing, key=lambda t: state.losses[t].at)
             state.replacements = [*state.replacements, tm][-_MAX_TMS:]
             yield from self._ended(state, lost, now, topology, f"TaskManager {tm} registered in its place")
-            # The JobMaster and the ResourceManager time out apart: what one still says of it is no second loss.
+            # JobMaster and ResourceManager time out at different times: a later line of one is not a second loss.
             state.ended[lost] = now.time + self.config.orderly_exit_grace
 
     def _registered_before(self, topology: Topology, tm: str, now: Now) -> bool:
@@ -239,8 +246,8 @@ class TaskManagerLost(Detector):
         loss = state.losses.pop(tm)
         put_bounded(state.ended, tm, now.time, _MAX_TMS)
         finding = self._finding(tm, loss, now.clock, topology)
-        if not loss.said:
-            # Lost and replaced within the waiting time is a loss all the same: say it, then its end.
+        if not loss.reported:
+            # A TaskManager that was replaced within the waiting time was lost too: report the loss, then its end.
             yield msgspec.structs.replace(finding)
         finding.closed_at, finding.closed_because = now.clock, why
         yield finding
@@ -262,7 +269,7 @@ class TaskManagerLost(Detector):
             summary=f"TaskManager {tm}{where} is lost: {loss.why}",
             confidence="sure",
             evidence=list(loss.records),
-            advice=f"See whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
-            "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. Until a TaskManager "
-            "takes its place the job waits for slots; then Flink itself restarts it from the last checkpoint.",
+            advice=f"Check whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
+            "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. The job waits for slots "
+            "until another TaskManager registers; then Flink itself restarts it from the last checkpoint.",
         )

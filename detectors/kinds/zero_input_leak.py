@@ -1,22 +1,23 @@
-"""A job without input keeps more and more memory: FLINK-33231 by its meaning, or any leak by the floor of the heap.
+"""A job without input keeps more and more memory: by FLINK-33231, or by any leak that raises the floor of the heap.
 
-Meaning. `KafkaSourceReader` keeps the offsets of each checkpoint until their commit is answered. Where nothing has been
-read since the start there is nothing to commit, and in connectors until 3.0.0 (Flink 1.13 to 1.17.1) nothing is ever
-let go. Fires when `min_checkpoints` completed while the commits of a reader that owns a split stayed where they were,
-succeeded and failed alike, and its offsets were -1, both the current and the committed. A fixed connector commits the
-start offset at each checkpoint. A reader without a split never commits, and one that has read a record since its start
-is cured: neither counts. Nor does a job that does not commit (`Offset commit on checkpoint is disabled`), nor
-Flink ≥ 1.18, whose connectors are all fixed. It ends when a reader commits or reads, or with the job.
+By commits: `KafkaSourceReader` keeps the offsets of each checkpoint until their commit is acknowledged. If nothing has
+been read since the start there is nothing to commit, and connectors before 3.0.1 (Flink 1.13 to 1.17.1) then never free
+the offsets. Opens when `min_checkpoints` completed while the commit counters of a reader that owns a split did not
+change, neither succeeded nor failed, and its current and committed offsets were -1. A fixed connector commits the start
+offset at each checkpoint. Readers without a split never commit, and readers that have read a record since their start
+do not leak: neither count. Nor does a job that does not commit (`Offset commit on checkpoint is disabled`), nor Flink ≥
+1.18, whose connectors are all fixed. Resolved when a reader commits or reads, or when the job ends.
 
-Memory. Fires when the floor of a TaskManager's heap (`heap_floor`) rises although next to nothing is read: each record
-would have to leave `bytes_per_record` behind. State that grows with its input is not meant, nor is the first
-`warm_up` of a process. Alone it wants a rise that has outlived a collection of the old generation. It ends when the
-floor comes down. Either alone is a warning; both, or less than `critical_within` to a full heap, is critical.
+By memory: opens when the floor of a TaskManager's heap (`heap_floor`) rises although almost nothing is read: each
+record would have to leave `bytes_per_record` behind. State that grows with its input does not count, nor does the first
+`warm_up` of a process. Without the first sign, the rise must have outlived a collection of the old generation. Resolved
+when the floor comes down. One sign alone is a warning; both, or less than `critical_within` to a full heap, is
+critical.
 
-Why an operator cares: the container is killed at a quiet hour, days later, and again after as long.
-`heap_exhaustion` is the better choice once the heap is full, `memory_limit_kill` for the kill itself.
+Why it matters: the container is killed days later, at a quiet hour, and again after the same time. `heap_exhaustion`
+takes over once the heap is full, `memory_limit_kill` reports the kill itself.
 
-Reference: FLINK-33231; post-mortem 001. Measured: 112 bytes a checkpoint and reader.
+Reference: FLINK-33231; post-mortem 001. Measured: 112 bytes for each checkpoint and reader.
 """
 
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ _OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "
 
 
 class HeapUsage(msgspec.Struct, array_like=True):
-    """The heap of a TaskManager (by its label) and the records it has read or written since its floor began: `read`.
+    """The heap floor of one TaskManager, and the records that it has read or written since then (`read`).
 
     `counters` are its tasks' counters; `overlooked`: there were more than are kept. `busy`: so much was read that it
     explains any growth, and the counters are no longer needed.
@@ -62,7 +63,7 @@ class HeapUsage(msgspec.Struct, array_like=True):
     busy: bool = False
 
     def count(self, key: str, value: int, enough: int) -> None:
-        """Take in the counter of a task; `enough` records explain a full heap."""
+        """Take in the counter of a task. More than `enough` records explain a full heap."""
         before = self.counters.get(key)
         if before is None and len(self.counters) >= _MAX_COUNTERS:
             self.overlooked = True
@@ -75,8 +76,11 @@ class HeapUsage(msgspec.Struct, array_like=True):
 
 
 class OpenLeak(msgspec.Struct, array_like=True):
-    """What has been said: `tm` where memory told, `full` when the heap will be (0: its process is gone), `base` the
-    floor it rose from and `top` the one it reached, `readers` how many leak, `flat` for how many checkpoints.
+    """An open finding.
+
+    From memory: the TaskManager `tm`, `full` when its heap will be full (0: its process is gone), `base` the floor it
+    rose from and `top` the one it reached. From commits: the number of leaking `readers`, and `flat`, the number of
+    checkpoints without a commit.
     """
 
     since: int
@@ -91,9 +95,10 @@ class OpenLeak(msgspec.Struct, array_like=True):
 
 
 class ZeroInputLeak(Detector):
-    """See the module."""
+    """Detects memory that grows although the job reads nothing."""
 
     kind = "zero_input_leak"
+    belongs_to = "job"
     per_job = True
     event_types = frozenset(
         [
@@ -114,42 +119,60 @@ class ZeroInputLeak(Detector):
     )
 
     class Config(DetectorConfig):
-        """Thresholds of zero_input_leak."""
+        """Settings of the detector `zero_input_leak`."""
 
         min_checkpoints: int = Field(
             10,
             ge=2,
-            description="Completed checkpoints without a commit: one may be skipped while another is under way.",
+            description="Number of completed checkpoints without a commit from which a reader counts as leaking. "
+            "Single commits may be skipped while another one is in progress.",
         )
         min_flat: Duration = Field(
-            60_000, description="And at least this long: a commit may take the client's default.api.timeout.ms of 60 s."
+            60_000,
+            description="Minimum time without a commit, in addition to `min_checkpoints`. A commit may take the Kafka "
+            "client's default.api.timeout.ms of 60 s.",
         )
         warm_up: Duration = Field(
             600_000,
-            description="The heap of a younger process is not judged: classes, caches and buffers fill it first.",
+            description="Age of a process below which its heap is not judged, because classes, caches and buffers "
+            "fill it first.",
         )
-        min_cycles: int = Field(6, ge=6, description="Points of the floor: fewer cannot be significant.")
-        significance: float = Field(0.01, gt=0, lt=0.1, description="Of the rank test for a rising floor.")
+        min_cycles: int = Field(
+            6,
+            ge=6,
+            description="Minimum number of heap floor points (one for each GC cycle). With fewer no rise is "
+            "significant.",
+        )
+        significance: float = Field(
+            0.01,
+            gt=0,
+            lt=0.1,
+            description="Significance level (p-value) of the Mann-Kendall test for a rising heap floor.",
+        )
         min_rise: float = Field(
             0.05,
             gt=0,
             lt=1,
-            description="Share of Heap.Max by which the floor must have risen: above its own noise.",
+            description="Share of Heap.Max by which the heap floor must have risen. Smaller rises may be noise.",
         )
         bytes_per_record: int = Field(
-            65_536, ge=1, description="Growth for each record read from which the input does not explain it."
+            65_536,
+            ge=1,
+            description="Growth of the heap floor in bytes for each record read above which the input does not "
+            "explain it.",
         )
         critical_within: Duration = Field(
-            86_400_000, description="Critical when the heap is full within this time: before the next working day ends."
+            86_400_000, description="Time to a full heap below which the finding is critical."
         )
         horizon: Duration = Field(
             1_209_600_000,
-            description="A heap that is not full within this time, two weeks, is not told by memory alone.",
+            description="Time within which the heap must become full for a finding from memory alone.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`heaps` by the TaskManager's label, their collectors by the place in `collectors`; `open` by job id, or by
-        TaskManager where no job is known.
+        """`heaps` by the TaskManager's label, with collectors by their index in `collectors`.
+
+        `open` holds findings by job id, or by TaskManager if no job is known.
         """
 
         heaps: dict[str, HeapUsage] = {}
@@ -160,7 +183,6 @@ class ZeroInputLeak(Detector):
     config: Config
 
     def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Fold one line, or the samples of a scrape."""
         if isinstance(event, MetricEvent):
             yield from self._measured(state, event, now, topology)
             return
@@ -194,14 +216,14 @@ class ZeroInputLeak(Detector):
                 if heap is not None:
                     ended[tm] = heap
         for job in state.commits.changed():
-            # A page may hold more jobs than are kept.
+            # One scrape may hold more jobs than are kept.
             if job in state.commits.jobs:
-                yield from self._judge(state, job, event, now, topology)
+                yield from self._judge_commits(state, job, event, now, topology)
         for tm, heap in ended.items():
-            yield from self._weigh(state, tm, heap, event, now, topology)
+            yield from self._judge_heap(state, tm, heap, event, now, topology)
 
     def _heap(self, state: State, tm: str, sample: Sample, time: int) -> HeapUsage | None:
-        """Take in a sample of one TaskManager; its heap when a cycle has ended."""
+        """Take in a sample of one TaskManager. Returns its heap if a GC cycle has ended."""
         heap = state.heaps.get(tm)
         if heap is None:
             state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
@@ -220,25 +242,27 @@ class ZeroInputLeak(Detector):
         elif not heap.busy:
             labels = sample.labels
             key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
-            # Jobs share a TaskManager: which of them has read the records is not known here.
+            # Jobs share a TaskManager, and it is not known here which of them read the records.
             heap.count(key, to_int(sample.value), floor.limit // self.config_of("").bytes_per_record)
         return None
 
-    def _judge(self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """By meaning."""
-        said, known = state.open.get(job), state.commits.jobs[job]
+    def _judge_commits(
+        self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology
+    ) -> Iterator[Finding]:
+        """Judge the commits of one job."""
+        leak, known = state.open.get(job), state.commits.jobs[job]
         config = self.config_of(job)
         leaking = state.commits.leaking(job, config.min_checkpoints, config.min_flat)
-        if said is not None:
+        if leak is not None:
             cure = state.commits.cured(job)
             if cure and not leaking:
                 yield self._closed(state, job, cure, now, topology)
                 return
-            over = said.full > 0 and said.tm not in known.on(known.readers.values())
-            if len(leaking) > said.readers or over:
-                said.readers = max(said.readers, len(leaking))
-                said.full = 0 if over else said.full
-                yield self._finding(state, job, said, now, topology)
+            over = leak.full > 0 and leak.tm not in known.on(known.readers.values())
+            if len(leaking) > leak.readers or over:
+                leak.readers = max(leak.readers, len(leaking))
+                leak.full = 0 if over else leak.full
+                yield self._finding(state, job, leak, now, topology)
         elif leaking and affected(topology.version):
             text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
             record = Evidence(event.topic, event.partition, event.offset, event.time, text)
@@ -251,7 +275,7 @@ class ZeroInputLeak(Detector):
             yield self._finding(state, job, leak, now, topology)
 
     def _rise(self, heap: HeapUsage, job: str) -> HeapFloorRise | None:
-        """The rise of a floor that nothing read explains; where the meaning does not tell, one that is proven."""
+        """A rise of the floor that the input does not explain. Without leaking readers (no `job`) it must be proven."""
         config = self.config_of(job)
         if not heap.counters:
             return None
@@ -261,34 +285,34 @@ class ZeroInputLeak(Detector):
         soon = rise.full.at - heap.floor.now() <= config.horizon
         return rise if job or (rise.proven and soon and not heap.overlooked) else None
 
-    def _weigh(
+    def _judge_heap(
         self, state: State, tm: str, heap: HeapUsage, event: MetricEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        """By memory, when a cycle of this TaskManager has ended."""
+        """Judge the heap of a TaskManager after a GC cycle has ended."""
         jobs = state.commits.jobs
         job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
         subject = job or task_manager(topology, tm)
-        said = state.open.get(subject)
+        leak = state.open.get(subject)
         rise = self._rise(heap, job)
         floor = heap.floor.floor()
         if rise is None:
-            if said is not None and not job and floor is not None and floor < said.base + 0.1 * heap.floor.limit:
-                yield self._closed(state, subject, f"the floor of its heap is back at {_mib(floor)}", now, topology)
+            if leak is not None and not job and floor is not None and floor < leak.base + 0.1 * heap.floor.limit:
+                yield self._closed(state, subject, f"the heap floor is back at {_mib(floor)}", now, topology)
             return
-        if said is None:
-            text = f"Heap.Used {_mib(heap.floor.used)}, floor {_mib(rise.last)} after {_mib(rise.first)}"
-            said = OpenLeak(
+        if leak is None:
+            text = f"Heap.Used {_mib(heap.floor.used)}, heap floor {_mib(rise.last)}, before {_mib(rise.first)}"
+            leak = OpenLeak(
                 rise.since, "warning", [Evidence(event.topic, event.partition, event.offset, event.time, text)]
             )
-            put_bounded(state.open, subject, said, _MAX_OPEN)
-        before, moved = said.severity, abs(rise.full.at - said.full) > (said.full - event.time) / 3
-        told = said.tm == tm and not moved
-        self._grow(said, self.config_of(job), tm, rise, event.time, both=bool(job))
-        if said.severity != before or not told:
-            yield self._finding(state, subject, said, now, topology)
+            put_bounded(state.open, subject, leak, _MAX_OPEN)
+        before, moved = leak.severity, abs(rise.full.at - leak.full) > (leak.full - event.time) / 3
+        unchanged = leak.tm == tm and not moved
+        self._grow(leak, self.config_of(job), tm, rise, event.time, both=bool(job))
+        if leak.severity != before or not unchanged:
+            yield self._finding(state, subject, leak, now, topology)
 
     def _grow(self, leak: OpenLeak, config: Config, tm: str, rise: HeapFloorRise, time: int, both: bool = True) -> None:
-        """Severity never falls while it is open: what it has explained stays explained."""
+        """Update the finding from a rise. Its severity never falls while it is open."""
         leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
         if both or rise.full.at - time <= config.critical_within:
             leak.severity = "critical"
@@ -308,10 +332,10 @@ class ZeroInputLeak(Detector):
         job = subject if readers or subject in topology.jobs else ""
         name = topology.job_name(job) or (known.name if job else "")
         leak.flat = max([leak.flat, *(r.flat for r in readers)])
-        said = self._meaning(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
-        memory = self._memory(tm, rise) if rise is not None else ""
+        commits = self._commits_text(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
+        memory = self._memory_text(tm, rise) if rise is not None else ""
         if leak.top and not memory:
-            memory = f"the floor of the heap of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
+            memory = f"the heap floor of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
         operator = known.operators[readers[0].operator].partition(" ")[2] if readers else ""
         return Finding(
             kind=self.kind,
@@ -327,38 +351,38 @@ class ZeroInputLeak(Detector):
             since=leak.since,
             at=now.clock,
             severity=leak.severity,
-            summary="; ".join(s for s in (said, memory) if s) or f"the heap of {tm or 'a TaskManager'} leaked",
-            confidence="sure" if said and memory else "fair",
+            summary="; ".join(s for s in (commits, memory) if s) or f"the heap of {tm or 'a TaskManager'} leaked",
+            confidence="sure" if commits and memory else "fair",
             evidence=list(leak.records),
             forecast=Forecast(f"the heap of {tm} is full", *rise.full) if rise is not None else None,
             series=self._series(heap, rise) if heap is not None and rise is not None else None,
-            advice=keep_state(job) + (_ADVICE_MEANING if job else _ADVICE_MEMORY),
+            advice=keep_state(job) + (_ADVICE_COMMITS if job else _ADVICE_MEMORY),
         )
 
-    def _meaning(self, count: int, topics: str, flat: int, job: str) -> str:
+    def _commits_text(self, count: int, topics: str, flat: int, job: str) -> str:
         if not count:
-            return f"readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
+            return f"Kafka readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
         return (
-            f"{count} reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} committed nothing at the last "
-            f"{flat} completed checkpoints and read nothing since the start: the offsets of "
-            "every checkpoint are kept for ever (FLINK-33231)"
+            f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} never "
+            f"free{'s' * (count == 1)} the offsets of checkpoints (FLINK-33231): no commit at the last {flat} "
+            "completed checkpoints, nothing read since the start"
         )
 
-    def _memory(self, tm: str, rise: HeapFloorRise) -> str:
+    def _memory_text(self, tm: str, rise: HeapFloorRise) -> str:
         left, soonest = humanize(rise.full.at - rise.at), humanize(rise.full.earliest - rise.at)
         return (
-            f"the floor of the heap of {tm} rose from {_mib(rise.first)} to {_mib(rise.last)} over {rise.cycles} "
-            f"cycles although nothing is read: full in {left}, at the earliest in {soonest}"
+            f"the heap floor of {tm} rose from {_mib(rise.first)} to {_mib(rise.last)} over {rise.cycles} GC cycles "
+            f"although almost nothing is read; the heap is full in {left}, at the earliest in {soonest}"
         )
 
     def _series(self, heap: HeapUsage, rise: HeapFloorRise) -> Series:
         points = heap.floor.series()
         ends = (rise.since, points[-1][0])
         fit = [(t, rise.slope.at(t)) for t in ends]
-        return Series("floor of the heap", "bytes", thin(points), float(heap.floor.limit), fit)
+        return Series("heap floor", "bytes", thin(points), float(heap.floor.limit), fit)
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """The floor of each heap, when it will be full, and checkpoints without a commit, per job."""
+        """Export the floor of each heap, when it will be full, and checkpoints without a commit per job."""
         names = task_managers(topology)
         for tm, heap in state.heaps.items():
             floor = heap.floor.floor()
@@ -377,14 +401,15 @@ class ZeroInputLeak(Detector):
                 yield Reading(name="checkpoints_since_commit", labels=labels, value=flat, at=now)
 
 
-_ADVICE_MEANING = (
-    "Take a connector that is fixed: flink-connector-kafka ≥ 3.0.1, Flink ≥ 1.17.2 or ≥ 1.18. Until then: one record "
-    "into one partition of each reader empties what it has kept, and so does a restart of the job; or set "
-    "commit.offsets.on.checkpoint to false; or checkpoint less often."
+_ADVICE_COMMITS = (
+    "Upgrade to a fixed connector: flink-connector-kafka ≥ 3.0.1, Flink ≥ 1.17.2 or ≥ 1.18. Until then, one record in "
+    "one partition of each reader frees the memory, and so does a restart of the job. Or set "
+    "commit.offsets.on.checkpoint to false, or checkpoint less often."
 )
 _ADVICE_MEMORY = (
-    "Take two class histograms an hour apart (jcmd PID GC.class_histogram) and see what grows; a heap dump shows who "
-    "keeps it. Restart the TaskManager before the heap is full: a failure then comes at a time of your choice."
+    "Take two class histograms an hour apart (jcmd PID GC.class_histogram) and compare which classes grow; a heap dump "
+    "shows what references them. Restart the TaskManager before the heap is full, so that the interruption comes at a "
+    "time you choose."
 )
 
 

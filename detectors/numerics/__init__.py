@@ -1,4 +1,4 @@
 """Trends, rank tests and bounded series.
 
-Numbers only: nothing here knows Flink.
+Only statistics: nothing in here depends on Flink.
 """

@@ -1,7 +1,7 @@
-"""The past of a series in bounded state: its last 64 points, and medians of 4, 16, 64 … points, 64 of each.
+"""The history of a series in bounded state: its last 64 points, and medians of 4, 16, 64 … points, 64 of each.
 
-A cluster has many jobs, and a job has hundreds of points: they are kept in columns of bytes, 12 bytes a point. Times
-are exact to 10 ms, values to seven digits, what was measured with them to a thousandth.
+A cluster has many jobs, and a job has hundreds of points, so they are kept in columns of bytes, 12 bytes for each
+point. Times are exact to 10 ms, values to seven digits, size and load to a thousandth.
 """
 
 import math
@@ -24,7 +24,7 @@ _LARGEST = (1 << 16) - 1
 
 
 class Point(NamedTuple):
-    """One value, and what was measured with it (-1: not known, as is what is less than 1)."""
+    """One value, with the size and the load measured with it (-1: unknown; values below 1 count as unknown)."""
 
     time: int
     value: float
@@ -33,8 +33,10 @@ class Point(NamedTuple):
 
 
 class TimeScale(msgspec.Struct, array_like=True):
-    """Columns of up to 64 points: times as multiples of 10 ms since the history began, values, and logarithms of sizes
-    and loads. `waiting` is the number of points that are not yet in the next scale.
+    """Columns of up to 64 points.
+
+    Times are multiples of 10 ms since the history began, sizes and loads are stored as logarithms. `waiting` is the
+    number of points that are not yet in the next scale.
     """
 
     times: bytearray = msgspec.field(default_factory=bytearray)
@@ -44,7 +46,7 @@ class TimeScale(msgspec.Struct, array_like=True):
     waiting: int = 0
 
     def add(self, at: int, point: Point) -> None:
-        """Take in the next point."""
+        """Add the next point."""
         self.times += struct.pack("=I", at)
         self.numbers += struct.pack("=f", min(max(point.value, _LEAST), _MOST))
         self.sizes += struct.pack("=H", _coded(point.size))
@@ -54,7 +56,7 @@ class TimeScale(msgspec.Struct, array_like=True):
         self.waiting += 1
 
     def values(self) -> list[float]:
-        """All values."""
+        """All values, oldest first."""
         return [*memoryview(self.numbers).cast("f")]
 
     def __len__(self) -> int:
@@ -62,14 +64,14 @@ class TimeScale(msgspec.Struct, array_like=True):
 
 
 class MultiscaleSeries(msgspec.Struct, array_like=True):
-    """See the module: `scales` from fine to coarse, times since `begun` (epoch ms), `last` the newest of them."""
+    """A series with `scales` from fine to coarse. Times count from `begun` (epoch ms); `last` is the newest time."""
 
     begun: int = 0
     last: int = -(1 << 62)
     scales: list[TimeScale] = []
 
     def add(self, point: Point) -> None:
-        """Take in the next point; times must not run back."""
+        """Add the next point. Times must not run backwards."""
         if not self.scales or point.time - self.begun > _LONGEST * _UNIT_MS:
             self.scales, self.begun = [], point.time
         self.last = point.time
@@ -85,7 +87,7 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
             point = Point(round(time), *rest)
 
     def points(self, scale: int, count: int = WINDOW) -> list[Point]:
-        """The last points of a scale."""
+        """The last `count` points of a scale, oldest first."""
         if scale >= len(self.scales):
             return []
         own = self.scales[scale]
@@ -99,12 +101,12 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
         return [Point(self.begun + at * _UNIT_MS, v, _decoded(size), _decoded(load)) for at, v, size, load in columns]
 
     def time(self, scale: int, index: int) -> int:
-        """When a point of a scale was, such as -1, the newest."""
+        """Time of a point of a scale by its index; -1 is the newest."""
         times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
         return self.begun + times[index] * _UNIT_MS
 
     def before(self, scale: int, time: int) -> list[float]:
-        """Values of a scale from before a time."""
+        """Values of a scale before a time."""
         times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
         return self.scales[scale].values()[: bisect_left(times, -((self.begun - time) // _UNIT_MS))]
 
@@ -113,12 +115,12 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
         return self.last
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Drop all points."""
         self.scales, self.last = [], -(1 << 62)
 
 
 def _coded(value: float) -> int:
-    """The logarithm as an integer; 0 for what is not known."""
+    """Encode the logarithm as an integer; 0 means unknown."""
     return min(round(_DIGITS * math.log(value)) + 1, _LARGEST) if value >= 1 else 0
 
 

@@ -1,14 +1,14 @@
-"""Whether a series rises for good: tested on every scale, told apart from noise, jumps, cycles and plateaus.
+"""Whether a series rises for good: tested on every scale, and distinguished from noise, jumps, cycles and plateaus.
 
 A `MultiscaleSeries` has scales from fine to coarse: checkpoints every second or every ten minutes, a rise within
-minutes or over days. A rise is a stretch at its end, on any of these scales:
+minutes or over days. A rise is a stretch at the end of the series, on any of these scales, that
 
-- significant by Mann and Kendall's rank test, shared out over the stretches looked at;
-- grown by a share of what was usual before, and above what was usual or a regular peak (day and night) before;
-- a line or an exponential curve explains it better than one jump does;
-- its later half still grows.
+- is significant by Mann and Kendall's rank test, corrected for the number of stretches tested;
+- has grown by a share of the usual value before it, and is above that value and above regular peaks (day and night);
+- is explained better by a line or an exponential curve than by a single jump;
+- still grows in its second half.
 
-Slopes are Theil and Sen's: a spike, a savepoint or a full checkpoint among incremental ones does not turn them.
+Slopes are Theil and Sen's, so a spike, a savepoint or a full checkpoint among incremental ones does not change them.
 """
 
 import math
@@ -42,17 +42,19 @@ class TrendFit(NamedTuple):
 
     @property
     def exponential(self) -> bool:
-        """Only where it is clearly nearer: it reaches any level soon."""
+        """Whether the curve fits clearly better. A curve reaches any level soon, so it must."""
         return self.of_curve < _CLEARLY * self.of_line
 
     def at(self, time: int) -> float:
-        """Value of the nearer one."""
+        """Value of the better fit at a time."""
         return math.exp(self.curve.at(time)) if self.exponential else max(self.line.at(time), _LEAST)
 
 
 class Rise(NamedTuple):
-    """A stretch that rises from `usual`. `fit` is of the part in which it has grown. `established`: it was flat before,
-    so that this is no job filling up after its start.
+    """A stretch that rises from the value `usual`.
+
+    `fit` covers the part in which it has grown. `established`: the series was flat before, so that the rise is not a
+    job that fills up after its start.
     """
 
     scale: int
@@ -77,7 +79,7 @@ class Rise(NamedTuple):
         return next(early, self.now)
 
     def reaches(self, level: float) -> Crossing | None:
-        """When the fit reaches a level; the range covers the line, too, where the fit is exponential."""
+        """When the fit reaches a level. For an exponential fit the range also covers the line."""
         line = crossing(self.fit.line, level, self.now)
         curve = crossing(self.fit.curve, math.log(level), self.now) if self.fit.exponential else None
         if curve is None or line is None:
@@ -86,9 +88,9 @@ class Rise(NamedTuple):
 
 
 def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = False) -> Rise | None:
-    """The rise at the end of the history, on the finest scale that shows one, over the longest stretch; or None.
+    """Return the rise at the end of the history on the finest scale that has one, over its longest stretch, or None.
 
-    `only_new` looks only at the scales that have just got another point.
+    `only_new` tests only the scales that have just received a point.
     """
     for scale, own in enumerate(history.scales):
         if only_new and scale and history.scales[scale - 1].waiting:
@@ -106,13 +108,14 @@ def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = Fa
 
 
 def _cannot(values: list[float], growth: float) -> bool:
-    """Cheap: the newest are not even half as much above the lowest stretch as they would have to be."""
+    """Cheap test: whether the newest values are not even half as far above the low values as a rise requires."""
     return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
 
 
 def _stands_out(history: MultiscaleSeries, scale: int, stretch: int, values: list[float]) -> bool:
-    """Cheap: the newest of the stretch are above what was usual, and seldom reached, before it, if that is known. Most
-    stretches end here: the rank test costs ten times as much.
+    """Cheap test: whether the newest values are above those usual before the stretch, if they are known.
+
+    It excludes most stretches; the rank test costs ten times as much.
     """
     older = _older(history, scale, history.time(scale, -stretch))
     return len(older) < _BEFORE or _above(values, median(older), older)
@@ -124,13 +127,13 @@ def _above(values: list[float], usual: float, older: list[float]) -> bool:
 
 
 def _tested(history: MultiscaleSeries, scale: int, stretch: int, growth: float, p: float) -> Rise | None:
-    """The rise over a stretch that has passed the rank test, or None."""
+    """The rise over a stretch that has passed the first rank test, or None."""
     window = history.points(scale)
     before, points = window[:-stretch], window[-stretch:]
     values = [q.value for q in points]
     fit = _fitted(points)
     start = points[0].time
-    if fit.line.low <= 0 or mann_kendall(values, _resemblance(points, fit)) >= p:
+    if fit.line.low <= 0 or mann_kendall(values, _correlation(points, fit)) >= p:
         return None
     older = _older(history, scale, start)
     known = len(older) >= _BEFORE
@@ -158,7 +161,7 @@ def _fitted(points: list[Point]) -> TrendFit:
 
 
 def _flattened(history: MultiscaleSeries, fit: TrendFit) -> bool:
-    """The newest values have fallen behind the fit."""
+    """Whether the newest values have fallen behind the fit."""
     return median(q.value / fit.at(q.time) for q in history.points(0, _LATEST)) < _OVERSHOT
 
 
@@ -177,7 +180,7 @@ def _flat(older: list[float]) -> bool:
 
 
 def _peak(history: MultiscaleSeries, scale: int, start: int) -> float:
-    """What the values before reached regularly; on coarser scales, which reach back over days, with a margin."""
+    """The level that earlier values reached regularly; with a margin on coarser scales, which cover days."""
     high = 0.0
     for coarser in range(scale, len(history.scales)):
         older = history.before(coarser, start)
@@ -186,8 +189,8 @@ def _peak(history: MultiscaleSeries, scale: int, start: int) -> float:
     return high
 
 
-def _resemblance(points: list[Point], fit: TrendFit) -> float:
-    """How much neighbours resemble each other once the trend is taken out: such values are worth fewer."""
+def _correlation(points: list[Point], fit: TrendFit) -> float:
+    """Correlation of neighbours without the trend. Correlated values count as fewer independent ones."""
     rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
     mean = sum(rest) / len(rest)
     own = sum((r - mean) ** 2 for r in rest)
@@ -196,7 +199,7 @@ def _resemblance(points: list[Point], fit: TrendFit) -> float:
 
 
 def _jumped(window: list[Point], flat: int, usual: float, fit: TrendFit) -> bool:
-    """One jump fits the window no worse than `flat` usual values and the rise after them."""
+    """Whether a single jump fits the window at least as well as `flat` usual values and the rise after them."""
     logs = [math.log(q.value) for q in window]
     rising = sum(abs(v - math.log(usual)) for v in logs[:flat]) + min(fit.of_line, fit.of_curve)
     for i in range(1, len(logs)):

@@ -1,8 +1,8 @@
 """Small robust statistics over series kept in state: quantiles, trends, forecasts, and thinning for a chart.
 
-A trend is Theil and Sen's: the median of the slopes of all pairs of points, which a third of wild points does not move,
-with Sen's interval from Kendall's variance: n² / 2 steps, a third of a millisecond for 64 points. Mann and Kendall's
-rank test, a tenth of that, says whether there is one at all.
+A trend is Theil and Sen's: the median of the slopes of all pairs of points, with Sen's interval from Kendall's
+variance. It does not change if up to a third of the points are outliers. It takes n² / 2 steps, a third of a
+millisecond for 64 points. Mann and Kendall's rank test takes a tenth of that and shows whether there is a trend at all.
 
 Reference: Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968).
 """
@@ -21,7 +21,7 @@ X = TypeVar("X", bound=float)
 
 
 class Slope(NamedTuple):
-    """A fitted line, `intercept` at time 0; `low` and `high` bound the slope with 95 % confidence."""
+    """A fitted line with `intercept` at time 0. `low` and `high` bound the slope with 95 % confidence."""
 
     slope: float
     intercept: float
@@ -29,12 +29,12 @@ class Slope(NamedTuple):
     high: float
 
     def at(self, time: float) -> float:
-        """The line's value."""
+        """Value of the line at a time."""
         return self.intercept + self.slope * time
 
 
 class Crossing(NamedTuple):
-    """When a line reaches a level."""
+    """When a line reaches a level, with the 95 % interval of that time."""
 
     at: int
     earliest: int
@@ -42,7 +42,7 @@ class Crossing(NamedTuple):
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The q-quantile (0..1) of a non-empty sequence, linear between order statistics.
+    """Return the q-quantile (0..1) of a non-empty sequence, linear between order statistics.
 
     >>> quantile([1, 2, 3, 4], 0.5)
     2.5
@@ -55,9 +55,9 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def theil_sen(times: Sequence[float], values: Sequence[float]) -> Slope:
-    """The robust line through a non-empty series, its slope per unit of time.
+    """Fit a robust line through a non-empty series, with its slope per unit of time.
 
-    Points of one time only say nothing of a slope: it is 0, anywhere between minus and plus infinity.
+    If all points have the same time, the slope is 0, with bounds of minus and plus infinity.
 
     >>> theil_sen([0, 1, 2, 3], [1, 3, 5, 70])[:2]
     (12.5, -14.75)
@@ -78,20 +78,20 @@ def theil_sen(times: Sequence[float], values: Sequence[float]) -> Slope:
     return Slope(slope, median(values) - slope * median(times), low, high)
 
 
-def mann_kendall(values: Sequence[float], resemblance: float = 0.0) -> float:
-    """One-sided p-value for "this series rises", in its order; small when it does, near 1 when it falls.
+def mann_kendall(values: Sequence[float], correlation: float = 0.0) -> float:
+    """Return the one-sided p-value of the test whether a series rises: small if it does, near 1 if it falls.
 
-    Normal approximation with corrections for ties and continuity: fair from ten values on. `resemblance` is the
-    correlation (0..1) of neighbours once the trend is taken out: such values are worth fewer independent ones.
+    Normal approximation with corrections for ties and continuity, adequate from ten values on. `correlation` (0..1) is
+    that of neighbours without the trend: correlated values count as fewer independent ones.
 
     >>> round(mann_kendall([1, 2, 3, 5, 4, 6, 7, 8, 9, 10]), 5)
     9e-05
     """
-    return _p(_scores(values)[-1], values, resemblance) if values else 1.0
+    return _p(_scores(values)[-1], values, correlation) if values else 1.0
 
 
 def mann_kendall_of_ends(values: Sequence[float], lengths: Sequence[int]) -> dict[int, float]:
-    """`mann_kendall` of the last n values, for each n of `lengths` that there are: for hardly more than the longest.
+    """Return `mann_kendall` of the last n values for each n of `lengths`, at hardly more cost than for the longest.
 
     >>> mann_kendall_of_ends([9, 9, 1, 2, 3, 4], [4, 8]) == {4: mann_kendall([1, 2, 3, 4])}
     True
@@ -102,7 +102,7 @@ def mann_kendall_of_ends(values: Sequence[float], lengths: Sequence[int]) -> dic
 
 
 def _scores(values: Sequence[float]) -> list[int]:
-    """Kendall's scores of the last value, the last two, …: pairs that rise less pairs that fall."""
+    """Kendall's scores of the last value, the last two, …: the number of rising pairs minus that of falling pairs."""
     score, scores = 0, []
     later: list[float] = []
     for v in reversed(values):
@@ -113,16 +113,16 @@ def _scores(values: Sequence[float]) -> list[int]:
     return scores
 
 
-def _p(score: int, values: Sequence[float], resemblance: float) -> float:
-    variance = _variance(len(values), (), values) * (1 + resemblance) / (1 - min(resemblance, 0.99))
+def _p(score: int, values: Sequence[float], correlation: float) -> float:
+    variance = _variance(len(values), (), values) * (1 + correlation) / (1 - min(correlation, 0.99))
     return 0.5 * math.erfc((score - 1) / math.sqrt(2 * variance)) if variance > 0 else 1.0
 
 
 def crossing(slope: Slope, level: float, now: float) -> Crossing | None:
-    """When the line reaches the level: `now` when it has, None when it never will.
+    """Return when the line reaches the level: `now` if it already has, None if it never will.
 
-    The interval turns the line about its value now. A slope that may be flat gives no latest time: it is then a hundred
-    times as far away as the expected one.
+    The interval turns the line about its value now. If the slope may be flat there is no latest time, and it is set a
+    hundred times as far away as the expected time.
 
     >>> crossing(Slope(2.0, 0.0, 1.0, 4.0), 100, now=10)
     Crossing(at=50, earliest=30, latest=90)
@@ -140,9 +140,9 @@ def crossing(slope: Slope, level: float, now: float) -> Crossing | None:
 
 
 def thin(points: Sequence[tuple[X, float]], limit: int = 64) -> list[tuple[X, float]]:
-    """At most `limit` (≥ 3) of the points, in order, that draw the same picture; the first and the last among them.
+    """Return at most `limit` (≥ 3) of the points, in order, that draw the same chart, including the first and last.
 
-    Largest triangle of three buckets: of each bucket the point that stands out most, so that spikes stay.
+    Largest triangle three buckets: it keeps the most prominent point of each bucket, so that spikes remain visible.
     Reference: Steinarsson, "Downsampling time series for visual representation" (2013).
     """
     if len(points) <= limit:
@@ -164,7 +164,7 @@ def _triangle(before: tuple[X, float], point: tuple[X, float], x: float, y: floa
 
 
 def _variance(n: int, *series: Sequence[float]) -> float:
-    """Of Kendall's score of n points, less what ties in the series take away."""
+    """Variance of Kendall's score of n points, reduced for ties in the series."""
     tied = (values for values in series if len(set(values)) < len(values))
     ties = sum(_term(k) for values in tied for k in Counter(values).values() if k > 1)
     return max(_term(n) - ties, 0) / 18

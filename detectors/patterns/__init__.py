@@ -1,4 +1,4 @@
-"""What several kinds have in common: one finding for each process, advice that keeps a job's state.
+"""Code that several kinds share: one finding for each process without memory, advice that keeps a job's state.
 
-Knowledge of Flink is in `flink`, arithmetic in `numerics`.
+Knowledge of Flink is in `flink`, statistics in `numerics`.
 """

@@ -1,17 +1,17 @@
-"""What every advice says first that ends a job or one of its processes: how to keep the job's state.
+"""The first sentences of every advice that ends a job or one of its processes: how to keep the job's state.
 
-By default Flink deletes the checkpoints of a job when it is cancelled, and also when it fails for good. Someone who
-follows an advice at night must not lose the state by it.
+By default Flink deletes the checkpoints of a job when the job is cancelled, and also when it fails for good. Anyone who
+follows an advice at night must not lose state by it.
 """
 
 KEEP_STATE = "Keep the state first"
-"""How such an advice begins; tests/unit/test_advice.py looks for it."""
+"""The first words of such an advice. tests/unit/test_advice.py looks for them."""
 
 _ANY_JOB = "JOB_ID"
 
 
 def keep_state(job: str = "") -> str:
-    """The sentences to put in front of an advice that cancels, stops or restarts something of `job`.
+    """Return the sentences to put before an advice that cancels, stops or restarts something of `job`.
 
     >>> keep_state("7c77")[:59]
     'Keep the state first: GET /jobs/7c77/checkpoints/config sho'
@@ -24,5 +24,5 @@ def keep_state(job: str = "") -> str:
 
 
 def about(job: str, advice: str) -> str:
-    """An advice that was written for any job, with the id of the one it is about, where that is known."""
+    """Insert the job id, if known, into an advice that was written for any job."""
     return advice.replace(_ANY_JOB, job) if job else advice

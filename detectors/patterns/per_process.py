@@ -1,4 +1,4 @@
-"""What the three detectors of exhausted memory share: one finding for each process, ended by the same proof."""
+"""The base of the three detectors of exhausted memory: one finding for each process, resolved by a later checkpoint."""
 
 import re
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
 class ProcessRef(NamedTuple):
-    """A process by TaskManager id and host, either of them empty when unknown."""
+    """A process by TaskManager id and host. Either is empty if unknown."""
 
     tm: str
     host: str
 
 
 class ExhaustedProcess(msgspec.Struct, array_like=True):
-    """A process out of memory: event times of the first and the last sign, how often, its words, and the records."""
+    """A process without memory left: event times of the first and last sign, their text, records and number."""
 
     tm: str
     host: str
@@ -46,7 +46,7 @@ class ExhaustedProcess(msgspec.Struct, array_like=True):
 
 
 class UnnamedSign(msgspec.Struct, array_like=True):
-    """A sign that names a host alone: a TaskManager's own log and the JobManager's tell the same failure."""
+    """A sign that names only a host. Another log may have a line about the same failure that names the TaskManager."""
 
     at: int
     time: int
@@ -55,21 +55,22 @@ class UnnamedSign(msgspec.Struct, array_like=True):
 
 
 class OutOfMemoryConfig(DetectorConfig):
-    """What each of them can be told."""
+    """The settings that these detectors share."""
 
     name_within: Duration = Field(
-        5_000, description="Wait this long for the line that names the TaskManager when one names only the host."
+        5_000, description="Time to wait for a line that names the TaskManager if a line names only the host."
     )
 
     recovered_after: Duration = Field(
-        60_000, description="A checkpoint that completes this long after the last sign ends it: the job does without."
+        60_000, description="Time after the last sign from which a completed checkpoint resolves the finding."
     )
 
 
 class OutOfMemoryState(msgspec.Struct, array_like=True):
-    """Open findings by process, signs by host that wait for a name, event times of all first signs.
+    """Open findings by process, signs without a TaskManager's name by host, and event times of all first signs.
 
-    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last that is over.
+    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last sign of a
+    resolved finding.
     """
 
     open: dict[str, ExhaustedProcess] = {}
@@ -80,16 +81,16 @@ class OutOfMemoryState(msgspec.Struct, array_like=True):
 
 
 class OutOfMemory(Detector):
-    """See the module."""
+    """One finding for each process without memory left, closed by a checkpoint that completes later."""
 
     Config = OutOfMemoryConfig
     State = OutOfMemoryState
     config: OutOfMemoryConfig
 
-    def say(
+    def report(
         self, state: OutOfMemoryState, at: ProcessRef, text: str, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        """A sign that the memory of a process is exhausted; `text` says how, of one finding the longest counts."""
+        """Take in a sign that a process has no memory left. The finding keeps the longest `text` of its signs."""
         if now.time <= state.ended or not (at.tm or at.host):
             return
         record = evidence(event, now.time)
@@ -102,8 +103,8 @@ class OutOfMemory(Detector):
             return
         yield from self._sign(state, at, text, record, now, topology)
 
-    def expire(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
-        """Signs that no line has given a name."""
+    def on_deadline(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
+        """Report signs for which no line has named the TaskManager in time."""
         for host, sign in list(state.unnamed.items()):
             if now >= sign.at + self.config.name_within:
                 del state.unnamed[host]
@@ -111,8 +112,8 @@ class OutOfMemory(Detector):
                     state, ProcessRef("", host), sign.text, sign.record, Now(now, sign.time), topology
                 )
 
-    def due(self, state: OutOfMemoryState) -> int | None:
-        """When the first of them has waited long enough."""
+    def next_deadline(self, state: OutOfMemoryState) -> int | None:
+        """When the wait of the first such sign ends."""
         return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
 
     def _sign(
@@ -136,18 +137,18 @@ class OutOfMemory(Detector):
             yield self.finding(state, known, now.clock, topology)
 
     def recovered(self, state: OutOfMemoryState, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A checkpoint has completed: all that was said long enough before is over."""
+        """Close findings after a completed checkpoint if their last sign is old enough."""
         for key, known in list(state.open.items()):
             if now.time >= known.last + self.config.recovered_after:
                 del state.open[key]
                 state.ended = max(state.ended, known.last)
                 finding = self.finding(state, known, now.clock, topology)
                 finding.closed_at = now.clock
-                finding.closed_because = f"checkpoints complete {humanize(now.time - known.last)} after it"
+                finding.closed_because = f"a checkpoint completed {humanize(now.time - known.last)} after the last sign"
                 yield finding
 
     def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
-        """What is said of one process; `summary` and `advice` are each detector's own."""
+        """Make the finding about one process from the detector's own `summary` and `advice`."""
         job, name = only_job(topology)
         often = f", {known.count} times in {humanize(known.last - known.since)}" if known.count > 1 else ""
         return Finding(
@@ -167,31 +168,31 @@ class OutOfMemory(Detector):
     ends_process = False
 
     def summary(self, known: ExhaustedProcess) -> str:
-        """One sentence without its end."""
+        """Return the first part of the summary, without punctuation at its end."""
         raise NotImplementedError
 
 
 def named(known: ExhaustedProcess) -> str:
-    """The process, as one speaks of it."""
+    """Name a process for a message."""
     if not known.tm:
         return f"a process on host {known.host}"
     return f"TaskManager {known.tm}" + (f" on host {known.host}" if known.host and known.host not in known.tm else "")
 
 
 def recurrence(times: list[int]) -> str:
-    """What the distances of the last three first signs tell."""
+    """Describe how often and how regularly findings have opened; empty before the third."""
     gaps = [b - a for a, b in pairwise(times[-4:]) if b - a > _APART_MS]
     if len(gaps) < 2:
         return ""
     steady = max(gaps) <= _STEADY * min(gaps)
-    pace = f"every {humanize(sum(gaps) / len(gaps))}: a constant period is the sign of a leak"
+    pace = f"every {humanize(sum(gaps) / len(gaps))}: a constant period points to a leak"
     return f"; {len(times)} times so far, {pace if steady else 'not regularly'}"
 
 
 def writer(event: LogEvent, topology: Topology) -> ProcessRef:
-    """Whose memory a failing line is about: the TaskManager it names, runs on, or that wrote it.
+    """The process whose memory a failing line is about: the TaskManager that it names, or that runs or wrote it.
 
-    `.out` files are other sources than the log that says which TaskManager it is: known by container or host.
+    A `.out` file does not report which TaskManager it belongs to, so that is derived from the container or the host.
     """
     fields = event.fields
     if fields.get("tm"):

@@ -33,7 +33,7 @@ class CollectorFeed:
         self._topics = topics
         self._board = board
         self._problem: str | None = "Kafka has not been read yet"
-        self._next_check = 0.0
+        self.next_check = 0.0
         self._news_from: dict[int, int] | None = None
         self._ends_at_start: dict[TopicPartition, int] = {}
         self._complete = False
@@ -101,7 +101,7 @@ class CollectorFeed:
 
     def _check(self, consumer: Any) -> None:
         """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""
-        if time.monotonic() < self._next_check:
+        if time.monotonic() < self.next_check:
             return
         assigned = consumer.assignment()
         if not assigned:
@@ -117,7 +117,7 @@ class CollectorFeed:
             else:
                 self._problem = f"{behind} records of incidents and readings are not read yet"
         ready = self._problem is None
-        self._next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
+        self.next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
 
     def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
         """Up to the ends as they were at the start: what comes meanwhile must not put it off."""

@@ -60,7 +60,7 @@ class StatusServer:
         self._config = config
         self._remarks: dict[str, ReadinessCheck] = {}
         self._incomplete: ReadinessCheck = lambda: None
-        self._server: BoundedServer | None = None
+        self.server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
@@ -78,11 +78,11 @@ class StatusServer:
     @property
     def port(self) -> int:
         """The port it listens on; 0 while it does not."""
-        return int(self._server.server_address[1]) if self._server is not None else 0
+        return int(self.server.server_address[1]) if self.server is not None else 0
 
     def start(self) -> None:
         """Listens, unless it does. Raises OSError, naming address and port, when it cannot."""
-        if self._server is not None:
+        if self.server is not None:
             return
         address = (self._config.address, self._config.port)
         handler = type("Handler", (_StatusHandler,), {"page": self})
@@ -91,18 +91,18 @@ class StatusServer:
         except OSError as error:
             reason = f"sinks.prometheus: cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             raise OSError(error.errno, reason) from error
-        self._server = server
+        self.server = server
         self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)
         self._thread.start()
         log.info("metrics page is up", address=address[0], port=self.port)
 
     def stop(self) -> None:
         """Stops listening; nothing to do when it never did."""
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        if self.server is not None and self._thread is not None:
+            self.server.shutdown()
+            self.server.server_close()
             self._thread.join(timeout=2)
-            self._server = self._thread = None
+            self.server = self._thread = None
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
         """Status, content type and body for a path."""

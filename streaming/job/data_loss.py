@@ -109,7 +109,7 @@ class DataLossWatch(Background):
         self._made_again: set[str] = set()
         self._first_batch: int | None = None
         self._corrected: set[str] = set()
-        self._firsts = FirstOffsets()
+        self.firsts = FirstOffsets()
         self._lock = threading.Lock()
         self.corrected(began_again or [])
 
@@ -121,7 +121,7 @@ class DataLossWatch(Background):
             self._made_again.clear()
             self._first_batch = None
             self._corrected = {flinkwatch_itself.where(line)[0] for line in began_again}
-            self._firsts.began_again(ours)
+            self.firsts.began_again(ours)
         for line in ours:
             self._tell(line)
 
@@ -137,7 +137,7 @@ class DataLossWatch(Background):
                 again -= self._corrected
             if again:
                 raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and made again while it was read")
-            lines = self._firsts.judge(
+            lines = self.firsts.judge(
                 progress["batchId"],
                 _epoch_ms(progress["timestamp"]),
                 self._offsets(source["startOffset"]),
@@ -151,12 +151,12 @@ class DataLossWatch(Background):
     def open(self) -> list[tuple[str, str]]:
         """Topics and partitions with a gap that are not read up yet."""
         with self._lock:
-            return self._firsts.open()
+            return self.firsts.open()
 
     def resume(self, gaps: list[tuple[str, str]]) -> None:
         """These were open when the process before ended."""
         with self._lock:
-            self._firsts.resume(gaps)
+            self.firsts.resume(gaps)
 
     def _offsets(self, text: str | None) -> Offsets:
         found = _parsed(text)
@@ -172,13 +172,13 @@ class DataLossWatch(Background):
                     self._ask(consumer)
                     if self._watched:
                         admin = admin or made.enter_context(closing(clients.admin(self._access)))
-                        self._compare(topic_ids(admin, self._watched))
+                        self.compare(topic_ids(admin, self._watched))
                 except (KafkaError, SecretError) as error:
                     log.debug("first offsets are not known", error=str(error))
                 if self._stop.wait(_EVERY_S):
                     return
 
-    def _compare(self, ids: dict[str, str]) -> None:
+    def compare(self, ids: dict[str, str]) -> None:
         """A topic without an answer is being deleted: its old id stays, to be compared with the next."""
         with self._lock:
             self._made_again |= {topic for topic, one in ids.items() if self._ids.get(topic, one) != one}
@@ -187,7 +187,7 @@ class DataLossWatch(Background):
     def _ask(self, consumer: Any) -> None:
         firsts = by_topic(consumer.beginning_offsets(partitions_of(consumer, *self._topics)))
         with self._lock:
-            self._firsts.saw(_now_ms(), firsts)
+            self.firsts.saw(_now_ms(), firsts)
 
 
 def _parsed(text: str | None) -> Offsets:

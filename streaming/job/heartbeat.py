@@ -85,7 +85,7 @@ class HeartbeatWriter(Background):
         self._canary_every = canary_every / 1000
         self._next_canary = 0.0
         self._report_at = 0.0
-        self._clock = HostClock()
+        self.clock = HostClock()
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
 
     def tell(self, line: str) -> None:
@@ -97,10 +97,10 @@ class HeartbeatWriter(Background):
         while not self._stop.wait(self._every):
             try:
                 producer = producer or clients.producer(self._access)
-                beat = self._clock.beat()
-                at = self._clock.steady(beat)
-                sent = producer.send(self._topic, value=self._beat(), headers=header(beat), timestamp_ms=at)
-                sent.add_errback(self._not_written)
+                beat = self.clock.beat()
+                at = self.clock.steady(beat)
+                sent = producer.send(self._topic, value=self.next_value(), headers=header(beat), timestamp_ms=at)
+                sent.add_errback(self.not_written)
                 while self._lines:
                     producer.send(self._topic, value=self._lines[0].encode(), timestamp_ms=at)
                     self._lines.popleft()
@@ -110,16 +110,16 @@ class HeartbeatWriter(Background):
         if producer is not None:
             producer.close(timeout=1)
 
-    def _not_written(self, error: Exception) -> None:
+    def not_written(self, error: Exception) -> None:
         if time.monotonic() >= self._report_at:
             log.warning("heartbeat not written", error=explain(self._access, error))
             # An explanation takes seconds, and every record of a batch that failed would ask for one.
             self._report_at = time.monotonic() + _REPORT_EVERY_S
         if isinstance(error, InvalidTimestampError | InvalidRecordError):
             # The host was wrong when this clock was made, and may be right by now.
-            self._clock = HostClock()
+            self.clock = HostClock()
 
-    def _beat(self) -> bytes:
+    def next_value(self) -> bytes:
         """An empty value, or a canary when one is due: it is a beat as any other."""
         now = time.monotonic()
         if not self._canary_every or now < self._next_canary:

@@ -1,10 +1,8 @@
 """First stage, on executors: Kafka records → packed events, in Arrow batches.
 
-What costs is Python per record, so a search over the raw bytes of a whole batch goes first (RE2, in Arrow): only
-records that hold a literal of the vocabulary, or that do not look like a record at all, are decoded.
+What costs is Python per record, so a search over the raw bytes of a whole batch goes first (`prefilter.py`).
 """
 
-import re
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -14,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from detectors.engine.host_clock import Heartbeat
-from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
-from detectors.events.reader import Reader, gate
+from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.job import canary
 from streaming.job.heartbeat import beat_of
+from streaming.job.prefilter import may_matter
 from streaming.job.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
 from streaming.job.sampling import Samples, spread
 from streaming.job.spark.gc_pause import collector_resting
@@ -41,17 +39,13 @@ SELECTION = {
 }
 """Column → its expression over Spark's Kafka source."""
 
-_FLUSH_EVENTS = 10_000
+FLUSH_EVENTS = 10_000
+"""Events of a task after which its rows so far are written."""
 # The dead letters of a task wait in memory until its batch is written: beyond some 256 whole ones they are short.
 _MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
 # Metric records that hold a literal and no known name.
 _LOOKED_AT = 8
 _OUT = pa.schema([("bucket", pa.int32()), ("packed", pa.binary())])
-# A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
-_LOG_SHAPE = (
-    r'(?s)^\s*(?:[^{\[\s]|\{.*"(?:message|log|short_message)"\s*:\s*".*\}\s*$'
-    r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
-)
 
 
 class ReadStage:
@@ -76,7 +70,7 @@ class ReadStage:
         for batch in batches:
             with naming("read", partial(_extent, batch)):
                 self._fold(task, batch)
-                rows = task.flush(every_bucket=False) if task.events >= _FLUSH_EVENTS else None
+                rows = task.flush(every_bucket=False) if task.events >= FLUSH_EVENTS else None
             if rows is not None:
                 yield rows
         with naming("read", lambda: "the end of its task"):
@@ -157,7 +151,7 @@ class _Task:
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""
         self._bucket(0).records += batch.num_rows
-        mask = _may_matter(batch.column("value"), metrics)
+        mask = may_matter(batch.column("value"), metrics)
         empty: list[Record] = []
         for record in _records(batch.filter(mask)):
             found = self._found(record)
@@ -298,54 +292,3 @@ def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         return
     for topic in pc.unique(topics).to_pylist():
         yield topic, batch.filter(pc.equal(topics, topic))
-
-
-def _may_matter(values: pa.Array, metrics: bool) -> pa.Array:
-    """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
-    limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
-    odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
-    mask = pc.or_(_match(values, _GATES[metrics]), odd)
-    mask = pc.or_(mask, pc.invert(_match(values, _METRIC_SHAPE) if metrics else _log_shaped(values)))
-    bad = _not_utf8(values)
-    return mask if bad is None else pc.or_(mask, bad)
-
-
-def _log_shaped(values: pa.Array) -> pa.Array:
-    """Whether each looks like a log record; the usual way to look like one costs a quarter of the whole pattern."""
-    usual = pc.and_(pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}"))
-    usual = pc.fill_null(pc.and_(usual, _match(values, '"message":"')), False)
-    if pc.all(usual).as_py():
-        return usual
-    return pc.or_(usual, _match(pc.if_else(usual, None, values), _LOG_SHAPE))
-
-
-def _match(values: pa.Array, pattern: str) -> pa.Array:
-    return pc.fill_null(pc.match_substring_regex(values, pattern=pattern), False)
-
-
-def _not_utf8(values: pa.Array) -> pa.Array | None:
-    """Arrow checks a whole batch at memory speed; only a batch with a bad byte is looked at record by record."""
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([not _is_utf8(v) for v in values.to_pylist()], pa.bool_())
-    return None
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-# NUL stands among the literals: such a record is decoded, and rejected.
-_GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
-# Flink's OpenTelemetry reporter writes dots where its others write underscores.
-_GATES[True] = _GATES[True].replace("_", "[._]")
-# A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.
-_METRIC_SHAPE = (
-    r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]|[a-zA-Z_][^\s{]*,[^\n]* [^\n]*=[-0-9.tTfF\"]"
-    r'|\{.*"(?:(?:metrics|resourceMetrics)"\s*:\s*\[|(?:fields|gauge|counter)"\s*:\s*\{|value"\s*:\s*").*\}\s*$)'
-)

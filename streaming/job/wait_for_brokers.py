@@ -35,7 +35,7 @@ def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) 
     servers, within = settings.kafka.access.bootstrap_servers, settings.streaming.wait_for_brokers / 1000
     begun = time.monotonic()
     said = begun - _SAY_EVERY_S
-    while problem := _problem(servers):
+    while problem := connection_problem(servers):
         now = time.monotonic()
         if now - begun >= within:
             waited = f", waited {now - begun:.0f} s (streaming.wait_for_brokers)" if within else ""
@@ -50,7 +50,7 @@ def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) 
         raise PreflightError(f"kafka.access: {lasting}")
 
 
-def _problem(servers: str) -> str:
+def connection_problem(servers: str) -> str:
     """Empty as soon as one of them takes a connection."""
     problems = []
     for server in servers.split(","):

@@ -12,7 +12,7 @@ import structlog
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from detectors.engine import bucket, host_clock
+from detectors.engine import bucket
 from detectors.engine.engine import DroppedState
 from detectors.events.event import Event
 from detectors.incident import Reading
@@ -23,9 +23,9 @@ from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
 from streaming.job.spark.gc_pause import collector_resting
 from streaming.job.spark.spark_errors import extent, naming
+from streaming.job.stream_clock import read_up_to
 
 _COUNTERS_EVERY_MS = 15_000
-_BATCH_MS = 10_000
 _MAX_REFUSED = 10
 _NO_ROOM = "too_many_clusters"
 
@@ -68,7 +68,7 @@ class BucketProcessor(StatefulProcessor):
         before = bucket.encode_index(index)
         _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
-        until, front = _clocks(index, packed)
+        until, front = read_up_to(index, packed)
         said = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
         # The source shares the limit out among partitions, and rounds.
         index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
@@ -145,34 +145,6 @@ def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter
     for kind, number in cut.items():
         index.cut[kind] = index.cut.get(kind, 0) + number
     return own
-
-
-def _clocks(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, int]:
-    """How far the stream has come: on the least advanced partition of this batch and on the furthest one, neither past
-    the time it is.
-
-    In a catch-up every partition with a backlog is in the batch, so none is overtaken; live, the heartbeat alone moves
-    the clock when nothing else comes. The bound keeps a producer whose clock is ahead from driving it.
-    """
-    clocks: dict[str, int] = {}
-    for part in packed:
-        for partition, timestamp in part.clocks.items():
-            clocks[partition] = max(clocks.get(partition, 0), timestamp)
-    if not clocks:
-        return index.clock, index.front
-    # A host whose clock was set has this one wrong, too.
-    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
-    beat, heartbeat = max(
-        ((p.beat, p.heartbeat) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, "")
-    )
-    if beat is not None:
-        others = max((t for partition, t in clocks.items() if partition != heartbeat), default=0)
-        now = clocks[heartbeat] = host_clock.heard(index.beats, beat, others, index.clock)
-        if index.clock - now > host_clock.FAR_MS:
-            index.go_back(now)
-        # What was read may be as new as the batch.
-        now += _BATCH_MS
-    return min([*clocks.values(), now]), min(max(clocks.values()), now)
 
 
 def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading]:

@@ -123,9 +123,9 @@ def _of_partition(consumer: Any, partition: TopicPartition, begin: int, end: int
                 raise CaptureError(f"{name}: the broker has sent nothing for {_SILENT_S:.0f} s")
             records = consumer.poll(timeout_ms=500).get(partition, [])
         begin = consumer.position(partition)
-        yield from (_record(r) for r in records if r.offset < end)
+        yield from (record_of(r) for r in records if r.offset < end)
 
 
-def _record(r: Any) -> Record:
+def record_of(r: Any) -> Record:
     headers = tuple((name, value) for name, value in r.headers)
     return Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, headers)

@@ -62,11 +62,10 @@ def find_scenario(name: str) -> Path:
     """The recording of a scenario by name, or a recording by path. Raises UserError with the names there are."""
     if Path(name).is_file():
         return Path(name)
-    found = _SCENARIOS / name / "input.jsonl.gz"
-    if not found.is_file():
-        names = sorted(p.parent.name for p in _SCENARIOS.glob("*/input.jsonl.gz"))
-        raise RecordingError(f"no scenario {name}; there are: {', '.join(names)}; or name a recording's file")
-    return found
+    found = {recording.parent.name: recording for recording in sorted(_SCENARIOS.glob("*/input.jsonl*"))}
+    if name not in found:
+        raise RecordingError(f"no scenario {name}; there are: {', '.join(found)}; or name a recording's file")
+    return found[name]
 
 
 def records_to_play(recording: Path, logs_topic: str, metrics_topic: str) -> list[Record]:

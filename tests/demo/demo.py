@@ -103,7 +103,7 @@ class _Demo:
             self._introduce(stack, recording, time.time() - begun, keep)
             playback = Playback(stack.broker.access, self._records, f"{PREFIX}.heartbeat", speed)
             status.update(f"playing {len(self._records)} records, {speed:g} times faster than they happened")
-            with _Player(playback) as player:
+            with Player(playback) as player:
                 self._play(player)
                 status.update("waiting until everything is delivered")
                 settled = self._settle(stack, player)
@@ -129,13 +129,13 @@ class _Demo:
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
 
-    def _play(self, player: "_Player") -> None:
+    def _play(self, player: "Player") -> None:
         """Until the last record is in Kafka."""
         while not player.played.is_set() and not self._stop.wait(0.05):
             player.check()
             self._show()
 
-    def _settle(self, stack: Stack, player: "_Player") -> bool:
+    def _settle(self, stack: Stack, player: "Player") -> bool:
         """Wait until everything that was played is decided and delivered; whether it is."""
         settled = Settled(stack.broker.access, stack.job.page_url, TopicNames(prefix=PREFIX), "slack")
         deadline = time.monotonic() + _SETTLED_WITHIN_S
@@ -194,7 +194,7 @@ class _Demo:
         return 0 if settled else 1
 
 
-class _Player:
+class Player:
     """A thread that plays the recording and then keeps the stream's clock going, until the `with` block ends."""
 
     def __init__(self, playback: Playback) -> None:
@@ -202,15 +202,15 @@ class _Player:
         self._playback = playback
         self._stop = threading.Event()
         self._error: KafkaError | None = None
-        self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="playback", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self.thread.join()
 
     def check(self) -> None:
         """Raises UserError if the recording could not be played."""

@@ -12,9 +12,10 @@ from detectors.events.event import Record
 from sinks.kafka.access import KafkaAccess
 from streaming.configuration.topic import ConfigTopic
 from streaming.recordings.replay import load
-from tests.e2e.harness import SCENARIOS, Installation
+from tests.e2e.harness import Installation
 from tests.e2e.test_job import essence, replayed
 from tests.embedded.job_process import JobProcess
+from tests.recorded import recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
@@ -36,12 +37,12 @@ def step(self, cluster, state, events, *rest):
 def may_matter(values, metrics):
     if b"no room" in values.to_pylist():
         raise MemoryError("no room")
-    return _may_matter(values, metrics)
+    return _before(values, metrics)
 
 
 Engine.step = step
-_may_matter = read._may_matter
-read._may_matter = may_matter
+_before = read.may_matter
+read.may_matter = may_matter
 """
 SAMPLE = 'flink_taskmanager_Status_JVM_Memory_Heap_Used{tm_id="container_1700000000000_0001_01_%06d",host="h%d"} 1\n'
 HEADERS = (('"\\\x00\u2028', b"\xff\x00"), ("", b""), ("large", b"\x01" * 100_000))
@@ -68,7 +69,7 @@ def test_neither_large_outputs_nor_poison_end_the_job(
     configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
     admin.create_topics({config: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
     admin.close()
-    records = load([SCENARIOS / "late-barrier-acks" / "input.jsonl.gz"], "flink.logs", "flink.metrics")
+    records = load([recording("late-barrier-acks")], "flink.logs", "flink.metrics")
     start = records[0].timestamp
     page = "".join(SAMPLE % (n, n % 9) for n in range(7_900)).encode()
     large = [

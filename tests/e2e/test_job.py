@@ -11,7 +11,8 @@ from detectors.events.reader import Reader
 from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import load, replay
-from tests.e2e.harness import SCENARIOS, Installation
+from tests.e2e.harness import Installation
+from tests.recorded import recording
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +20,7 @@ Make = Callable[..., Installation]
 
 
 def recorded(scenario: str) -> list[Record]:
-    return load([SCENARIOS / scenario / "input.jsonl.gz"], "flink.logs", "flink.metrics")
+    return load([recording(scenario)], "flink.logs", "flink.metrics")
 
 
 def replayed(records: list[Record], metrics_topic: str) -> list[Transition]:

@@ -63,8 +63,8 @@ class Broker:
         self._heap = heap
         self._start_within = start_within
         self._ports: dict[str, int] = {}
-        self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.folder: Path | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -85,21 +85,21 @@ class Broker:
     @property
     def pid(self) -> int:
         """The process id of the running broker."""
-        if self._process is None or self._process.poll() is not None:
+        if self.process is None or self.process.poll() is not None:
             raise BrokerError("the broker is not running")
-        return self._process.pid
+        return self.process.pid
 
     def start(self) -> Self:
         """Starts the broker and returns once a client can list its topics."""
-        if self._process is not None and self._process.poll() is None:
+        if self.process is not None and self.process.poll() is None:
             return self
         deadline = time.monotonic() + self._start_within
         try:
-            if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="flinkwatch-broker-"))
-                self._prepare(self._folder, deadline)
-            self._process = self._launch(self._folder)
-            self._await_ready(deadline)
+            if self.folder is None:
+                self.folder = Path(tempfile.mkdtemp(prefix="flinkwatch-broker-"))
+                self._prepare(self.folder, deadline)
+            self.process = self._launch(self.folder)
+            self.await_ready(deadline)
         except BaseException:
             self.kill()
             raise
@@ -107,20 +107,20 @@ class Broker:
 
     def stop(self, *, within: float = 20.0) -> None:
         """Shuts the broker down in order; kills it when that takes longer than `within` seconds."""
-        if self._process is None:
+        if self.process is None:
             return
         self._signal(signal.SIGTERM)
         try:
-            self._process.wait(within)
+            self.process.wait(within)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
         """Ends the broker as a crash does."""
-        if self._process is None:
+        if self.process is None:
             return
         self._signal(signal.SIGKILL)
-        self._process.wait(10)
+        self.process.wait(10)
 
     def restart(self) -> Self:
         """Stops the broker, if it still runs, and starts it on the same port with the same data."""
@@ -130,21 +130,21 @@ class Broker:
     def replace(self) -> Self:
         """Ends the broker as a crash does, and starts an empty one at the same address."""
         self.kill()
-        if self._folder is not None:
-            shutil.rmtree(self._folder / "data")
-            self._format(self._folder, time.monotonic() + self._start_within)
+        if self.folder is not None:
+            shutil.rmtree(self.folder / "data")
+            self._format(self.folder, time.monotonic() + self._start_within)
         return self.start()
 
     def close(self) -> None:
         """Stops the broker and removes its data."""
         self.stop()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
 
     def log_tail(self, lines: int = 30) -> str:
         """The end of what the broker logged."""
-        if self._folder is None or not (log := self._folder / "broker.log").exists():
+        if self.folder is None or not (log := self.folder / "broker.log").exists():
             return ""
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
@@ -218,9 +218,10 @@ class Broker:
         threading.Thread(target=hold, name="embedded-broker", daemon=True).start()
         return started.result()
 
-    def _await_ready(self, deadline: float) -> None:
+    def await_ready(self, deadline: float) -> None:
+        """Return as soon as it answers. Raises BrokerError if it ends, or has not done so by `deadline` (monotonic)."""
         while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
+            if self.process is None or self.process.poll() is not None:
                 raise BrokerError(f"the broker ended while it started:\n{self.log_tail()}")
             if _answers(self.bootstrap):
                 return
@@ -228,9 +229,9 @@ class Broker:
         raise BrokerError(f"the broker was not ready within {self._start_within:.0f} s:\n{self.log_tail()}")
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+                os.killpg(self.process.pid, number)
 
 
 def _free_ports(wanted: int | None, count: int) -> list[int]:

@@ -148,5 +148,5 @@ def test_what_retention_removed_while_the_job_was_down_is_counted_and_said(insta
         return [t for t in here.transitions() if t.cause == "unread_records_lost"]
 
     here.wait_for(lambda: [t.transition for t in said()][-1:] == ["resolved"], _WITHIN_S)
-    assert f"Kafka removed {kept_from - first} records of {here.logs}/0" in said()[-1].summary
+    assert f"Kafka's retention deleted {kept_from - first} unread records of {here.logs}/0" in said()[-1].summary
     assert here.job.terminate() == 0

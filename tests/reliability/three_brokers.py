@@ -41,7 +41,7 @@ class ThreeBrokers:
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(embedded.uuid, "uuid4", lambda: cluster)
-                patch.setattr(Broker, "_await_ready", lambda *_: None)
+                patch.setattr(Broker, "await_ready", lambda *_: None)
                 for number, broker in enumerate(self.brokers, 1):
 
                     def properties(
@@ -60,7 +60,7 @@ class ThreeBrokers:
                     patch.setattr(embedded, "server_properties", properties)
                     broker.start()
             for broker in self.brokers:
-                broker._await_ready(time.monotonic() + _START_WITHIN_S)
+                broker.await_ready(time.monotonic() + _START_WITHIN_S)
         except BaseException:
             self.close()
             raise

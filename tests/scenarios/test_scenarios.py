@@ -16,9 +16,11 @@ import yaml
 from detectors.engine import bucket
 from detectors.engine.bucket import BucketOutput
 from detectors.incident import Transition
-from tests.recorded import NAMES, SCENARIOS, records, said, summary
+from streaming.recordings.log_file import opened
+from tests.recorded import NAMES, SCENARIOS, recording, records, said, summary
 from tests.unfolded import readings_text, transitions_text
 
+LONGEST_PLAIN = 200_000
 WORST_MS = 60_000
 EARLY_MS = 30 * 60_000
 
@@ -92,3 +94,11 @@ def test_transitions_are_numbered_from_one_without_gaps_and_dated_in_order(name:
         assert transition.seq == number + 1
         assert transition.at >= at
         seen[transition.incident] = transition.seq, transition.at
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_input_is_plain_text_unless_it_is_long(name: str) -> None:
+    """A review shows its lines; a compressed one needs a textconv."""
+    with opened(recording(name)) as lines:
+        size = sum(len(line) for line in lines)
+    assert (recording(name).suffix == ".gz") == (size > LONGEST_PLAIN)

@@ -46,7 +46,7 @@ class RebuildResult(NamedTuple):
     stale: list[str]
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     partition: int
     transition: Transition
 
@@ -69,14 +69,14 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
         closing(clients.producer(settings.kafka.access)) as producer,
     ):
         known = _known(consumer, settings.kafka.topics.incidents)
-        read = _read_before(folder)
+        read = read_before(folder)
         # What the old job has not read is read in any case.
         begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
-        stale = _end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
+        stale = end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
         offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
-        new = RebuildPlan(until, by_topic(read), _may_change(known, stale, until), offsets)
-        kept = _replace(folder, new, now)
+        new = RebuildPlan(until, by_topic(read), may_change(known, stale, until), offsets)
+        kept = replace(folder, new, now)
     return RebuildResult(kept, until, sorted(stale))
 
 
@@ -96,7 +96,7 @@ def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
     return {p: found[p].offset if found.get(p) is not None else ends[p] for p in partitions}
 
 
-def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known]) -> int:
+def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, Known]) -> int:
     """How far the old job had come: behind its newest record, and not past the first one that it has not read."""
     if not read:
         return max((each.transition.at for each in known.values()), default=-1) + 1
@@ -109,7 +109,7 @@ def _until(consumer: Any, read: Offsets, kafka: Kafka, known: dict[str, _Known])
     return min([max((time for time in done if time is not None), default=0) + 1, *(t for t in left if t is not None)])
 
 
-def _read_before(folder: Path) -> Offsets:
+def read_before(folder: Path) -> Offsets:
     """The end of the newest batch whose offsets can be read and that was committed."""
     commits = {f.name for f in (folder / "commits").glob("[0-9]*")}
     files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda file: -int(file.name))
@@ -131,9 +131,9 @@ def _time_at(consumer: Any, partition: TopicPartition, offset: int) -> int | Non
     return None if found is None else int(found.timestamp)
 
 
-def _known(consumer: Any, topic: str) -> dict[str, _Known]:
+def _known(consumer: Any, topic: str) -> dict[str, Known]:
     """The newest transition of each incident."""
-    known: dict[str, _Known] = {}
+    known: dict[str, Known] = {}
     for record in read_to_end(consumer, _partitions(consumer, (topic,))):
         try:
             transition = decode_transition(record.value) if record.value else None
@@ -142,7 +142,7 @@ def _known(consumer: Any, topic: str) -> dict[str, _Known]:
         if transition is None:
             known.pop((record.key or b"").decode(errors="replace"), None)
         elif transition.incident not in known or known[transition.incident].transition.seq <= transition.seq:
-            known[transition.incident] = _Known(record.partition, transition)
+            known[transition.incident] = Known(record.partition, transition)
     return known
 
 
@@ -155,7 +155,7 @@ def _first_time(consumer: Any, kafka: Kafka, begins: Offsets, since: int | None)
     return max(times)
 
 
-def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int, now: int) -> set[str]:
+def end_lost(producer: Any, kafka: Kafka, known: dict[str, Known], first: int, now: int) -> set[str]:
     """Say of open incidents that began before `first` that they cannot be followed any longer."""
     lost = set()
     for partition, last in known.values():
@@ -165,12 +165,12 @@ def _end_lost(producer: Any, kafka: Kafka, known: dict[str, _Known], first: int,
         said = msgspec.structs.replace(last, seq=last.seq + 1, transition="stale", at=now, reason=_LOST, forecast=None)
         key, value = last.incident.encode(), msgspec.json.encode(said)
         producer.send(kafka.topics.incidents, key=key, value=value, partition=partition).get(timeout=_WRITE_S)
-        known[last.incident] = _Known(partition, said)
+        known[last.incident] = Known(partition, said)
         lost.add(last.incident)
     return lost
 
 
-def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[str, int]:
+def may_change(known: dict[str, Known], stale: set[str], until: int) -> dict[str, int]:
     """Incidents that are open, or ended so late that they may be continued."""
     return {
         incident: last.seq
@@ -179,7 +179,7 @@ def _may_change(known: dict[str, _Known], stale: set[str], until: int) -> dict[s
     }
 
 
-def _replace(folder: Path, new: RebuildPlan, now: int) -> Path | None:
+def replace(folder: Path, new: RebuildPlan, now: int) -> Path | None:
     """Move the old checkpoint aside and put the new one in its place; returns where the old one is."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1000))
     stay = (CheckpointLock.NAME, "before-rebuild-")

@@ -13,7 +13,7 @@ from sinks.kafka.topics import TopicNames
 from streaming.errors import UserError
 from streaming.job import canary
 from tests.demo import settled
-from tests.demo.demo import _Player
+from tests.demo.demo import Player
 from tests.demo.playback import Playback
 from tests.demo.settled import Settled
 
@@ -80,8 +80,8 @@ def test_after_the_recording_the_clock_goes_on_with_canaries(producer: SlowProdu
 
 def test_a_recording_that_could_not_be_played_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.kafka.clients.KafkaProducer", BrokenProducer)
-    with _Player(Playback(NOWHERE, RECORDS, "heartbeat", 1_000)) as player:
-        player._thread.join(60)
+    with Player(Playback(NOWHERE, RECORDS, "heartbeat", 1_000)) as player:
+        player.thread.join(60)
         assert not player.played.is_set()
         with pytest.raises(UserError, match=r"not played to its end: .*no broker"):
             player.check()

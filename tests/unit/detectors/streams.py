@@ -133,11 +133,11 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 @cache
-def alone(kind: str) -> PublishedConfiguration:
-    """Settings under which one detector works alone; the empty kind stands for all of them."""
-    if not kind:
+def alone(*kinds: str) -> PublishedConfiguration:
+    """Settings under which only the detectors of these kinds work; the empty kind stands for all of them."""
+    if kinds == ("",):
         return PUBLISHED
-    blocks = {d.kind: {"enabled": d.kind == kind} for d in DETECTORS}
+    blocks = {d.kind: {"enabled": d.kind in kinds} for d in DETECTORS}
     return publish(LiveSettings.model_validate({"detectors": blocks}), 0, "tests")
 
 
@@ -252,7 +252,7 @@ def _scrape(chance: Random, names: Sequence[str], at: int, offset: int) -> Metri
     return page(at, [*samples.values()], offset)
 
 
-def _stream(seed: int, length: int, event_types: Collection[str]) -> list[Event]:
+def stream(seed: int, length: int, event_types: Collection[str]) -> list[Event]:
     chance = Random(seed)
     lines = sorted(MEANINGS & set(event_types) if event_types else MEANINGS)
     names = sorted(METRICS & set(event_types) if event_types else METRICS)
@@ -281,4 +281,4 @@ def made_up(event_types: Collection[str] = (), most: int = 60) -> st.SearchStrat
     `wants` are the meanings and metric names to choose from; empty: all. Made from a seed, which is ten times faster
     than drawing each field; what fails is shown at its shortest length.
     """
-    return st.builds(_stream, st.integers(0, 10**9), st.integers(1, most), st.just(event_types))
+    return st.builds(stream, st.integers(0, 10**9), st.integers(1, most), st.just(event_types))

@@ -1,172 +1,166 @@
-"""What healthy clusters do that must not be taken for an incident, and what must be although it looks planned."""
+"""What healthy clusters do that must not be taken for an incident, and what must be although it looks planned.
 
-from detectors.events.event import Event
-from tests.unit.detectors.streams import START, in_order, log, metric, run
+All detectors listen: no other may take for an incident what one rightly passes over.
+"""
 
-JOB, OTHER = "a" * 32, "b" * 32
-MINUTE = 60_000
+from detectors.incident import Transition
+from tests.unit.detectors.story import JOB, KINDS, MINUTE, OTHER, SECOND, Story
 
-
-def trigger(n: int, at: int, job: str = JOB, kind: str = "CHECKPOINT") -> Event:
-    return log("checkpoint_triggered", at, checkpoint=str(n), job=job, type=kind, epoch=str(START + at))
+GOODBYE = "The TaskExecutor is shutting down."
 
 
-def done(n: int, at: int, job: str = JOB) -> Event:
-    return log("checkpoint_completed", at, checkpoint=str(n), job=job, bytes="1", duration="1000")
+class Cluster(Story):
+    """A job with a checkpoint of a second each minute."""
+
+    def usual(self, first: int, count: int, start: int = 0) -> "Cluster":
+        """So many checkpoints, from this number on."""
+        for n in range(count):
+            at = start + n * MINUTE
+            self.triggered(first + n, at).completed(first + n, at + SECOND, lasting="1 s")
+        return self
+
+    def lost(self, tm: str, at: int) -> "Cluster":
+        """A TaskManager is no longer reachable."""
+        return self.line("tm_unreachable", at, tm=tm)
+
+    def closed(self, tm: str, at: int, reason: str) -> "Cluster":
+        """A TaskManager's connection is closed."""
+        return self.line("tm_closed", at, tm=tm, reason=reason)
+
+    def registered(self, tm: str, at: int, lag: int = 100) -> "Cluster":
+        """A TaskManager registers."""
+        return self.line("tm_registered", at, lag=lag, tm=tm)
 
 
-def expired(n: int, at: int, job: str = JOB) -> Event:
-    return log("checkpoint_expired", at, checkpoint=str(n), job=job)
+def cluster(usual: int = 0) -> Cluster:
+    return Cluster(*KINDS).usual(1, usual)
 
 
-def state(new: str, at: int, job: str = JOB) -> Event:
-    return log("job_state", at, job=job, name="orders", before="X", state=new)
+def words(told: Cluster, until: str) -> list[str]:
+    return [t.transition for t in told.said(until)]
 
 
-def usual(first: int, count: int, start: int = 0, job: str = JOB) -> list[Event]:
-    pairs = [
-        (trigger(first + n, start + n * MINUTE, job), done(first + n, start + n * MINUTE + 1_000, job))
-        for n in range(count)
-    ]
-    return [event for pair in pairs for event in pair]
-
-
-def causes(*events: Event, until: int = 60 * MINUTE) -> list[str]:
-    return [t.cause for t in run(in_order(events), until=START + until) if t.transition == "opened"]
+def last(told: Cluster, after: int = 0) -> Transition:
+    return told.said(after=after)[-1]
 
 
 def test_a_checkpoint_that_hangs_is_said() -> None:
     """The streams below would be, too, but for what they show."""
-    assert causes(*usual(1, 9), trigger(10, 9 * MINUTE)) == ["checkpoint_overdue"]
+    assert cluster(9).triggered(10, 9 * MINUTE).opened() == ["checkpoint_overdue"]
 
 
 def test_a_savepoint_may_take_its_time() -> None:
-    assert causes(*usual(1, 9), trigger(10, 9 * MINUTE, kind="SavepointType{name='Savepoint'}")) == []
+    assert cluster(9).triggered(10, 9 * MINUTE, kind="SavepointType{name='Savepoint'}").opened() == []
 
 
 def test_a_checkpoint_in_flight_ends_with_its_job_or_its_cluster() -> None:
-    hung = [*usual(1, 9), trigger(10, 9 * MINUTE)]
+    def hung() -> Cluster:
+        return cluster(9).triggered(10, 9 * MINUTE).at(9 * MINUTE + 5 * SECOND)
+
     for new in ("CANCELLING", "FINISHED", "SUSPENDED", "RESTARTING"):
-        assert causes(*hung, state(new, 9 * MINUTE + 5_000)) == [], new
-    assert causes(*hung, state("FAILED", 9 * MINUTE + 5_000)) == ["job_failed"]
-    assert causes(*hung, log("cluster_ending", 9 * MINUTE + 5_000, what="X", status="SUCCEEDED")) == []
+        assert hung().state(new, "X").opened() == [], new
+    assert hung().state("FAILED", "X").opened() == ["job_failed"]
+    assert hung().line("cluster_ending", what="X", status="SUCCEEDED").opened() == []
 
 
 def test_a_completed_line_that_was_lost_is_made_up_for_by_the_gauge() -> None:
-    gauge = metric("checkpoints_in_progress", 9 * MINUTE + 10_000, 0.0, job_id=JOB)
-    assert causes(*usual(1, 9), trigger(10, 9 * MINUTE), gauge) == []
+    told = cluster(9).triggered(10, 9 * MINUTE)
+    assert told.measure("checkpoints_in_progress", 0.0, 9 * MINUTE + 10 * SECOND, job_id=JOB).opened() == []
 
 
 def test_a_completed_line_that_was_lost_is_made_up_for_by_the_next_trigger() -> None:
     """Flink triggers the next one when the last has ended, by default."""
-    soon = [trigger(11, 9 * MINUTE + 20_000), done(11, 9 * MINUTE + 21_000)]
-    assert causes(*usual(1, 9), trigger(10, 9 * MINUTE), *soon) == []
-    late = [trigger(11, 10 * MINUTE), done(11, 10 * MINUTE + 1_000)]
-    said = run(in_order([*usual(1, 9), trigger(10, 9 * MINUTE), *late]), until=START + 15 * MINUTE)
+    assert cluster(9).triggered(10, 9 * MINUTE).usual(11, 1, 9 * MINUTE + 20 * SECOND).opened() == []
+    said = cluster(9).triggered(10, 9 * MINUTE).usual(11, 1, 10 * MINUTE).said("15 min")
     assert [t.transition for t in said] == ["opened", "resolved"]
     assert said[-1].reason == "checkpoint 11 was triggered after it"
 
 
 def test_lines_that_a_shipper_holds_back_are_waited_for() -> None:
     """A trigger that arrives at once and a completion that arrives 50 s later, with the next trigger."""
-    for lag in (100, 50_000):
-        pairs = [
-            (trigger(n, n * MINUTE), log("checkpoint_completed", n * MINUTE + 1_000, 0, "jm", lag, **fields))
-            for n in range(1, 12)
-            for fields in [{"checkpoint": str(n), "job": JOB, "bytes": "1", "duration": "900"}]
-        ]
-        held = [event for pair in pairs for event in pair]
-        assert causes(*held) == [], lag
-        assert causes(*held, trigger(12, 12 * MINUTE)) == ["checkpoint_overdue"], lag
+    for lag in (100, 50 * SECOND):
+        held = cluster()
+        for n in range(1, 12):
+            held.triggered(n, n * MINUTE).completed(n, n * MINUTE + SECOND, lasting=900, lag=lag)
+        assert held.opened() == [], lag
+        assert held.triggered(12, 12 * MINUTE).opened() == ["checkpoint_overdue"], lag
 
 
 def test_of_concurrent_checkpoints_the_hung_one_is_said_although_others_are_triggered() -> None:
-    both = [
-        trigger(10, 9 * MINUTE),
-        trigger(11, 9 * MINUTE + 500),
-        done(10, 9 * MINUTE + 900),
-        done(11, 9 * MINUTE + 1_000),
-    ]
-    assert causes(*usual(1, 9), *both, trigger(12, 10 * MINUTE), trigger(13, 11 * MINUTE)) == ["checkpoint_overdue"]
+    both = cluster(9).triggered(10, 9 * MINUTE).triggered(11, 9 * MINUTE + 500)
+    both.completed(10, 9 * MINUTE + 900, lasting="1 s").completed(11, 9 * MINUTE + SECOND, lasting="1 s")
+    assert both.triggered(12, 10 * MINUTE).triggered(13, 11 * MINUTE).opened() == ["checkpoint_overdue"]
 
 
 def test_numbers_that_jump_back_after_a_restore_are_watched_as_before() -> None:
-    again = [*usual(1, 9), state("RESTARTING", 10 * MINUTE), log("job_restored", 10 * MINUTE + 10, job=JOB)]
-    assert causes(*again, *usual(3, 5, 11 * MINUTE)) == []
-    assert causes(*again, *usual(3, 5, 11 * MINUTE), trigger(8, 16 * MINUTE)) == ["checkpoint_overdue"]
+    told = cluster(9).state("RESTARTING", "X", 10 * MINUTE).line("job_restored", 10 * MINUTE + 10, job=JOB)
+    told.usual(3, 5, 11 * MINUTE)
+    assert told.opened() == []
+    assert told.triggered(8, 16 * MINUTE).opened() == ["checkpoint_overdue"]
 
 
 def test_an_overdue_checkpoint_is_over_when_one_completes_after_a_restore_from_an_older_one() -> None:
-    hung = [*usual(1, 9), trigger(10, 9 * MINUTE), state("RESTARTING", 11 * MINUTE)]
-    said = run(in_order([*hung, *usual(3, 3, 12 * MINUTE)]), until=START + 20 * MINUTE)
-    assert [t.transition for t in said] == ["opened", "resolved"]
+    hung = cluster(9).triggered(10, 9 * MINUTE).state("RESTARTING", "X", 11 * MINUTE)
+    assert words(hung.usual(3, 3, 12 * MINUTE), "20 min") == ["opened", "resolved"]
 
 
 def test_a_notice_without_an_expiry_is_nothing() -> None:
     """Declined checkpoints, restarts and cancels are noticed as aborted, too."""
-    notice = log("checkpoint_abort_noticed", 9 * MINUTE, 0, "tm-1", checkpoint="10")
-    assert causes(*usual(1, 9), notice, *usual(11, 3, 11 * MINUTE)) == []
+    told = cluster(9).line("checkpoint_abort_noticed", 9 * MINUTE, source="tm-1", checkpoint="10")
+    assert told.usual(11, 3, 11 * MINUTE).opened() == []
 
 
 def test_a_notice_belongs_to_the_job_its_taskmanager_works_for() -> None:
-    place = [log("tm_started", 0, 0, "tm-1", tm="tm-1"), metric("records_in", 10, 5.0, job_id=OTHER, tm_id="tm_1")]
-    late = [expired(10, 9 * MINUTE), log("checkpoint_abort_noticed", 9 * MINUTE + 4_000, 0, "tm-1", checkpoint="10")]
-    assert causes(*place, *usual(1, 9), *late) == ["checkpoint_overdue"]
-    assert run(in_order([*place, *usual(1, 9), *late]))[-1].cause == "checkpoint_overdue"
-    mine = [place[0], metric("records_in", 10, 5.0, job_id=JOB, tm_id="tm_1")]
-    assert run(in_order([*mine, *usual(1, 9), *late]))[-1].cause == "late_barrier_acks"
+    def noticed(job: str) -> Cluster:
+        told = cluster(9).line("tm_started", 0, source="tm-1", tm="tm-1")
+        told.measure("records_in", 5.0, 10, job_id=job, tm_id="tm_1").expired(10, 9 * MINUTE)
+        return told.line("checkpoint_abort_noticed", 9 * MINUTE + 4 * SECOND, source="tm-1", checkpoint="10")
+
+    assert noticed(OTHER).opened() == ["checkpoint_overdue"]
+    assert last(noticed(OTHER)).cause == "checkpoint_overdue"
+    assert last(noticed(JOB)).cause == "late_barrier_acks"
 
 
 def test_many_expiries_after_the_late_one_do_not_lose_the_open_finding() -> None:
-    late = [
-        log("checkpoint_acked_late", 9 * MINUTE + n, checkpoint="1", job=JOB, attempt=str(n) * 32) for n in range(3)
-    ]
-    many = [expired(1, 8 * MINUTE), *late, *(expired(n, (9 + n) * MINUTE) for n in range(2, 12))]
-    said = run(in_order([*many, *usual(12, 3, 22 * MINUTE)]), until=START + 40 * MINUTE)
+    told = cluster().expired(1, 8 * MINUTE)
+    for n in range(3):
+        told.line("checkpoint_acked_late", 9 * MINUTE + n, checkpoint="1", job=JOB, attempt=str(n) * 32)
+    for n in range(2, 12):
+        told.expired(n, (9 + n) * MINUTE)
+    said = told.usual(12, 3, 22 * MINUTE).said("40 min")
     assert (said[-1].transition, said[-1].cause) == ("resolved", "late_barrier_acks")
 
 
-def lost(tm: str, at: int) -> Event:
-    return log("tm_unreachable", at, tm=tm)
-
-
-def registered(tm: str, at: int) -> Event:
-    return log("tm_registered", at, tm=tm)
-
-
-def closed(tm: str, at: int, reason: str) -> Event:
-    return log("tm_closed", at, tm=tm, reason=reason)
-
-
 def test_a_taskmanager_that_says_goodbye_is_not_lost_whichever_line_comes_first() -> None:
-    bye = "The TaskExecutor is shutting down."
-    for first, second in ((closed("t", 0, bye), lost("t", 1_000)), (lost("t", 0), closed("t", 1_500, bye))):
-        assert causes(first, second) == []
-    assert causes(lost("t", 0)) == ["taskmanager_lost"]
+    assert cluster().closed("t", 0, GOODBYE).lost("t", 1_000).opened() == []
+    assert cluster().lost("t", 0).closed("t", 1_500, GOODBYE).opened() == []
+    assert cluster().lost("t", 0).opened() == ["taskmanager_lost"]
 
 
 def test_containers_that_flink_releases_are_not_lost_and_those_that_yarn_kills_are() -> None:
     released = "Container killed by the ApplicationMaster. Exit code is 143"
-    assert causes(closed("t", 0, released), lost("t", 900)) == []
+    assert cluster().closed("t", 0, released).lost("t", 900).opened() == []
     killed = "Container [pid=1] is running beyond the 'PHYSICAL' memory limit. Killing container. Exit code is 143"
-    signal = [log("tm_started", 0, 0, "tm", tm="t"), log("process_signalled", 1_000, 0, "tm", signal="15")]
-    assert causes(*signal, closed("t", 1_500, killed)) == ["memory_limit_kill"]
-    assert causes(*signal, lost("t", 1_500)) == []
+
+    def signalled() -> Cluster:
+        told = cluster().line("tm_started", 0, source="tm", tm="t")
+        return told.line("process_signalled", 1_000, source="tm", signal="15")
+
+    assert signalled().closed("t", 1_500, killed).opened() == ["memory_limit_kill"]
+    assert signalled().lost("t", 1_500).opened() == []
 
 
 def test_a_signal_to_one_taskmanager_is_no_excuse_for_another() -> None:
-    both = [log("tm_started", 0, 0, s, tm=s) for s in ("t1", "t2")]
-    assert causes(*both, log("process_signalled", 1_000, 0, "t1", signal="15"), lost("t2", 2_000)) == [
-        "taskmanager_lost"
-    ]
+    told = cluster().line("tm_started", 0, source="t1", tm="t1").line("tm_started", 0, source="t2", tm="t2")
+    told.line("process_signalled", 1_000, source="t1", signal="15")
+    assert told.lost("t2", 2_000).opened() == ["taskmanager_lost"]
 
 
 def test_what_the_jobmaster_still_says_of_a_replaced_taskmanager_is_no_second_loss() -> None:
-    said = run(in_order([lost("t", 0), registered("u", 10_000), lost("t", 40_000)]), until=START + 10 * MINUTE)
-    assert [t.transition for t in said] == ["opened", "resolved"]
+    told = cluster().lost("t", 0).registered("u", 10 * SECOND).lost("t", 40 * SECOND)
+    assert words(told, "10 min") == ["opened", "resolved"]
 
 
 def test_an_old_registration_that_is_told_again_ends_no_loss() -> None:
-    again = log("tm_registered", 0, 9, lag=20_000, tm="u")
-    said = run(in_order([registered("u", 0), lost("t", 10_000), again]), until=START + 10 * MINUTE)
-    assert [t.transition for t in said] == ["opened"]
+    told = cluster().registered("u", 0).lost("t", 10 * SECOND).registered("u", 0, lag=20 * SECOND)
+    assert words(told, "10 min") == ["opened"]

@@ -19,7 +19,7 @@ from detectors.engine.bucket import BucketIndex
 from detectors.events.event import Event
 from streaming.recordings.replay import MemoryStore
 from tests.unfolded import rounded, transitions_text
-from tests.unit.detectors.streams import _stream, alone
+from tests.unit.detectors.streams import alone, stream
 
 FILE = Path(__file__).with_name("golden") / "made_up.txt"
 LENGTH = 80
@@ -39,10 +39,10 @@ def batches(stream: list[Event]) -> Iterator[list[Event]]:
 def told(kind: str, seed: int) -> str:
     """What one detector, or all, say of the stream of a seed: numbers, and a hash of all of it."""
     detector = next((d for d in DETECTORS if d.kind == kind), None)
-    stream = _stream(seed, LENGTH, detector.event_types) if detector else _stream(seed, 3 * LENGTH, ())
+    events = stream(seed, LENGTH, detector.event_types) if detector else stream(seed, 3 * LENGTH, ())
     index, store = BucketIndex(published=alone(kind if detector else "")), MemoryStore()
-    steps = [bucket.step(index, store, batch, max(e.timestamp for e in batch)) for batch in batches(stream)]
-    steps += [bucket.step(index, store, [], stream[-1].timestamp + after) for after in AFTER]
+    steps = [bucket.step(index, store, batch, max(e.timestamp for e in batch)) for batch in batches(events)]
+    steps += [bucket.step(index, store, [], events[-1].timestamp + after) for after in AFTER]
     transitions = [t for said in steps for t in said.transitions]
     readings = [(r.key(), r.at, r.type, rounded(r.value)) for said in steps for r in said.readings]
     gone = [said.gone for said in steps]

@@ -110,7 +110,7 @@ def test_starting_what_runs_changes_nothing(broker: Broker) -> None:
 
 def test_leaving_the_block_leaves_neither_process_nor_files() -> None:
     with Broker() as broker:
-        pid, folder = broker.pid, broker._folder
+        pid, folder = broker.pid, broker.folder
         assert folder is not None
         assert folder.exists()
     assert gone(pid)
@@ -134,14 +134,14 @@ def test_a_broker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) ->
     broker = Broker()
     with pytest.raises(BrokerError, match=r"num\.io\.threads"):
         broker.__enter__()
-    assert broker._folder is None
+    assert broker.folder is None
 
 
 def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
     broker = Broker(start_within=1.0)
     with pytest.raises(BrokerError):
         broker.__enter__()
-    assert broker._process is None or broker._process.poll() is not None
+    assert broker.process is None or broker.process.poll() is not None
 
 
 def test_kill_9_of_the_parent_takes_the_broker_along(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Charts:
         self._draw = draw_apart if draw is None else draw
         self._wait = wait
         self._waiting: dict[str, tuple[ChartRequest, str]] = {}
-        self._worker: threading.Thread | None = None
+        self.worker: threading.Thread | None = None
         self._lock = threading.Lock()
         self._at_hand = 0
         self._closed = threading.Event()
@@ -85,13 +85,13 @@ class Charts:
             self._waiting[ts] = order, channel
             if len(self._waiting) > _WAITING_MOST:
                 self._waiting.pop(next(iter(self._waiting)))
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="charts", daemon=True)
-                self._worker.start()
+            if self.worker is None:
+                self.worker = threading.Thread(target=self._work, name="charts", daemon=True)
+                self.worker.start()
 
     def close(self, seconds: float = 0.0) -> None:
         """Waits at most so long for the charts that were ordered; what is not there by then is lost."""
-        worker = self._worker
+        worker = self.worker
         if worker is not None:
             worker.join(timeout=seconds)
         self._closed.set()
@@ -107,7 +107,7 @@ class Charts:
                 self._at_hand = 0
                 if not self._waiting or self._off:
                     self._waiting.clear()
-                    self._worker = None
+                    self.worker = None
                     return
                 ts = next(iter(self._waiting))
                 order, channel = self._waiting.pop(ts)

@@ -1,4 +1,4 @@
-"""Which checkpoints tell how long the next one will take, and what is learned of interval and timeout."""
+"""Which checkpoints show how long the next one will take, and how interval and timeout are learned."""
 
 import pytest
 
@@ -130,7 +130,7 @@ def test_triggers_in_flight_are_bounded() -> None:
 
 
 class Gauged:
-    """A job of which only gauges tell."""
+    """A job that is known only from gauges."""
 
     def __init__(self) -> None:
         self.own = CheckpointDurations()

@@ -77,7 +77,7 @@ def test_a_second_throwable_is_not_the_first_ones_cause() -> None:
     assert root(found["jm"]) == ("", "java.io.IOException", "something else", "")
 
 
-def test_the_stack_of_a_line_that_means_nothing_is_nobodys() -> None:
+def test_the_stack_of_a_line_without_a_meaning_is_dropped() -> None:
     other = "2026-11-21 02:14:40,000 WARN  com.example.Client [] - request failed\njava.io.IOException: broken pipe"
     found = failures([("jm", HEAD), ("jm", other)])
     assert root(found["jm"]) == ("", "java.io.IOException", "broken pipe", "")
@@ -92,7 +92,7 @@ def test_the_cause_may_stand_in_the_failing_line_itself() -> None:
     assert root(found["tm"]) == ("task_state", "java.lang.Exception", "Disconnect from JobManager", "")
 
 
-def test_a_stack_after_a_task_that_goes_on_is_nobodys() -> None:
+def test_a_stack_after_a_task_that_keeps_running_is_dropped() -> None:
     calm = f"{AT} INFO  o.a.f.r.e.ExecutionGraph [] - Sink: out (1/2)#0 ({JOB}) switched from DEPLOYING to RUNNING."
     found = failures([("jm", HEAD), ("jm", calm), ("jm", "java.io.IOException: broken pipe")])
     assert root(found["jm"]) == ("", "java.io.IOException", "broken pipe", "")

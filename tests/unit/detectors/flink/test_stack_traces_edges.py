@@ -30,48 +30,53 @@ def joined(*events: LogEvent) -> list[dict[str, str] | None]:
 
 def test_a_line_that_may_throw_is_told_of_as_soon_as_its_throwable_comes() -> None:
     assert FAILS in THROWS
-    nothing, told = joined(failing(), thrown(1))
+    nothing, failure = joined(failing(), thrown(1))
     assert nothing is None
-    assert told is not None
-    assert (told["of"], told["id"], told["attempt"], told["first"]) == (FAILS, "flink.logs/0/0", "a", "a.First: m")
-    assert (told["class"], told["message"], told["frame"]) == ("a.First", "m", "")
+    assert failure is not None
+    assert (failure["of"], failure["id"], failure["attempt"], failure["first"]) == (
+        FAILS,
+        "flink.logs/0/0",
+        "a",
+        "a.First: m",
+    )
+    assert (failure["class"], failure["message"], failure["frame"]) == ("a.First", "m", "")
 
 
 @pytest.mark.parametrize(("after", "of"), [(0, FAILS), (10_000, FAILS), (10_001, "")])
 def test_a_throwable_belongs_to_the_line_of_its_source_up_to_ten_seconds_before(after: int, of: str) -> None:
-    told = joined(failing(), thrown(after))[-1]
-    assert told is not None
-    assert told["of"] == of
-    assert ("attempt" in told) == bool(of)
+    failure = joined(failing(), thrown(after))[-1]
+    assert failure is not None
+    assert failure["of"] == of
+    assert ("attempt" in failure) == bool(of)
 
 
 def test_a_throwable_before_its_line_belongs_to_no_line() -> None:
-    told = joined(failing(5), thrown(4))[-1]
-    assert told is not None
-    assert told["of"] == ""
+    failure = joined(failing(5), thrown(4))[-1]
+    assert failure is not None
+    assert failure["of"] == ""
 
 
 def test_one_that_says_itself_to_be_an_orphan_belongs_to_no_line() -> None:
-    told = joined(failing(), thrown(1, orphan="yes"))[-1]
-    assert told is not None
-    assert told["of"] == ""
+    failure = joined(failing(), thrown(1, orphan="yes"))[-1]
+    assert failure is not None
+    assert failure["of"] == ""
 
 
 @pytest.mark.parametrize(("state", "of"), [("RUNNING", ""), ("CREATED", ""), ("FAILED", FAILS), ("CANCELED", FAILS)])
 def test_a_state_that_explains_nothing_has_no_stack(state: str, of: str) -> None:
-    told = joined(failing(), failing(1, state=state), thrown(2))[-1]
-    assert told is not None
-    assert told["of"] == of
-    assert told["id"] == ("flink.logs/0/1" if of else "flink.logs/0/1002")
+    failure = joined(failing(), failing(1, state=state), thrown(2))[-1]
+    assert failure is not None
+    assert failure["of"] == of
+    assert failure["id"] == ("flink.logs/0/1" if of else "flink.logs/0/1002")
 
 
 def test_the_root_cause_is_the_deepest_and_the_frame_the_first_own_one_under_it() -> None:
     events = (failing(), thrown(1), frame(2, "x.Outer.a(O.java:1)"), thrown(3, "b.Root", caused="yes"))
-    told = joined(*events, frame(4, "y.Inner.b(I.java:2)"), frame(5, "z.Later.c(L.java:3)"))
-    assert [t is not None for t in told] == [False, True, True, True, True, False]
-    last = told[4] or {}
+    failures = joined(*events, frame(4, "y.Inner.b(I.java:2)"), frame(5, "z.Later.c(L.java:3)"))
+    assert [t is not None for t in failures] == [False, True, True, True, True, False]
+    last = failures[4] or {}
     assert (last["first"], last["class"], last["frame"]) == ("a.First: m", "b.Root", "y.Inner.b(I.java:2)")
-    assert (told[3] or {})["frame"] == "x.Outer.a(O.java:1)"
+    assert (failures[3] or {})["frame"] == "x.Outer.a(O.java:1)"
 
 
 def test_a_second_throwable_is_anothers_and_the_same_line_again_is_a_record_that_came_twice() -> None:

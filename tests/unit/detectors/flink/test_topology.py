@@ -8,7 +8,7 @@ SECOND = 1_000
 
 
 def expired_after(*jobs: str) -> list[tuple[str, str]]:
-    """(cause, job) of what is said of an expired checkpoint and its late acknowledgements; only those name the job."""
+    """(cause, job) of findings about an expired checkpoint and its late acknowledgements; only those name the job."""
     events: list[Event] = [
         metric("completed_checkpoints", n, 1.0, n, job_id=job, job_name=f"job {job[0]}") for n, job in enumerate(jobs)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detectors.incident import SEVERITIES, Finding
-from detectors.incidents.cause_graph import _FIELD, KINDS, LINKS, Link, explains, joined, leading
+from detectors.incidents.cause_graph import FIELD, KINDS, LINKS, Link, explains, joined, leading
 from tests.unit.detectors.incidents.test_lifecycle import MINUTE, finding
 
 TABLE = Path(__file__).with_name("golden") / "cause_graph.txt"
@@ -65,7 +65,7 @@ def test_only_a_link_that_says_so_asks_for_a_critical_cause(link: Link) -> None:
 @each_link
 def test_both_share_the_job_taskmanager_or_host_unless_one_does_not_know_it(link: Link) -> None:
     for field, one, other in product(("job_id", "tm_id", "host"), ("", "x"), ("", "x", "y")):
-        same = not one or not other or one == other or _FIELD.get(link.relation) != field
+        same = not one or not other or one == other or FIELD.get(link.relation) != field
         assert explains(cause_of(link, entity={field: one}), a(link.effect, LATE, entity={field: other})) == same
 
 

@@ -1,60 +1,61 @@
 """Who is the slow operator, when it is worth a warning, and what is no backpressure at all."""
 
-from detectors.events.event import Event, MetricEvent, Sample
+from detectors.events.event import MetricEvent, Sample
 from detectors.incident import Transition
-from tests.unit.detectors.streams import START, in_order, log, run
+from tests.unit.detectors.story import JOB, OTHER, SECOND, Story
+from tests.unit.detectors.streams import START
 
-JOB, OTHER = "a" * 32, "b" * 32
-SECOND, MINUTE = 1_000, 60_000
 TASKS = {"source": "Source:_orders", "enrich": "enrich", "sink": "Sink:_orders_sink"}
 
 
-def load(at: int, job: str = JOB, read: int = 0, **busy: tuple[float, float]) -> MetricEvent:
-    """One scrape: for each task (busy, backpressured) of subtask 0; subtask 1 is idle. `read`: records in."""
-    samples = []
-    for task, (busy_ms, waiting_ms) in busy.items():
-        for subtask, factor in (("0", 1), ("1", 0)):
-            labels = {
-                "job_id": job,
-                "task_id": task,
-                "task_name": TASKS[task],
-                "subtask_index": subtask,
-                "tm_id": f"tm_{subtask}",
-                "host": "h",
-            }
-            samples.append(Sample("busy_time", labels, busy_ms * factor))
-            samples.append(Sample("backpressured_time", labels, waiting_ms))
-            samples.append(Sample("records_in", labels, float(read * (9 if factor else 1))))
-    time = START + at
-    return MetricEvent("c", "m", "h", time + 50, time, "flink.metrics", 0, at, samples)
+class Pipeline(Story):
+    """A job of three tasks with two subtasks each, of which the second is idle."""
+
+    def load(self, at: int, read: int = 0, job: str = JOB, **busy: tuple[float, float]) -> "Pipeline":
+        """One scrape: for each task (busy, backpressured) ms a second of subtask 0. `read`: records in."""
+        samples = []
+        for task, (busy_ms, waiting_ms) in busy.items():
+            for subtask, factor in (("0", 1), ("1", 0)):
+                where = {"task_id": task, "task_name": TASKS[task], "tm_id": f"tm_{subtask}", "host": "h"}
+                labels = {"job_id": job, "subtask_index": subtask, **where}
+                samples.append(Sample("busy_time", labels, busy_ms * factor))
+                samples.append(Sample("backpressured_time", labels, waiting_ms))
+                samples.append(Sample("records_in", labels, float(read * (9 if factor else 1))))
+        return self.scrape(*samples, at=at)
+
+    def loads(self, until: int, **busy: tuple[float, float]) -> "Pipeline":
+        """The same every ten seconds from the start on."""
+        for at in range(0, until, 10 * SECOND):
+            self.load(at, **busy)
+        return self
+
+    def slow(self, start: int = 100 * SECOND, until: int = 200 * SECOND, job: str = JOB) -> "Pipeline":
+        """The sink busy all the time and enrich waiting for it, scraped every 10 s."""
+        for at in range(start, until, 10 * SECOND):
+            self.load(at, at, job, source=(50, 0), enrich=(10, 900), sink=(1000, 0))
+        return self
+
+    def dragged(self, count: int = 4) -> "Pipeline":
+        """Checkpoints that take 15 s, one every 20 s."""
+        for n in range(count):
+            self.completed(10 + n, (120 + n * 20) * SECOND, lasting="15 s")
+        return self
+
+    def reported(self) -> list[Transition]:
+        """What is said within six minutes."""
+        return self.said("6 min")
 
 
-def done(n: int, at: int, duration: int, job: str = JOB) -> Event:
-    return log("checkpoint_completed", at, n, checkpoint=str(n), job=job, bytes="1", duration=str(duration))
-
-
-def usual(count: int = 9, job: str = JOB) -> list[Event]:
-    return [done(n, n * 10 * SECOND, 100, job) for n in range(1, count + 1)]
-
-
-def slow(start: int, until: int, job: str = JOB) -> list[Event]:
-    """The sink busy all the time and enrich waiting for it, scraped every 10 s."""
-    return [
-        load(at, job, at, source=(50, 0), enrich=(10, 900), sink=(1000, 0)) for at in range(start, until, 10 * SECOND)
-    ]
-
-
-def dragged(first: int, start: int, count: int = 4, job: str = JOB) -> list[Event]:
-    return [done(first + n, start + n * 20 * SECOND, 15_000, job) for n in range(count)]
-
-
-def said(*events: Event, until: int = 6 * MINUTE) -> list[Transition]:
-    """Without silence: the metrics of these streams end before their log lines do."""
-    return [t for t in run(in_order(events), until=START + until) if t.cause != "telemetry_lost"]
+def pipeline(usual: int = 9, *more: str) -> Pipeline:
+    """A pipeline after so many quick checkpoints, one every ten seconds."""
+    told = Pipeline("backpressure", *more)
+    for n in range(1, usual + 1):
+        told.completed(n, n * 10 * SECOND)
+    return told
 
 
 def test_a_slow_operator_that_drags_three_checkpoints_is_a_warning_that_names_it() -> None:
-    found = said(*usual(), *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND))
+    found = pipeline().slow().dragged().reported()
     assert [(t.transition, t.cause, t.severity) for t in found][:1] == [("opened", "backpressure", "warning")]
     finding = found[0].findings[0]
     assert finding.entity["task"] == "Sink:_orders_sink"
@@ -64,97 +65,88 @@ def test_a_slow_operator_that_drags_three_checkpoints_is_a_warning_that_names_it
 
 
 def test_two_dragged_checkpoints_are_not_worth_a_warning() -> None:
-    assert said(*usual(), *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND, 2)) == []
+    assert pipeline().slow().dragged(2).reported() == []
 
 
 def test_a_slow_operator_behind_which_checkpoints_stay_fast_is_not_worth_a_warning() -> None:
-    assert said(*usual(30), *slow(100 * SECOND, 300 * SECOND)) == []
+    assert pipeline(30).slow(until=300 * SECOND).reported() == []
 
 
 def test_slow_checkpoints_without_a_slow_operator_are_somebody_elses() -> None:
-    calm = [load(at, source=(50, 0), enrich=(10, 0), sink=(200, 0)) for at in range(0, 200 * SECOND, 10 * SECOND)]
-    assert said(*usual(), *calm, *dragged(10, 120 * SECOND)) == []
+    calm = pipeline().loads(200 * SECOND, source=(50, 0), enrich=(10, 0), sink=(200, 0))
+    assert calm.dragged().reported() == []
 
 
 def test_a_busy_source_for_which_nobody_waits_is_no_backpressure() -> None:
-    busy = [load(at, source=(1000, 0), enrich=(10, 0), sink=(9, 0)) for at in range(0, 200 * SECOND, 10 * SECOND)]
-    assert said(*usual(), *busy, *dragged(10, 120 * SECOND)) == []
+    busy = pipeline().loads(200 * SECOND, source=(1000, 0), enrich=(10, 0), sink=(9, 0))
+    assert busy.dragged().reported() == []
 
 
 def test_every_task_is_busy_when_a_job_starts_and_that_is_nothing() -> None:
-    start = [load(at, source=(1000, 0), enrich=(1000, 0), sink=(1000, 0)) for at in (0, 5 * SECOND)]
-    assert said(*start, *usual(), *dragged(10, 120 * SECOND)) == []
+    start = pipeline()
+    for at in (0, 5 * SECOND):
+        start.load(at, source=(1000, 0), enrich=(1000, 0), sink=(1000, 0))
+    assert start.dragged().reported() == []
 
 
 def test_a_job_that_catches_up_after_a_restart_is_not_warned_of() -> None:
-    restarted = [
-        log("job_state", 95 * SECOND, job=JOB, name="o", before="RUNNING", state="RESTARTING"),
-        log("job_restored", 97 * SECOND, job=JOB),
-    ]
-    assert said(*usual(), *restarted, *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND)) == []
+    restarted = pipeline().state("RESTARTING", at=95 * SECOND).line("job_restored", 97 * SECOND, job=JOB)
+    assert restarted.slow().dragged().reported() == []
 
 
 def test_a_savepoint_that_takes_long_drags_nothing() -> None:
-    points: list[Event] = []
-    for n, at in ((10, 120), (11, 140), (12, 160)):
-        points.append(log("checkpoint_triggered", (at - 15) * SECOND, n, checkpoint=str(n), job=JOB, type="Savepoint"))
-        points.append(done(n, at * SECOND, 15_000))
-    assert said(*usual(), *slow(100 * SECOND, 200 * SECOND), *points) == []
+    told = pipeline().slow()
+    for n in range(3):
+        done = (120 + n * 20) * SECOND
+        told.triggered(10 + n, done - 15 * SECOND, kind="Savepoint").completed(10 + n, done, lasting="15 s")
+    assert told.reported() == []
 
 
 def test_it_ends_when_checkpoints_are_fast_again_and_not_before() -> None:
-    story = [*usual(), *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND)]
-    assert said(*story, done(14, 210 * SECOND, 100))[-1].transition != "resolved"
-    found = said(*story, done(14, 210 * SECOND, 100), done(15, 220 * SECOND, 100))
+    told = pipeline().slow().dragged().completed(14, 210 * SECOND)
+    assert told.reported()[-1].transition != "resolved"
+    found = told.completed(15, 220 * SECOND).reported()
     assert [t.transition for t in found] == ["opened", "resolved"]
     assert found[-1].reason == "2 checkpoints in a row were as fast as usual"
 
 
 def test_jobs_whose_tasks_have_the_same_ids_are_kept_apart() -> None:
-    other = [done(n, n * 10 * SECOND, 100, OTHER) for n in range(1, 40)]
-    found = said(*usual(), *other, *slow(100 * SECOND, 200 * SECOND, OTHER), *dragged(10, 120 * SECOND))
-    assert found == []
+    told = pipeline().slow(job=OTHER).dragged()
+    for n in range(1, 40):
+        told.completed(n, n * 10 * SECOND, job=OTHER)
+    assert told.reported() == []
 
 
 def test_late_acknowledgements_lead_and_backpressure_supports_them_in_one_incident() -> None:
-    late = [
-        log("checkpoint_expired", 205 * SECOND, 50, checkpoint="14", job=JOB),
-        *(
-            log("checkpoint_acked_late", 206 * SECOND + n, 51 + n, checkpoint="14", job=JOB, attempt=str(n) * 32)
-            for n in range(3)
-        ),
-    ]
-    found = said(*usual(), *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND), *late)
+    told = pipeline(9, "late_barrier_acks").slow().dragged().expired(14, 205 * SECOND)
+    for n in range(3):
+        told.line("checkpoint_acked_late", 206 * SECOND + n, checkpoint="14", job=JOB, attempt=str(n) * 32)
+    found = told.reported()
     assert len({t.incident for t in found}) == 1
     assert found[0].cause == "backpressure"
     assert found[-1].cause == "late_barrier_acks"
 
 
 def test_one_sample_a_record_says_the_same_as_a_whole_scrape() -> None:
-    whole = [*usual(), *slow(100 * SECOND, 200 * SECOND), *dragged(10, 120 * SECOND)]
-    single: list[Event] = []
-    for event in whole:
+    whole, single = pipeline().slow().dragged(), Pipeline("backpressure")
+    for event in whole.events:
         if isinstance(event, MetricEvent):
-            single += [
-                MetricEvent("c", "m", "h", event.timestamp, event.time, "flink.metrics", 0, event.offset * 100 + i, [s])
-                for i, s in enumerate(event.samples)
-            ]
+            for sample in event.samples:
+                single.scrape(sample, at=event.time - START)
         else:
-            single.append(event)
-    assert [(t.cause, t.severity, t.at) for t in said(*single)] == [(t.cause, t.severity, t.at) for t in said(*whole)]
+            single.add(event)
+    said = [(t.cause, t.severity, t.at) for t in whole.reported()]
+    assert said
+    assert [(t.cause, t.severity, t.at) for t in single.reported()] == said
 
 
 def test_expired_checkpoints_are_in_the_numbers_at_the_age_at_which_they_expired() -> None:
     """Completed ones alone would show a recovery while none completes any more."""
-    expired = []
+    told = pipeline().slow(until=220 * SECOND)
     for n in range(4):
-        start = 120 * SECOND + n * 20 * SECOND
-        expired += [
-            log("checkpoint_triggered", start, 100 + n, checkpoint=str(10 + n), job=JOB, type="CHECKPOINT"),
-            log("checkpoint_expired", start + 15 * SECOND, 200 + n, checkpoint=str(10 + n), job=JOB),
-        ]
-    found = said(*usual(), *slow(100 * SECOND, 220 * SECOND), *expired)
-    series = [f.series for t in found for f in t.findings if f.kind == "backpressure" and f.series is not None]
+        start = (120 + n * 20) * SECOND
+        told.triggered(10 + n, start).expired(10 + n, start + 15 * SECOND)
+    series = [f.series for t in told.reported() for f in t.findings if f.series is not None]
     assert [age for _, age in series[-1].failed][:3] == [15.0, 15.0, 15.0]
     assert series[-1].failed[0][0] == START + 135 * SECOND
     assert all(took < 1 for _, took in series[-1].points)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.detectors.failing import JOB, MINUTE, OTHER, PLANNED, SECOND, USER, Lines, causes, said
+from tests.unit.detectors.story import JOB, MINUTE, OTHER, PLANNED, SECOND, USER, Story, story
 
 GAVE_UP = (
     "org.apache.flink.runtime.JobException",
@@ -16,21 +16,21 @@ DEEP = (
 )
 
 
-def failed(at: int = MINUTE, job: str = JOB) -> Lines:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED", job=job)
-    jm.task_failed(at, *DEEP)
-    jm.state(at + 10, "FAILING", job=job)
-    jm.stack(at + 10, GAVE_UP, *DEEP)
-    jm.state(at + 50, "FAILED", "FAILING", job=job)
-    jm.stack(at + 50, GAVE_UP, *DEEP)
-    jm.say("job_ended", at + 60, job=job, state="FAILED")
-    jm.stack(at + 60, GAVE_UP, *DEEP)
+def failed(at: int = MINUTE, job: str = JOB) -> Story:
+    jm = story("job_failed")
+    jm.runs(0, job=job)
+    jm.task_failed(*DEEP, at=at)
+    jm.state("FAILING", at=at + 10, job=job)
+    jm.stack(GAVE_UP, *DEEP, at=at + 10)
+    jm.state("FAILED", "FAILING", at=at + 50, job=job)
+    jm.stack(GAVE_UP, *DEEP, at=at + 50)
+    jm.line("job_ended", at + 60, job=job, state="FAILED")
+    jm.stack(GAVE_UP, *DEEP, at=at + 60)
     return jm
 
 
 def test_a_job_that_failed_is_said_with_its_deepest_cause() -> None:
-    (opened,) = said(failed(), until=2 * MINUTE)
+    (opened,) = failed().said(2 * MINUTE)
     assert (opened.cause, opened.severity, opened.job_id) == ("job_failed", "critical", JOB)
     assert (
         opened.summary
@@ -39,64 +39,63 @@ def test_a_job_that_failed_is_said_with_its_deepest_cause() -> None:
 
 
 def test_a_failed_start_without_a_line_of_state_waits_for_the_stack_that_follows() -> None:
-    jm = Lines()
-    jm.say("job_ended", 0, job=JOB, state="FAILED")
+    jm = story("job_failed")
+    jm.line("job_ended", 0, job=JOB, state="FAILED")
     jm.stack(
-        5, ("org.apache.flink.runtime.client.JobInitializationException", "Could not start the JobMaster.", ""), USER
+        ("org.apache.flink.runtime.client.JobInitializationException", "Could not start the JobMaster.", ""), USER, at=5
     )
-    (opened,) = said(jm, until=10 * SECOND)
+    (opened,) = jm.said(10 * SECOND)
     assert "IllegalStateException: cannot parse order 17" in opened.summary
 
 
 def test_a_job_that_failed_without_a_word_is_said_all_the_same() -> None:
-    jm = Lines()
-    jm.say("job_ended", 0, job=JOB, state="FAILED")
-    assert "the log does not say why" in said(jm, until=10 * SECOND)[0].summary
+    jm = story("job_failed")
+    jm.line("job_ended", 0, job=JOB, state="FAILED")
+    assert "the log gives no root cause" in jm.said(10 * SECOND)[0].summary
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "CANCELED", "SUSPENDED"])
 def test_other_ends_are_no_failure(state: str) -> None:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED")
-    jm.state(MINUTE, state)
-    jm.say("job_ended", MINUTE + 5, job=JOB, state=state)
-    assert causes(jm) == []
+    jm = story("job_failed").runs()
+    jm.state(state, at=MINUTE)
+    jm.line("job_ended", MINUTE + 5, job=JOB, state=state)
+    assert jm.opened() == []
 
 
 def test_a_job_that_fails_because_its_cluster_is_stopped_is_no_failure() -> None:
     """Without a restart strategy it goes to FAILED when its TaskManager is told to stop."""
 
-    def stopped() -> Lines:
-        jm = Lines()
-        jm.task_failed(0, PLANNED)
-        jm.state(5, "FAILING")
-        jm.stack(5, ("org.apache.flink.runtime.JobException", "Recovery is suppressed by NoRestart", ""), PLANNED)
-        jm.state(50, "FAILED", "FAILING")
+    def stopped() -> Story:
+        jm = story("job_failed")
+        jm.task_failed(PLANNED, at=0)
+        jm.state("FAILING", at=5)
+        jm.stack(("org.apache.flink.runtime.JobException", "Recovery is suppressed by NoRestart", ""), PLANNED, at=5)
+        jm.state("FAILED", "FAILING", at=50)
         return jm
 
     jm = stopped()
-    jm.say("process_signalled", 8 * SECOND, signal="15")
-    assert causes(jm, until=5 * MINUTE) == []
-    assert causes(stopped(), until=5 * MINUTE) == ["job_failed"]
+    jm.line("process_signalled", 8 * SECOND, signal="15")
+    assert jm.opened(5 * MINUTE) == []
+    assert stopped().opened(5 * MINUTE) == ["job_failed"]
 
 
 def test_it_is_over_when_a_job_of_its_name_completes_a_checkpoint() -> None:
     jm = failed()
-    jm.state(3 * MINUTE, "RUNNING", "CREATED", job=OTHER)
-    jm.done(4 * MINUTE, job=OTHER)
-    assert said(jm, until=7 * MINUTE)[-1].transition == "resolved"
+    jm.runs(3 * MINUTE, job=OTHER)
+    jm.completed(1, 4 * MINUTE, job=OTHER)
+    assert jm.said(7 * MINUTE)[-1].transition == "resolved"
 
 
 def test_another_job_says_nothing_of_it() -> None:
     jm = failed()
-    jm.state(3 * MINUTE, "RUNNING", "CREATED", job=OTHER, name="other")
-    jm.done(4 * MINUTE, job=OTHER)
-    assert "resolved" not in [t.transition for t in said(jm, until=14 * MINUTE)]
+    jm.runs(3 * MINUTE, job=OTHER, name="other")
+    jm.completed(1, 4 * MINUTE, job=OTHER)
+    assert "resolved" not in [t.transition for t in jm.said(14 * MINUTE)]
 
 
 def test_a_job_without_checkpoints_is_back_when_it_has_long_been_running() -> None:
     jm = failed()
-    jm.state(3 * MINUTE, "RUNNING", "CREATED", job=OTHER)
-    assert said(jm, until=15 * MINUTE)[-1].transition == "resolved"
-    jm.state(4 * MINUTE, "RESTARTING", job=OTHER)
-    assert "resolved" not in [t.transition for t in said(jm, until=15 * MINUTE)]
+    jm.runs(3 * MINUTE, job=OTHER)
+    assert jm.said(15 * MINUTE)[-1].transition == "resolved"
+    jm.state("RESTARTING", at=4 * MINUTE, job=OTHER)
+    assert "resolved" not in [t.transition for t in jm.said(15 * MINUTE)]

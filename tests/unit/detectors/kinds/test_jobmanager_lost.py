@@ -2,66 +2,80 @@
 
 import pytest
 
-from detectors.events.event import Event
-from detectors.flink.timeouts import flink_duration
+from detectors.events.event import Sample
 from detectors.incident import Transition
-from tests.unit.detectors.streams import START, in_order, log, metric, run
+from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story
+from tests.unit.detectors.streams import START
 
-JOB = "a" * 32
-JM, OTHER = "jm-1:6123", "jm-2:6123"
-SECOND, MINUTE = 1_000, 60_000
+JM, OTHER_JM = "jm-1:6123", "jm-2:6123"
 AT = 10 * MINUTE
 
 
-def of_jobmanagers(*events: Event, until: int = AT + 5 * MINUTE) -> list[Transition]:
-    said = run(in_order(events), until=START + until)
-    return [t for t in said if any(f.kind == "jobmanager_lost" for f in t.findings)]
+class Cluster(Story):
+    """A JobManager that leads, and TaskManagers that have registered with it; something happens to it at AT."""
+
+    def knows(self, *tms: str, at: int = 10, address: str = JM) -> "Cluster":
+        """TaskManagers learn the address of the JobManager."""
+        for tm in tms:
+            self.line("jm_address", at, source=tm, address=address)
+        return self
+
+    def gated(self, at: int, tm: str, address: str = JM) -> "Cluster":
+        """A connection of a TaskManager is refused."""
+        return self.line("rpc_gated", at, source=tm, address=address)
+
+    def silent(self, at: int, tm: str) -> "Cluster":
+        """Both heartbeats time out on a TaskManager."""
+        for n, peer in enumerate(("JobManager", "ResourceManager")):
+            self.line("jm_timed_out", at + n, source=tm, peer=peer)
+        return self
+
+    def killed(self, *tms: str) -> "Cluster":
+        """The JobManager is killed at AT: connections are refused, heartbeats time out 8 s later."""
+        for tm in tms:
+            self.gated(AT, tm).silent(AT + 8 * SECOND, tm)
+        return self
+
+    def signalled(self, at: int, source: str = "jm", **line: int) -> "Cluster":
+        """A process is told to stop."""
+        return self.line("process_signalled", at, source=source, signal="15", **line)
+
+    def takes_over(self, at: int, recovers: bool = True) -> "Cluster":
+        """Another JobManager leads, and recovers the job."""
+        self.line("leader_granted", at, source="jm-2")
+        return self.by("jm-2").runs(at + SECOND).by("jm") if recovers else self
+
+    def registers(self, at: int, source: str, lag: int = 100) -> "Cluster":
+        """A TaskManager registers with a JobManager."""
+        return self.line("tm_registered", at, source=source, lag=lag, tm="tm-1:1-a", host="tm-1", address="tm-1:1")
+
+    def completes(self, number: int, at: int) -> "Cluster":
+        """A checkpoint is triggered and completes."""
+        return self.triggered(number, at).completed(number, at + 200, lasting=200, size=7)
+
+    def reported(self, until: int = AT + 5 * MINUTE) -> list[Transition]:
+        """What is said of it."""
+        return self.said(until)
+
+    def is_lost(self, until: int = AT + 5 * MINUTE) -> bool:
+        """Whether its loss is one incident."""
+        opened = self.opened(until)
+        assert opened in ([], ["jobmanager_lost"])
+        return bool(opened)
+
+    def starts(self, what: str = "StandaloneSessionClusterEntrypoint", jobs: bool = True) -> "Cluster":
+        """The JobManager starts, leads and runs the job."""
+        self.line("process_version", 0, what=what, version="1.20.5")
+        self.line("rpc_started", 1, address=JM).line("leader_granted", 2)
+        return self.runs(5) if jobs else self
 
 
-def opened(*events: Event, until: int = AT + 5 * MINUTE) -> list[str]:
-    return [t.cause for t in of_jobmanagers(*events, until=until) if t.transition == "opened"]
-
-
-def cluster(*tms: str, address: str = JM, jm: str = "jm") -> list[Event]:
-    """A JobManager that leads, and TaskManagers that have registered with it."""
-    started = [
-        log("process_version", 0, source=jm, what="StandaloneSessionClusterEntrypoint", version="1.20.5"),
-        log("rpc_started", 1, source=jm, address=address),
-        log("leader_granted", 2, source=jm),
-        log("job_state", 5, source=jm, job=JOB, name="orders", before="CREATED", state="RUNNING"),
-    ]
-    return [*started, *(log("jm_address", 10, source=tm, address=address) for tm in tms)]
-
-
-def takes_over(at: int) -> tuple[Event, Event]:
-    """Another JobManager leads, and recovers the job."""
-    recovered = log("job_state", at + 1_000, source="jm-2", job=JOB, name="orders", before="CREATED", state="RUNNING")
-    return log("leader_granted", at, source="jm-2"), recovered
-
-
-def gated(at: int, tm: str, address: str = JM) -> Event:
-    return log("rpc_gated", at, source=tm, address=address)
-
-
-def silent(at: int, tm: str) -> list[Event]:
-    """Both heartbeats time out on a TaskManager."""
-    return [log("jm_timed_out", at + i, source=tm, peer=p) for i, p in enumerate(("JobManager", "ResourceManager"))]
-
-
-def checkpoint(n: int, at: int, source: str = "jm") -> list[Event]:
-    return [
-        log("checkpoint_triggered", at, source=source, checkpoint=str(n), job=JOB, type="CHECKPOINT", epoch="0"),
-        log("checkpoint_completed", at + 200, source=source, checkpoint=str(n), job=JOB, bytes="7", duration="200"),
-    ]
-
-
-def killed(*tms: str) -> list[Event]:
-    """The JobManager is killed at AT: connections are refused, heartbeats time out 8 s later."""
-    return [e for tm in tms for e in (gated(AT, tm), *silent(AT + 8 * SECOND, tm))]
+def cluster(*tms: str) -> Cluster:
+    return Cluster("jobmanager_lost").starts().knows(*tms)
 
 
 def test_taskmanagers_that_lose_both_masters_are_one_loss() -> None:
-    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"))
+    said = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").reported()
     assert [t.transition for t in said] == ["opened"]
     finding = said[0].findings[0]
     assert (finding.subject, finding.since) == (JM, START + AT)
@@ -69,207 +83,172 @@ def test_taskmanagers_that_lose_both_masters_are_one_loss() -> None:
 
 
 def test_a_single_taskmanager_is_enough_where_its_connection_is_refused() -> None:
-    assert opened(*cluster("tm-1"), *killed("tm-1")) == ["jobmanager_lost"]
+    assert cluster("tm-1").killed("tm-1").is_lost()
 
 
 def test_a_frozen_taskmanager_blames_a_jobmanager_that_goes_on() -> None:
-    going_on = [e for n in range(1, 20) for e in checkpoint(n, AT - MINUTE + n * 5 * SECOND)]
-    assert opened(*cluster("tm-1", "tm-2"), *silent(AT, "tm-1"), *going_on) == []
+    told = cluster("tm-1", "tm-2").silent(AT, "tm-1")
+    for n in range(1, 20):
+        told.completes(n, AT - MINUTE + n * 5 * SECOND)
+    assert not told.is_lost()
 
 
 def test_metrics_of_the_jobmanager_that_go_on_are_a_sign_of_life() -> None:
-    scrapes = [metric("jm_heap_used", AT - MINUTE + n * 10 * SECOND, 1.0) for n in range(20)]
-    for scrape in scrapes:
-        scrape.host = "jm"
-    assert opened(*cluster("tm-1"), *silent(AT, "tm-1"), *scrapes) == []
-    assert opened(*cluster("tm-1"), *silent(AT, "tm-1")) == ["jobmanager_lost"]
+    told = cluster("tm-1").silent(AT, "tm-1")
+    assert told.is_lost()
+    for n in range(20):
+        told.scrape(Sample("jm_heap_used", {}, 1.0), at=AT - MINUTE + n * 10 * SECOND, host="jm")
+    assert not told.is_lost()
 
 
 def test_one_taskmanager_alone_is_believed_only_when_the_jobmanager_stays_silent() -> None:
-    alone = [*cluster("tm-1", "tm-2"), *silent(AT, "tm-1")]
-    assert opened(*alone, *checkpoint(1, AT + 30 * SECOND)) == []
-    assert opened(*alone, until=AT + 50 * SECOND) == []
-    assert opened(*alone) == ["jobmanager_lost"]
+    def one() -> Cluster:
+        return cluster("tm-1", "tm-2").silent(AT, "tm-1")
+
+    assert not one().completes(1, AT + 30 * SECOND).is_lost()
+    assert not one().is_lost(until=AT + 50 * SECOND)
+    assert one().is_lost()
 
 
 def test_one_whose_jobmanager_was_never_heard_may_be_the_one_that_froze() -> None:
     """The JobManager's log may be shipped half a minute later."""
-    only = [log("jm_address", 10, source="tm-1", address=JM), *silent(AT, "tm-1")]
-    again = log("tm_registered", AT + SECOND, source="jm", tm="tm-1:1-a", lag=30 * SECOND)
-    assert opened(*only, again) == []
-    assert opened(*only, until=AT + 50 * SECOND) == []
-    assert opened(*only) == ["jobmanager_lost"]
-    assert opened(only[0], *killed("tm-1"), until=AT + 15 * SECOND) == ["jobmanager_lost"]
+
+    def only() -> Cluster:
+        return Cluster("jobmanager_lost").knows("tm-1")
+
+    assert not only().silent(AT, "tm-1").registers(AT + SECOND, "jm", lag=30 * SECOND).is_lost()
+    assert not only().silent(AT, "tm-1").is_lost(until=AT + 50 * SECOND)
+    assert only().silent(AT, "tm-1").is_lost()
+    assert only().killed("tm-1").is_lost(until=AT + 15 * SECOND)
 
 
 def test_the_connections_a_taskmanager_closes_by_itself_prove_nothing() -> None:
-    closing = [log("jm_closed", AT, source="tm-1", job=JOB), log("jm_closed", AT + 1, source="tm-1")]
-    assert opened(*cluster("tm-1"), *closing, gated(AT + 5, "tm-1", "tm-2:4000")) == []
+    closing = cluster("tm-1").line("jm_closed", AT, source="tm-1", job=JOB).line("jm_closed", AT + 1, source="tm-1")
+    assert not closing.gated(AT + 5, "tm-1", "tm-2:4000").is_lost()
 
 
 def test_an_address_that_is_not_the_jobmanagers_is_no_sign() -> None:
-    lost_leader = log("jm_leader_lost", AT, source="tm-1", job=JOB)
-    assert opened(*cluster("tm-1"), gated(AT - 50, "tm-1", "tm-2:4000"), lost_leader) == []
-    assert opened(*cluster("tm-1"), gated(AT - 50, "tm-1", JM), lost_leader) == ["jobmanager_lost"]
+    def leader_lost() -> Cluster:
+        return cluster("tm-1").line("jm_leader_lost", AT, source="tm-1", job=JOB)
+
+    assert not leader_lost().gated(AT - 50, "tm-1", "tm-2:4000").is_lost()
+    assert leader_lost().gated(AT - 50, "tm-1", JM).is_lost()
 
 
 @pytest.mark.parametrize("late", [-5 * SECOND, 1 * SECOND])
 def test_an_orderly_stop_is_no_loss_even_when_its_line_comes_late(late: int) -> None:
-    stop = log("process_signalled", AT + 8 * SECOND + late, source="jm", signal="15")
-    assert opened(*cluster("tm-1", "tm-2"), stop, *killed("tm-1", "tm-2")) == []
+    told = cluster("tm-1", "tm-2").signalled(AT + 8 * SECOND + late).killed("tm-1", "tm-2")
+    assert not told.is_lost()
 
 
 def test_a_taskmanager_that_is_stopped_is_no_witness_and_no_end_of_the_jobmanager() -> None:
-    stop = log("process_signalled", AT, source="tm-1", signal="15")
-    assert opened(*cluster("tm-1"), *killed("tm-1")[:2], stop, gated(AT + 1, "tm-1")) == []
-    assert opened(*cluster("tm-1", "tm-2"), stop, *killed("tm-2")) == ["jobmanager_lost"]
+    stopped = cluster("tm-1").gated(AT, "tm-1").line("jm_timed_out", AT + 8 * SECOND, source="tm-1", peer="JobManager")
+    assert not stopped.signalled(AT, "tm-1").gated(AT + 1, "tm-1").is_lost()
+    assert cluster("tm-1", "tm-2").signalled(AT, "tm-1").killed("tm-2").is_lost()
 
 
 def test_both_lines_of_a_fatal_error_are_one_loss_with_its_reason() -> None:
-    fatal = [log("jm_fatal", AT, 1), log("jm_fatal", AT + 1, 3)]
-    thrown = {"class": "x.y.KubernetesClientException", "message": "too old resource version: 1 (2)"}
-    stacks = [log("thrown", AT, 2, **thrown), log("thrown", AT + 1, 4, **thrown)]
-    said = of_jobmanagers(*cluster("tm-1"), *checkpoint(43, AT - MINUTE), *fatal, *stacks, until=AT + 20 * SECOND)
+    told = cluster("tm-1").completes(43, AT - MINUTE)
+    thrown = ("x.y.KubernetesClientException", "too old resource version: 1 (2)", "")
+    for after in (0, 1):
+        told.at(AT + after).line("jm_fatal").stack(thrown)
+    said = told.reported(AT + 20 * SECOND)
     assert [t.transition for t in said] == ["opened"]
     assert "KubernetesClientException: too old resource version: 1 (2)" in said[0].summary
-    assert "last completed checkpoint 43, 60 s before" in said[0].summary
+    assert "last completed checkpoint 43 (60 s before)" in said[0].summary
 
 
 def test_a_fatal_error_while_it_is_stopped_is_part_of_the_stop() -> None:
-    stop = log("process_signalled", AT - SECOND, source="jm", signal="15")
-    assert opened(*cluster("tm-1"), stop, log("jm_fatal", AT)) == []
+    assert not cluster("tm-1").signalled(AT - SECOND).line("jm_fatal", AT).is_lost()
 
 
 def test_the_end_that_follows_a_fatal_error_is_not_orderly() -> None:
-    ending = log("cluster_ending", AT + 5, what="X", status="UNKNOWN")
-    assert opened(*cluster("tm-1"), log("jm_fatal", AT), ending) == ["jobmanager_lost"]
+    assert cluster("tm-1").line("jm_fatal", AT).line("cluster_ending", AT + 5, what="X", status="UNKNOWN").is_lost()
 
 
 def test_a_standby_that_takes_over_at_once_ends_a_loss_that_is_said_all_the_same() -> None:
-    standby = takes_over(AT + 9 * SECOND)
-    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), *standby)
+    said = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 9 * SECOND).reported()
     assert [t.transition for t in said] == ["opened", "resolved"]
     assert said[1].reason == "the job runs again"
 
 
 def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> None:
-    anew, _ = takes_over(AT + 20 * SECOND)
-    register = log("tm_registered", AT + 30 * SECOND, source="jm-2", tm="tm-1:1-a", host="tm-1", address="tm-1:1")
-    said = of_jobmanagers(*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), anew, register)
+    told = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
+    said = told.registers(AT + 30 * SECOND, "jm-2").reported()
     assert [t.transition for t in said] == ["opened", "updated"]
-    assert said[1].summary.endswith("a JobManager is there again, but job orders did not come back with it")
+    assert said[1].summary.endswith("a JobManager leads again, but it did not recover job orders")
 
 
 def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
-    idle = [e for e in cluster("tm-1", "tm-2") if getattr(e, "event_type", "") != "job_state"]
-    lost = [e for tm in ("tm-1", "tm-2") for e in silent(AT, tm)]
-    said = of_jobmanagers(*idle, *lost, takes_over(AT + 20 * SECOND)[0])
+    told = Cluster("jobmanager_lost").starts(jobs=False).knows("tm-1", "tm-2")
+    told.silent(AT, "tm-1").silent(AT, "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
+    said = told.reported()
     assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[1].reason == "a JobManager leads again"
+    assert said[1].reason == "a JobManager was granted leadership"
 
 
 def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None:
-    again = log("tm_registered", AT + 500, source="jm", tm="tm-1:1-a", host="tm-1", address="tm-1:1")
-    assert opened(*cluster("tm-1", "tm-2"), *silent(AT, "tm-1"), again) == []
+    assert not cluster("tm-1", "tm-2").silent(AT, "tm-1").registers(AT + 500, "jm").is_lost()
 
 
 def test_what_comes_again_after_the_end_is_no_second_loss() -> None:
-    once = [*cluster("tm-1", "tm-2"), *killed("tm-1", "tm-2"), *takes_over(AT + 12 * SECOND)]
-    again = [log("jm_timed_out", AT + 8 * SECOND, 99, "tm-1", 5 * MINUTE, peer="JobManager"), *killed("tm-2")]
-    assert [t.transition for t in of_jobmanagers(*once, *again)] == ["opened", "resolved"]
+    told = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 12 * SECOND)
+    told.line("jm_timed_out", AT + 8 * SECOND, source="tm-1", lag=5 * MINUTE, peer="JobManager").killed("tm-2")
+    assert [t.transition for t in told.reported()] == ["opened", "resolved"]
 
 
 def test_a_jobmanager_that_is_lost_again_elsewhere_is_the_same_incident() -> None:
-    first = [*cluster("tm-1"), *killed("tm-1"), log("leader_granted", AT + 20 * SECOND, source="jm-2")]
-    second = [
-        log("jm_address", AT + 21 * SECOND, source="tm-1", address=OTHER),
-        gated(AT + 2 * MINUTE, "tm-1", OTHER),
-        *silent(AT + 2 * MINUTE + 8 * SECOND, "tm-1"),
-    ]
-    said = of_jobmanagers(*first, *second)
+    told = cluster("tm-1").killed("tm-1").takes_over(AT + 20 * SECOND, recovers=False)
+    told.knows("tm-1", at=AT + 21 * SECOND, address=OTHER_JM)
+    said = told.gated(AT + 2 * MINUTE, "tm-1", OTHER_JM).silent(AT + 2 * MINUTE + 8 * SECOND, "tm-1").reported()
     assert len({t.incident for t in said}) == 1
-    assert {f.subject for f in said[-1].findings} == {JM, OTHER}
+    assert {f.subject for f in said[-1].findings} == {JM, OTHER_JM}
 
 
 def test_the_exit_of_the_taskmanagers_is_forecast_from_the_timeout_in_force() -> None:
-    option = {"key": "taskmanager.registration.timeout", "value": "60 s"}
-    said = of_jobmanagers(*cluster("tm-1"), log("configured", 3, source="tm-1", **option), *killed("tm-1"))
-    assert said[0].forecast is not None
-    assert said[0].forecast.at == START + AT + 68 * SECOND
-    by_default = of_jobmanagers(*cluster("tm-1"), *killed("tm-1"))
-    assert by_default[0].forecast is not None
-    assert by_default[0].forecast.at == START + AT + 308 * SECOND
+    told = cluster("tm-1").killed("tm-1")
+    (by_default,) = told.reported()
+    assert by_default.forecast is not None
+    assert by_default.forecast.at == START + AT + 308 * SECOND
+    (said,) = told.line("configured", 3, source="tm-1", key="taskmanager.registration.timeout", value="60 s").reported()
+    assert said.forecast is not None
+    assert said.forecast.at == START + AT + 68 * SECOND
 
 
 def test_after_the_exit_yarn_is_what_comes_next() -> None:
-    start = log("process_version", 0, source="jm", what="YarnJobClusterEntrypoint", version="1.13.2")
-    exit_ = log("registration_timed_out", AT + 308 * SECOND, source="tm-1", duration="300000 ms")
-    said = of_jobmanagers(start, *cluster("tm-1")[1:], *killed("tm-1"), exit_, until=AT + 320 * SECOND)
-    assert said[-1].forecast is not None
-    assert said[-1].forecast.what.startswith("YARN replaces")
-    assert said[-1].forecast.at == START + AT + 600 * SECOND
+    told = Cluster("jobmanager_lost").starts("YarnJobClusterEntrypoint").knows("tm-1").killed("tm-1")
+    told.line("registration_timed_out", AT + 308 * SECOND, source="tm-1", duration="300000 ms")
+    forecast = told.reported(AT + 320 * SECOND)[-1].forecast
+    assert forecast is not None
+    assert forecast.what.startswith("YARN replaces")
+    assert forecast.at == START + AT + 600 * SECOND
 
 
 def test_a_taskmanager_that_could_not_register_all_the_time_proves_it_alone() -> None:
-    exit_ = log("registration_timed_out", AT, source="tm-1", duration="PT5M")
-    said = of_jobmanagers(exit_)
+    told = Cluster("jobmanager_lost").line("registration_timed_out", AT, source="tm-1", duration="PT5M")
+    said = told.reported()
     assert [t.transition for t in said] == ["opened"]
     assert said[0].findings[0].since == START + AT - 5 * MINUTE
 
 
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [
-        ("60 s", 60_000),
-        ("5 min", 300_000),
-        ("10000", 10_000),
-        ("300000 ms", 300_000),
-        ("8s", 8_000),
-        ("PT20S", 20_000),
-        ("PT1M30S", 90_000),
-        ("PT1H", 3_600_000),
-        ("1 day", 86_400_000),
-        ("2 hours", 7_200_000),
-        ("Inf", None),
-        ("", None),
-        ("PT", None),
-    ],
-)
-def test_durations_are_read_as_flink_writes_them(text: str, ms: int | None) -> None:
-    assert flink_duration(text) == ms
-
-
-def test_a_rolling_upgrade_with_a_standby_is_no_loss() -> None:
-    stop = log("process_signalled", AT, source="jm", signal="15")
-    standby = log("leader_granted", AT + 300, source="jm-2")
-    for tm in ("tm-1", "tm-2"):
-        complaints = [gated(AT + 500, tm), log("jm_leader_lost", AT + 600, source=tm, job=JOB)]
-        assert opened(*cluster("tm-1", "tm-2"), stop, standby, *complaints) == []
+@pytest.mark.parametrize("tm", ["tm-1", "tm-2"])
+def test_a_rolling_upgrade_with_a_standby_is_no_loss(tm: str) -> None:
+    told = cluster("tm-1", "tm-2").signalled(AT).line("leader_granted", AT + 300, source="jm-2")
+    told.gated(AT + 500, tm).line("jm_leader_lost", AT + 600, source=tm, job=JOB)
+    assert not told.is_lost()
 
 
 def test_a_rolling_upgrade_behind_one_service_address_is_no_loss() -> None:
-    stop = log("process_signalled", AT, source="jm", signal="15")
-    fresh = [
-        log(
-            "process_version",
-            AT + 15 * SECOND,
-            source="jm-b",
-            what="KubernetesApplicationClusterEntrypoint",
-            version="1",
-        ),
-        log("rpc_started", AT + 16 * SECOND, source="jm-b", address=JM),
-        log("leader_granted", AT + 17 * SECOND, source="jm-b"),
-    ]
-    complaints = [gated(AT + 100, "tm-1"), *silent(AT + 45 * SECOND, "tm-1")]
-    assert opened(*cluster("tm-1", "tm-2"), stop, *fresh, *complaints) == []
+    told = cluster("tm-1", "tm-2").signalled(AT).by("jm-b")
+    told.line("process_version", AT + 15 * SECOND, what="KubernetesApplicationClusterEntrypoint", version="1")
+    told.line("rpc_started", AT + 16 * SECOND, address=JM).line("leader_granted", AT + 17 * SECOND)
+    assert not told.gated(AT + 100, "tm-1").silent(AT + 45 * SECOND, "tm-1").is_lost()
 
 
 def test_a_stop_that_is_read_again_after_the_next_start_hides_nothing() -> None:
-    stop = [log("process_signalled", AT - MINUTE, 90, "jm", lag, signal="15") for lag in (100, 45 * SECOND)]
-    fresh = [
-        log("process_version", AT - 50 * SECOND, source="jm", what="StandaloneSessionClusterEntrypoint", version="1"),
-        log("leader_granted", AT - 49 * SECOND, source="jm"),
-        log("rpc_started", AT - 48 * SECOND, source="jm", address=JM),
-        log("jm_address", AT - 40 * SECOND, source="tm-1", address=JM),
-    ]
-    assert opened(*cluster("tm-1"), *stop, *fresh, *killed("tm-1")) == ["jobmanager_lost"]
+    told = cluster("tm-1")
+    for lag in (100, 45 * SECOND):
+        told.signalled(AT - MINUTE, lag=lag, offset=900)
+    told.line("process_version", AT - 50 * SECOND, what="StandaloneSessionClusterEntrypoint", version="1")
+    told.line("leader_granted", AT - 49 * SECOND).line("rpc_started", AT - 48 * SECOND, address=JM)
+    assert told.knows("tm-1", at=AT - 40 * SECOND).killed("tm-1").is_lost()

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.detectors.failing import (
+from tests.unit.detectors.story import (
     HOUR,
     JOB,
     LOST,
@@ -13,173 +13,172 @@ from tests.unit.detectors.failing import (
     PLANNED,
     SECOND,
     USER,
-    Lines,
+    Story,
     Thrown,
-    causes,
-    said,
+    story,
 )
 
 
-def loop(*ats: int, fault: Thrown = USER) -> Lines:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED")
+def loop(*ats: int, fault: Thrown = USER) -> Story:
+    jm = story("restart_loop").runs()
     for at in ats:
-        jm.restart(at, fault)
+        jm.restart(fault, at=at)
     return jm
 
 
 def test_the_third_restart_with_the_same_fault_is_a_loop() -> None:
-    assert causes(loop(10 * SECOND, 30 * SECOND)) == []
-    opened = said(loop(10 * SECOND, 30 * SECOND, 45 * SECOND))[0]
+    assert loop(10 * SECOND, 30 * SECOND).opened() == []
+    opened = loop(10 * SECOND, 30 * SECOND, 45 * SECOND).said()[0]
     assert (opened.cause, opened.severity, opened.job_id) == ("restart_loop", "critical", JOB)
-    assert "3 times in 35 s, first 20 s and now 15 s apart" in opened.summary
+    assert "3 times in 35 s (first 20 s apart, now 15 s)" in opened.summary
     assert opened.summary.endswith(
         "IllegalStateException: cannot parse order 17 at com.example.Parse.map(Parse.java:28)"
     )
 
 
 def test_the_same_fault_may_name_another_order_and_subtask_each_time() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     for n in range(3):
         outer = ("java.lang.RuntimeException", f"order {n} failed", f"com.example.Enrich.map(Enrich.java:{n})")
-        jm.restart(n * 20 * SECOND, outer, ("java.net.ConnectException", "Connection refused", ""))
-    assert "java.net.ConnectException: Connection refused" in said(jm)[0].summary
+        jm.restart(outer, ("java.net.ConnectException", "Connection refused", ""), at=n * 20 * SECOND)
+    assert "java.net.ConnectException: Connection refused" in jm.said()[0].summary
 
 
 def test_three_different_faults_are_no_loop() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     for n, name in enumerate(
         ("java.io.IOException", "java.lang.ArithmeticException", "java.lang.IllegalStateException")
     ):
-        jm.restart(n * 20 * SECOND, (name, "x", ""))
-    assert causes(jm) == []
+        jm.restart((name, "x", ""), at=n * 20 * SECOND)
+    assert jm.opened() == []
 
 
 @pytest.mark.parametrize("fault", [PLANNED, LOST])
 def test_restarts_that_are_only_consequences_are_no_loop(fault: Thrown) -> None:
     """Three planned stops of TaskManagers within a minute look like a loop by count."""
-    assert causes(loop(*(n * 18 * SECOND for n in range(4)), fault=fault)) == []
+    assert loop(*(n * 18 * SECOND for n in range(4)), fault=fault).opened() == []
 
 
 def test_restarts_for_want_of_slots_are_told_as_that() -> None:
-    assert causes(loop(*(n * 3 * SECOND for n in range(6)), fault=NO_SLOTS)) == ["slots_unavailable"]
+    starved = loop(*(n * 3 * SECOND for n in range(6)), fault=NO_SLOTS)
+    assert starved.opened() == []
+    assert story("restart_loop", "slots_unavailable").and_also(starved).opened() == ["slots_unavailable"]
 
 
 def test_a_cause_deep_in_a_chain_that_begins_with_a_lost_taskmanager_is_a_consequence() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     closed = "Connection unexpectedly closed by remote task manager 'h/1.2.3.4:5'."
     for n in range(4):
         outer = ("org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException", closed, "")
-        jm.restart(n * 20 * SECOND, outer, ("java.io.IOException", "Connection reset by peer", ""))
-    assert causes(jm) == []
+        jm.restart(outer, ("java.io.IOException", "Connection reset by peer", ""), at=n * 20 * SECOND)
+    assert jm.opened() == []
 
 
 def test_restarts_hours_apart_are_a_loop_when_their_period_is_constant() -> None:
-    steady = said(loop(*(n * 5 * HOUR for n in range(4))), until=16 * HOUR)
+    steady = loop(*(n * 5 * HOUR for n in range(4))).said(16 * HOUR)
     assert [(t.cause, t.severity) for t in steady][:1] == [("restart_loop", "warning")]
-    assert causes(loop(0, 5 * HOUR, 7 * HOUR, 15 * HOUR), until=16 * HOUR) == []
+    assert loop(0, 5 * HOUR, 7 * HOUR, 15 * HOUR).opened(16 * HOUR) == []
 
 
 def test_a_job_of_a_session_is_blamed_for_its_own_fault_only() -> None:
     """Both fail in the same moment; the line that restarts one names the task."""
-    jm = Lines()
+    jm = story("restart_loop")
     for n in range(3):
         at = n * 20 * SECOND
-        jm.task_failed(at, USER, attempt="c" * 32)
-        jm.task_failed(at + 1, PLANNED, attempt="d" * 32)
-        jm.say("tasks_restarting", at + 2, failed="c" * 32)
-        jm.state(at + 2, "RESTARTING")
-        jm.say("tasks_restarting", at + 3, failed="d" * 32)
-        jm.state(at + 3, "RESTARTING", job=OTHER, name="other")
-    assert {(t.cause, t.job_id) for t in said(jm)} == {("restart_loop", JOB)}
+        jm.task_failed(USER, at=at, attempt="c" * 32)
+        jm.task_failed(PLANNED, at=at + 1, attempt="d" * 32)
+        jm.line("tasks_restarting", at + 2, failed="c" * 32)
+        jm.state("RESTARTING", at=at + 2)
+        jm.line("tasks_restarting", at + 3, failed="d" * 32)
+        jm.state("RESTARTING", at=at + 3, job=OTHER, name="other")
+    assert {(t.cause, t.job_id) for t in jm.said()} == {("restart_loop", JOB)}
 
 
 def test_every_failing_task_announces_the_one_restart() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     for at in (10 * SECOND, 70 * SECOND):
-        jm.restart(at, USER, delay=8 * SECOND)
+        jm.restart(USER, at=at, delay=8 * SECOND)
         for n in range(3):
-            jm.task_failed(at + 10 + n, USER, subtask=n)
-            jm.say("tasks_restarting", at + 11 + n)
-    assert causes(jm) == []
+            jm.task_failed(USER, at=at + 10 + n, subtask=n)
+            jm.line("tasks_restarting", at + 11 + n)
+    assert jm.opened() == []
 
 
-def region_failover(jm: Lines, at: int, restored: bool) -> None:
+def region_failover(jm: Story, at: int, restored: bool) -> None:
     """As Flink 1.9 writes it: nothing of the job's state."""
-    jm.task_failed(at, USER)
-    jm.say("tasks_restarting", at + 2, failed="c" * 32 + "_0")
+    jm.task_failed(USER, at=at)
+    jm.line("tasks_restarting", at + 2, failed="c" * 32 + "_0")
     if restored:
-        jm.say("job_restored", at + 10 * SECOND, job=JOB)
+        jm.line("job_restored", at + 10 * SECOND, job=JOB)
 
 
 @pytest.mark.parametrize("restored", [True, False])
 def test_a_region_restarts_without_a_line_of_the_jobs_state(restored: bool) -> None:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED")
+    jm = story("restart_loop").runs()
     for n in range(3):
         region_failover(jm, MINUTE + n * 40 * SECOND, restored)
-    assert [(t.cause, t.job_id) for t in said(jm, until=5 * MINUTE)] == [("restart_loop", JOB)]
+    assert [(t.cause, t.job_id) for t in jm.said(5 * MINUTE)] == [("restart_loop", JOB)]
 
 
 def test_the_adaptive_scheduler_cancels_what_it_restarts() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     for n in range(3):
         at = n * 20 * SECOND
-        jm.say("job_restarting", at)
-        jm.stack(at, USER)
-        jm.state(at + 5, "CANCELLING")
-        jm.state(at + 90, "CANCELED", "CANCELLING")
-        jm.state(at + 200, "RUNNING", "CREATED")
-    assert causes(jm, until=2 * MINUTE) == ["restart_loop"]
+        jm.line("job_restarting", at)
+        jm.stack(USER, at=at)
+        jm.state("CANCELLING", at=at + 5)
+        jm.state("CANCELED", "CANCELLING", at=at + 90)
+        jm.runs(at + 200)
+    assert jm.opened(2 * MINUTE) == ["restart_loop"]
 
 
 def test_a_cancel_and_a_rescale_of_the_adaptive_scheduler_are_none() -> None:
-    jm = Lines()
+    jm = story("restart_loop")
     for n in range(5):
-        jm.state(n * 20 * SECOND, "CANCELLING")
-        jm.state(n * 20 * SECOND + 90, "RUNNING", "CREATED")
-    assert causes(jm) == []
+        jm.state("CANCELLING", at=n * 20 * SECOND)
+        jm.runs(n * 20 * SECOND + 90)
+    assert jm.opened() == []
 
 
 def test_a_loop_is_over_when_checkpoints_complete_and_it_has_long_not_restarted() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
-    jm.done(60 * SECOND)
-    jm.done(3 * MINUTE)
-    transitions = said(jm, until=5 * MINUTE)
+    jm.completed(1, 60 * SECOND)
+    jm.completed(1, 3 * MINUTE)
+    transitions = jm.said(5 * MINUTE)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
     assert transitions[-1].ended_at is not None
-    assert "it has not restarted for" in transitions[-1].findings[0].closed_because
+    assert "the job has not restarted for" in transitions[-1].findings[0].closed_because
 
 
 def test_a_checkpoint_between_two_restarts_does_not_end_it() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
-    jm.done(80 * SECOND)
-    jm.restart(100 * SECOND, USER)
-    assert [t.transition for t in said(jm, until=4 * MINUTE) if t.transition != "updated"] == ["opened"]
+    jm.completed(1, 80 * SECOND)
+    jm.restart(USER, at=100 * SECOND)
+    assert [t.transition for t in jm.said(4 * MINUTE) if t.transition != "updated"] == ["opened"]
 
 
 def test_a_loop_that_is_cancelled_is_over() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
-    jm.say("job_ended", MINUTE, job=JOB, state="CANCELED")
-    assert [t.transition for t in said(jm, until=5 * MINUTE)] == ["opened", "resolved"]
+    jm.line("job_ended", MINUTE, job=JOB, state="CANCELED")
+    assert [t.transition for t in jm.said(5 * MINUTE)] == ["opened", "resolved"]
 
 
 def test_a_loop_that_ends_in_failure_is_one_incident_until_the_job_is_back() -> None:
-    jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
-    jm.task_failed(60 * SECOND, USER)
-    jm.state(60 * SECOND, "FAILING")
-    jm.stack(60 * SECOND, ("org.apache.flink.runtime.JobException", "Recovery is suppressed by X", ""), USER)
-    jm.state(60 * SECOND + 50, "FAILED", "FAILING")
-    first = said(jm, until=5 * MINUTE)
+    jm = story("restart_loop", "job_failed").and_also(loop(10 * SECOND, 30 * SECOND, 45 * SECOND))
+    jm.task_failed(USER, at=60 * SECOND)
+    jm.state("FAILING", at=60 * SECOND)
+    jm.stack(("org.apache.flink.runtime.JobException", "Recovery is suppressed by X", ""), USER, at=60 * SECOND)
+    jm.state("FAILED", "FAILING", at=60 * SECOND + 50)
+    first = jm.said(5 * MINUTE)
     assert [t.transition for t in first if t.reason != "job_failed goes on"] == ["opened", "updated"]
     assert {f.kind for f in first[-1].findings} == {"restart_loop", "job_failed"}
-    jm.state(6 * MINUTE, "RUNNING", "CREATED", job=OTHER)
-    jm.done(7 * MINUTE, job=OTHER)
-    assert said(jm, until=9 * MINUTE)[-1].transition == "resolved"
+    jm.runs(6 * MINUTE, job=OTHER)
+    jm.completed(1, 7 * MINUTE, job=OTHER)
+    assert jm.said(9 * MINUTE)[-1].transition == "resolved"
 
 
 def test_a_restart_that_is_told_again_later_does_not_count_twice() -> None:
     jm = loop(10 * SECOND, 30 * SECOND)
     restarts = [e for e in jm.events if e.fields.get("state") == "RESTARTING"]  # type: ignore[union-attr]
     jm.events += [msgspec.structs.replace(e, timestamp=e.timestamp + 20_000, offset=e.offset + 10**6) for e in restarts]
-    assert causes(jm) == []
+    assert jm.opened() == []

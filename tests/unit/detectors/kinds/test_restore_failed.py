@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.detectors.failing import JOB, LOST, MINUTE, OTHER, SECOND, USER, Lines, causes, said
+from tests.unit.detectors.story import JOB, LOST, MINUTE, OTHER, SECOND, USER, Story, story
 
 STARTED = ("org.apache.flink.runtime.client.JobInitializationException", "Could not start the JobMaster.", "")
 MISSING = (
@@ -24,10 +24,9 @@ NOT_BUILT = ("java.lang.RuntimeException", "The class Order is not instantiable:
 
 @pytest.mark.parametrize("fault", BROKEN, ids=lambda f: f[1][:30])
 def test_a_job_that_cannot_be_started_from_its_state_is_one_incident(fault: tuple[str, str, str]) -> None:
-    jm = Lines()
-    jm.say("job_ended", 0, job=JOB, state="FAILED")
-    jm.stack(5, STARTED, fault)
-    transitions = said(jm, until=MINUTE)
+    jm = story("restore_failed", "job_failed")
+    jm.line("job_ended", 0, job=JOB, state="FAILED").stack(STARTED, fault, at=5)
+    transitions = jm.said(MINUTE)
     assert [t.transition for t in transitions] == ["opened", "updated"]
     assert transitions[-1].cause == "restore_failed"
     assert {f.kind for f in transitions[-1].findings} == {"restore_failed", "job_failed"}
@@ -35,110 +34,105 @@ def test_a_job_that_cannot_be_started_from_its_state_is_one_incident(fault: tupl
 
 
 def test_restarts_that_fail_to_restore_belong_to_it() -> None:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED")
+    jm = story("restore_failed", "restart_loop").runs()
     for n in range(4):
-        jm.restart((n + 1) * 20 * SECOND, BROKEN[4])
-    transitions = said(jm, until=5 * MINUTE)
+        jm.restart(BROKEN[4], at=(n + 1) * 20 * SECOND)
+    transitions = jm.said(5 * MINUTE)
     assert {t.incident for t in transitions} == {transitions[0].incident}
     assert transitions[-1].cause == "restore_failed"
 
 
 def test_other_failures_are_none() -> None:
-    jm = Lines()
-    jm.state(0, "RUNNING", "CREATED")
-    jm.restart(MINUTE, USER)
-    jm.restart(2 * MINUTE, LOST, BROKEN[4])
-    assert causes(jm) == []
+    jm = story("restore_failed").runs()
+    jm.restart(USER, at=MINUTE)
+    jm.restart(LOST, BROKEN[4], at=2 * MINUTE)
+    assert jm.opened() == []
 
 
 def test_it_is_over_when_the_job_completes_a_checkpoint_be_it_under_another_id() -> None:
     for job in (JOB, OTHER):
-        jm = Lines()
-        jm.state(0, "RUNNING", "CREATED")
-        jm.restart(MINUTE, BROKEN[4])
-        jm.state(2 * MINUTE, "RUNNING", "CREATED", job=job)
-        jm.done(3 * MINUTE, job=job)
-        assert [t.transition for t in said(jm, until=5 * MINUTE)] == ["opened", "resolved"]
+        jm = story("restore_failed").runs()
+        jm.restart(BROKEN[4], at=MINUTE)
+        jm.runs(2 * MINUTE, job=job)
+        jm.completed(1, 3 * MINUTE, job=job)
+        assert [t.transition for t in jm.said(5 * MINUTE)] == ["opened", "resolved"]
 
 
-def ran(jm: Lines, checkpoints: int = 3) -> Lines:
-    jm.say("nothing_restored", 0)
-    jm.state(5, "RUNNING", "CREATED")
+def ran(*more: str, checkpoints: int = 3) -> Story:
+    """A job begins empty and completes checkpoints; `more` are kinds that hear of it as well."""
+    jm = story("restore_failed", *more).line("nothing_restored", 0).runs(5)
     for n in range(checkpoints):
-        jm.done((n + 1) * MINUTE, n + 1)
+        jm.completed(n + 1, (n + 1) * MINUTE)
     return jm
 
 
 def test_a_job_that_restarts_empty_although_checkpoints_had_completed_has_lost_its_state() -> None:
-    jm = ran(Lines())
-    jm.restart(5 * MINUTE, USER)
-    jm.say("nothing_restored", 5 * MINUTE + 600)
-    (opened,) = said(jm, until=6 * MINUTE)
-    assert opened.summary == "job orders started empty: no checkpoint was found, though 3 had completed"
+    jm = ran()
+    jm.restart(USER, at=5 * MINUTE)
+    jm.line("nothing_restored", 5 * MINUTE + 600)
+    (opened,) = jm.said(6 * MINUTE)
+    assert opened.summary == "job orders started with empty state: no checkpoint was found, although 3 had completed"
 
 
 def test_a_job_that_restarts_empty_before_its_first_checkpoint_has_lost_nothing() -> None:
-    jm = ran(Lines(), checkpoints=0)
-    jm.restart(5 * MINUTE, USER)
-    jm.say("nothing_restored", 5 * MINUTE + 600)
-    assert causes(jm) == []
+    jm = ran(checkpoints=0)
+    jm.restart(USER, at=5 * MINUTE)
+    jm.line("nothing_restored", 5 * MINUTE + 600)
+    assert jm.opened() == []
 
 
 def test_a_new_jobmanager_that_finds_nothing_has_lost_the_state() -> None:
-    standby = Lines("jm-2")
-    standby.say("nothing_restored", 10 * MINUTE)
-    standby.state(10 * MINUTE + 50, "RUNNING", "CREATED")
-    assert causes(ran(Lines()), standby) == ["restore_failed"]
+    jm = ran().by("jm-2").line("nothing_restored", 10 * MINUTE).runs(10 * MINUTE + 50)
+    assert jm.opened() == ["restore_failed"]
 
 
 def test_a_job_that_is_submitted_anew_or_after_its_end_begins_empty_by_right() -> None:
-    anew = ran(Lines())
-    anew.say("nothing_restored", 10 * MINUTE)
-    anew.state(10 * MINUTE + 50, "RUNNING", "CREATED", job=OTHER)
-    assert causes(anew) == []
-    again = ran(Lines())
-    again.state(9 * MINUTE, "CANCELED", "CANCELLING")
-    again.say("nothing_restored", 10 * MINUTE)
-    again.state(10 * MINUTE + 50, "RUNNING", "CREATED")
-    assert causes(again) == []
+    anew = ran()
+    anew.line("nothing_restored", 10 * MINUTE)
+    anew.runs(10 * MINUTE + 50, job=OTHER)
+    assert anew.opened() == []
+    again = ran()
+    again.state("CANCELED", "CANCELLING", at=9 * MINUTE)
+    again.line("nothing_restored", 10 * MINUTE)
+    again.runs(10 * MINUTE + 50)
+    assert again.opened() == []
 
 
 def test_a_job_that_is_submitted_while_another_restarts_is_not_taken_for_it() -> None:
-    jm = ran(Lines())
-    jm.restart(5 * MINUTE, USER)
-    jm.say("job_restored", 5 * MINUTE + 510, job=JOB)
-    jm.say("nothing_restored", 5 * MINUTE + 900)
-    jm.state(5 * MINUTE + 950, "RUNNING", "CREATED", job=OTHER, name="other")
-    assert causes(jm) == []
+    jm = ran()
+    jm.restart(USER, at=5 * MINUTE)
+    jm.line("job_restored", 5 * MINUTE + 510, job=JOB)
+    jm.line("nothing_restored", 5 * MINUTE + 900)
+    jm.runs(5 * MINUTE + 950, job=OTHER, name="other")
+    assert jm.opened() == []
 
 
 def test_what_a_job_that_had_nothing_to_restore_calls_a_failed_restore_is_a_fault_of_its_own() -> None:
-    jm = ran(Lines(), checkpoints=0)
+    jm = ran("restart_loop", checkpoints=0)
     for n in range(3):
-        jm.restart((n + 1) * 20 * SECOND, BROKEN[4], NOT_BUILT)
-        jm.say("nothing_restored", (n + 1) * 20 * SECOND + 600)
-    transitions = said(jm, until=MINUTE + 10 * SECOND)
+        jm.restart(BROKEN[4], NOT_BUILT, at=(n + 1) * 20 * SECOND)
+        jm.line("nothing_restored", (n + 1) * 20 * SECOND + 600)
+    transitions = jm.said(MINUTE + 10 * SECOND)
     assert {f.kind for t in transitions for f in t.findings} == {"restart_loop"}
     assert "Order is not instantiable" in transitions[-1].summary
 
 
 def test_a_job_that_began_with_a_savepoint_had_something_to_restore() -> None:
-    jm = Lines()
-    jm.say("nothing_restored", 0)
-    jm.say("job_restored", 5, job=JOB)
-    jm.state(10, "RUNNING", "CREATED")
-    jm.restart(20 * SECOND, BROKEN[4])
-    assert causes(jm) == ["restore_failed"]
+    jm = story("restore_failed")
+    jm.line("nothing_restored", 0)
+    jm.line("job_restored", 5, job=JOB)
+    jm.runs(10)
+    jm.restart(BROKEN[4], at=20 * SECOND)
+    assert jm.opened() == ["restore_failed"]
 
 
 def test_a_job_that_never_started_is_known_by_its_name_and_over_when_it_comes_again() -> None:
-    jm = Lines()
-    jm.say("job_initializing", 0, job=JOB, name="orders")
-    jm.say("job_ended", 100, job=JOB, state="FAILED")
-    jm.stack(105, STARTED, MISSING)
-    jm.state(MINUTE, "RUNNING", "CREATED", job=OTHER)
-    jm.done(2 * MINUTE, job=OTHER)
-    transitions = said(jm, until=5 * MINUTE)
+    jm = story("restore_failed")
+    jm.line("job_initializing", 0, job=JOB, name="orders")
+    jm.line("job_ended", 100, job=JOB, state="FAILED")
+    jm.stack(STARTED, MISSING, at=105)
+    jm.runs(MINUTE, job=OTHER)
+    jm.completed(1, 2 * MINUTE, job=OTHER)
+    transitions = jm.said(5 * MINUTE)
     assert transitions[-1].transition == "resolved"
     assert transitions[-1].summary.startswith("job orders cannot be restored")

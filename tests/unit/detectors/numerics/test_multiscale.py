@@ -110,3 +110,17 @@ def test_eight_scales_are_kept_and_all_of_them_are_forgotten_together() -> None:
     assert len(history.scales) == 8
     history.clear()
     assert (history.scales, history.newest() < 0) == ([], True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 600_000), max_size=400))
+def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
+    history = MultiscaleSeries()
+    for i, value in enumerate(values):
+        history.add(Point(i, value))
+    assert sum(map(len, history.scales)) <= 8 * WINDOW
+    assert len(history.points(0)) == min(len(values), WINDOW)
+    for scale in range(len(history.scales)):
+        points = history.points(scale)
+        assert [p.time for p in points] == sorted(p.time for p in points)
+        assert all(min(values) <= p.value <= max(values) for p in points)

@@ -123,7 +123,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     for detector in engine.detectors(Topology()).all:
         if detector.kind == kind:
             detector.config = _Untouchable()
-            monkeypatch.setattr(engine, "_for_jobs", _swapped(detector.config, engine))
+            monkeypatch.setattr(engine, "for_jobs", _swapped(detector.config, engine))
     stream = in_order(events(scenario))
     state = ClusterState()
     for start in range(0, len(stream), 200):
@@ -133,7 +133,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
 
 
 def _swapped(config: Any, engine: Engine) -> Any:
-    original = engine._for_jobs
+    original = engine.for_jobs
 
     def made(detector: Detector, topology: Topology) -> Detector:
         found = original(detector, topology)

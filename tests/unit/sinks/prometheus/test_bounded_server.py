@@ -36,8 +36,8 @@ def get(page: StatusServer, path: str = "/metrics") -> int:
 
 
 def server(page: StatusServer) -> BoundedServer:
-    assert page._server is not None
-    return page._server
+    assert page.server is not None
+    return page.server
 
 
 def eventually(check: Callable[[], bool]) -> None:

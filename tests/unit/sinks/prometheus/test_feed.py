@@ -60,7 +60,7 @@ def test_the_page_has_no_metrics_until_everything_that_was_there_at_the_start_is
 
     def look() -> None:
         held.append(reader.incomplete())
-        reader._next_check = 0.0
+        reader.next_check = 0.0
 
     def much_comes() -> None:
         look()

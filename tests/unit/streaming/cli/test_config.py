@@ -14,7 +14,7 @@ from streaming.cli import config as config_module
 from streaming.cli.config import config
 from streaming.cli.silence import silence
 from streaming.errors import ConfigError, PublishedError
-from tests.recorded import SCENARIOS
+from tests.recorded import recording
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 USUAL = settings_hash(LiveSettings())
@@ -67,11 +67,11 @@ def test_apply_names_the_sections_that_a_running_job_does_not_reload(topic: Memo
 
 
 def test_apply_refuses_what_loses_more_incidents_than_allowed(topic: MemoryTopic, tmp_path: Path) -> None:
-    recording = SCENARIOS / "checkpoint-creep" / "input.jsonl.gz"
+    creep = recording("checkpoint-creep")
     with pytest.raises(ConfigError, match="0 new and 1 lost incidents; allowed are 0"):
-        applied(tmp_path, CALM, "--check-against", recording)
+        applied(tmp_path, CALM, "--check-against", creep)
     assert topic.hashes() == [USUAL]
-    assert "1 lost" in applied(tmp_path, CALM, "--check-against", recording, "--max-lost", "1")
+    assert "1 lost" in applied(tmp_path, CALM, "--check-against", creep, "--max-lost", "1")
     assert len(topic.hashes()) == 2
 
 

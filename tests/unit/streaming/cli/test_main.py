@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.recorded import SCENARIOS
+from tests.recorded import recording
 
 PROJECT = Path(__file__).parents[4]
-RECORDING = SCENARIOS / "late-barrier-acks" / "input.jsonl.gz"
+RECORDING = recording("late-barrier-acks")
 
 
 def flinkwatch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

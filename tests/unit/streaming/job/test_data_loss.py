@@ -76,10 +76,10 @@ def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_
 
 def test_another_id_under_the_query_ends_it_also_when_offsets_go_on() -> None:
     one = gaps([], [])
-    one._compare({"logs": "old", "config": "x"})
-    one._compare({"config": "x"})
+    one.compare({"logs": "old", "config": "x"})
+    one.compare({"config": "x"})
     one.progressed(progress(1, 80, 89, 89))
-    one._compare({"logs": "new", "config": "x"})
+    one.compare({"logs": "new", "config": "x"})
     with pytest.raises(TopicMadeAgainError, match="logs was deleted"):
         one.progressed(progress(2, 89, 90, 90))
 
@@ -100,17 +100,17 @@ def test_what_the_start_has_corrected_is_told_once_and_over_when_it_is_read() ->
 def test_after_a_restart_of_the_query_the_new_ids_count() -> None:
     told: list[str] = []
     one = gaps(told, [])
-    one._compare({"logs": "old"})
-    one._compare({"logs": "new"})
+    one.compare({"logs": "old"})
+    one.compare({"logs": "new"})
     one.corrected([flinkwatch_itself.began_again("logs", "0", 89)])
-    one._compare({"logs": "new"})
+    one.compare({"logs": "new"})
     one.progressed(progress(3, 89, 0, 40))
     assert told == [flinkwatch_itself.began_again("logs", "0", 89)]
 
 
 def test_the_end_of_a_gap_is_told_by_the_next_process_as_well() -> None:
     one = gaps([], [])
-    one._firsts.saw(100, at(5000))
+    one.firsts.saw(100, at(5000))
     one.progressed(progress(1, 1000, 6000, 9000))
     assert one.open() == [("logs", "0")]
     told: list[str] = []

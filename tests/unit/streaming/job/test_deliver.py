@@ -42,7 +42,7 @@ def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.Mon
     heartbeat = HeartbeatWriter(Settings().kafka.access, "heartbeat", every=1_000, canary_every=60_000)
     beats = []
     for _ in range(122):
-        beats.append(heartbeat._beat())
+        beats.append(heartbeat.next_value())
         clock[0] += 1
     assert [number for number, beat in enumerate(beats) if beat.startswith(b"flinkwatch canary ")] == [0, 60, 120]
     assert set(beats[1:60]) == {b""}

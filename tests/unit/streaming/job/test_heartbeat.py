@@ -76,11 +76,11 @@ def test_after_a_beat_that_the_broker_refuses_for_its_time_the_host_is_asked_aga
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: str(error))
     heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
     wrong = HostClock(lambda: time.time() + 86_400)
-    heartbeat._clock = wrong
-    heartbeat._not_written(KafkaTimeoutError("no broker"))
-    assert heartbeat._clock is wrong
-    heartbeat._not_written(InvalidTimestampError("out of range"))
-    assert abs(heartbeat._clock.steady(heartbeat._clock.beat()) / 1000 - time.time()) < 60
+    heartbeat.clock = wrong
+    heartbeat.not_written(KafkaTimeoutError("no broker"))
+    assert heartbeat.clock is wrong
+    heartbeat.not_written(InvalidTimestampError("out of range"))
+    assert abs(heartbeat.clock.steady(heartbeat.clock.beat()) / 1000 - time.time()) < 60
 
 
 def test_a_batch_of_beats_that_failed_is_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_batch_of_beats_that_failed_is_explained_once(monkeypatch: pytest.Monk
     monkeypatch.setattr("streaming.job.heartbeat.explain", lambda _access, error: asked.append(error))
     heartbeat = HeartbeatWriter(KafkaAccess(bootstrap_servers="localhost:9092"), "flinkwatch.heartbeat", every=1)
     for _ in range(100):
-        heartbeat._not_written(KafkaTimeoutError("no broker"))
+        heartbeat.not_written(KafkaTimeoutError("no broker"))
     assert len(asked) == 1
 
 

@@ -8,7 +8,7 @@ from detectors.engine import bucket
 from detectors.engine.host_clock import FAR_MS, Heartbeat, HeartbeatClock, heard
 from detectors.incident import Transition
 from streaming.job.rows import Packed
-from streaming.job.watch import _clocks
+from streaming.job.stream_clock import read_up_to
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.arrivals import HEARTBEAT, Arrived, arrivals, batches, read
@@ -36,7 +36,7 @@ class Job:
         if HEARTBEAT in clocks and beat is None:
             clocks[HEARTBEAT] = wall
         packed = Packed(clocks=clocks, wall=wall, beat=beat if HEARTBEAT in clocks else None, heartbeat=HEARTBEAT)
-        until, front = _clocks(self.index, [packed])
+        until, front = read_up_to(self.index, [packed])
         events = [event for one in batch for event in one.events]
         said = bucket.step(self.index, self.store, events, until, front=front)
         assert said.defects == []

@@ -19,10 +19,10 @@ from streaming.job.read import ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed, encode_packed
 from streaming.job.watch import BucketProcessor, OutputTopics
 from streaming.recordings.replay import load
-from tests.recorded import NAMES
+from tests.recorded import NAMES, recording
 from tests.unit.detectors.events.envelopes.test_metrics import VALUES
 from tests.unit.detectors.events.layouts.test_text_layout import ENVELOPES, LAYOUTS
-from tests.unit.streaming.job.test_read import SCENARIOS, batch
+from tests.unit.streaming.job.test_read import batch
 
 METRICS = "flink.metrics"
 READER = Reader(Identity(), frozenset({METRICS}))
@@ -102,7 +102,7 @@ def test_parts_of_a_stack_blanks_and_what_is_rejected_show_nothing() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_source_of_a_recorded_cluster_is_called_not_understood(name: str) -> None:
     recognised = Recognition()
-    for r in load([SCENARIOS / name / "input.jsonl.gz"], "flink.logs", METRICS)[::11]:
+    for r in load([recording(name)], "flink.logs", METRICS)[::11]:
         if (one := READER.recognise(r)) is not None:
             missed = not one.understood
             recognised.fold([SourceSample(r.topic, one.cluster, one.host, 1, missed, one.flink)], r.timestamp)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -16,13 +15,14 @@ from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import LiveSettings, encode_published, publish
 from streaming.job import canary
 from streaming.job.heartbeat import header
-from streaming.job.read import _LOG_SHAPE, SELECTION, ReadStage, _log_shaped, _match, _may_matter
+from streaming.job.prefilter import may_matter
+from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
+from tests.recorded import NAMES, recording
 from tests.unit.detectors.events.envelopes.test_metrics import VALUES
 from tests.unit.detectors.events.layouts.test_text_layout import ENVELOPES, LAYOUTS
 
-SCENARIOS = Path(__file__).parents[3] / "scenarios"
 METRICS = "flink.metrics"
 BUCKETS = 4
 NOW = 1_795_227_051_000
@@ -88,11 +88,10 @@ def test_columns_are_those_of_the_batches() -> None:
     assert tuple(SCHEMA.names) == tuple(SELECTION)
 
 
-@pytest.mark.parametrize("scenario", sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
+@pytest.mark.parametrize("scenario", NAMES)
 def test_nothing_that_reading_finds_is_passed_over(scenario: str) -> None:
     """On every scenario: the events and rejections of the stage are those of reading each record by itself."""
-    file = next(SCENARIOS.glob(f"{scenario}/input.jsonl*"))
-    records = load([file], "flink.logs", METRICS)
+    records = load([recording(scenario)], "flink.logs", METRICS)
     batches = [batch(records[i : i + 1000]) for i in range(0, len(records), 1000)]
     events, reasons = everything(run(*batches))
     expected, expected_reasons = read_one_by_one(records)
@@ -139,7 +138,7 @@ def test_the_search_lets_every_layout_in_every_envelope_through(layout: str, env
     assert by_place(events) == by_place(read_one_by_one(records)[0])
     assert events
     assert reasons == []
-    assert _may_matter(pa.array([calm], pa.binary()), metrics=False).to_pylist() == [False]
+    assert may_matter(pa.array([calm], pa.binary()), metrics=False).to_pylist() == [False]
 
 
 @pytest.mark.parametrize("envelope", VALUES)
@@ -149,7 +148,7 @@ def test_the_search_lets_every_envelope_of_metrics_through(envelope: str) -> Non
     assert len(events) == 1
     assert reasons == []
     uninteresting = VALUES[envelope].replace("Heap", "Pile").encode()
-    assert _may_matter(pa.array([uninteresting], pa.binary()), metrics=True).to_pylist() == [False]
+    assert may_matter(pa.array([uninteresting], pa.binary()), metrics=True).to_pylist() == [False]
 
 
 @pytest.mark.parametrize("value", [b"what is this?", b'{"metrics": 5}', b'{"fields": 1}', b"[]", b'{"name": "x"'])
@@ -229,7 +228,7 @@ def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: byt
 def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streaming.job.read._FLUSH_EVENTS", 1)
+    monkeypatch.setattr("streaming.job.read.FLUSH_EVENTS", 1)
     old, new = (publish(LiveSettings(), at, "ann") for at in (1, 2))
     first, second = (
         Record("flinkwatch.config", 0, offset, 1, b"detectors", encode_published(p))
@@ -247,27 +246,6 @@ def test_a_cluster_is_always_in_the_same_bucket() -> None:
 
 def test_no_records_give_no_clock() -> None:
     assert all(p.clocks == {} for parts in run().values() for p in parts)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b'{"message":"x"',
-        b' {"message":"x"}',
-        b'{"message":"x"}\n',
-        b'{"message" : "x"}',
-        b'{"message":1}',
-        b'{"log":"x"}',
-        b'["message":"x"]',
-        b'{"other":"\\"message\\":\\"x"}',
-        b"a raw line",
-        b"",
-        None,
-    ],
-)
-def test_the_quick_look_at_a_shape_says_what_the_whole_pattern_says(value: bytes | None) -> None:
-    values = pa.array([value, b'{"message":"beside it"}'], pa.binary())
-    assert _log_shaped(values).to_pylist() == _match(values, _LOG_SHAPE).to_pylist()
 
 
 def test_headers_give_the_cluster() -> None:

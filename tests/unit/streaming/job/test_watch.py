@@ -15,27 +15,13 @@ from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.settings.live import LiveSettings, publish
 from streaming.job.rows import Packed, dead_letter, encode_packed
-from streaming.job.watch import BucketProcessor, OutputTopics, _clocks
+from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.recorded import events
 from tests.unit.detectors.changes import silence
 from tests.unit.detectors.streams import log
 
 TOPICS = OutputTopics("incidents", "readings", "rejected")
 FAR = 4_000_000_000_000
-
-
-def test_the_clock_is_that_of_the_least_advanced_partition() -> None:
-    packed = [Packed(clocks={"logs/0": 50, "logs/1": 30}, wall=FAR), Packed(clocks={"logs/1": 40}, wall=FAR)]
-    assert _clocks(bucket.BucketIndex(), packed) == (40, 50)
-
-
-def test_a_producer_whose_clock_is_ahead_does_not_drive_the_clock() -> None:
-    """Never past the machine's time."""
-    assert _clocks(bucket.BucketIndex(), [Packed(clocks={"logs/0": 5_000_000}, wall=1_000)]) == (1_000, 1_000)
-
-
-def test_a_batch_without_records_leaves_the_clock() -> None:
-    assert _clocks(bucket.BucketIndex(clock=7, front=9), [Packed()]) == (7, 9)
 
 
 def feed(tester: TwsTester, packed: Packed) -> list[Row]:

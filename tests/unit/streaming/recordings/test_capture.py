@@ -103,13 +103,13 @@ def test_many_fetches_of_a_partition_are_one_stream_and_none_is_read_ahead(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched = written = most = 0
-    record_of = module._record
+    original = module.record_of
 
     def fetch(found: object) -> Record:
         nonlocal fetched, most
         fetched += 1
         most = max(most, fetched - written)
-        return record_of(found)
+        return original(found)
 
     def write(record: Record) -> bytes:
         nonlocal written
@@ -117,7 +117,7 @@ def test_many_fetches_of_a_partition_are_one_stream_and_none_is_read_ahead(
         return line_of(record)
 
     monkeypatch.setattr(module, "_MANY", 50)
-    monkeypatch.setattr(module, "_record", fetch)
+    monkeypatch.setattr(module, "record_of", fetch)
     monkeypatch.setattr(module, "line_of", write)
     assert capture(kafka, 0, tmp_path / "a.jsonl.gz").records == written == 3_403
     assert most <= 6

@@ -16,14 +16,10 @@ from streaming.tuning import events
 from streaming.tuning.compare import Replayed, compare
 from streaming.tuning.events import pieces, streams
 from streaming.tuning.incidents import ReplayedIncident, paired
-from tests.recorded import SCENARIOS, records, said, summary
+from tests.recorded import recording, records, said, summary
 
 SETTINGS = Settings()
 OLD = LiveSettings()
-
-
-def recording(name: str) -> Path:
-    return SCENARIOS / name / "input.jsonl.gz"
 
 
 HUNG, CREEP, ACKS = (recording(n) for n in ("checkpoint-hung-then-done", "checkpoint-creep", "late-barrier-acks"))

@@ -164,8 +164,8 @@ def test_since_and_until_are_the_versions_of_the_jars_that_print_it(wording: Log
     assert [v for v in VERSIONS if v in printed] == _expected(wording), (
         f"{wording.event_type}, {wording.anchor!r} (since {wording.since}, until {wording.until or 'today'}): the jars "
         f"print it in {[v for v in VERSIONS if v in printed] or 'no version'}. "
-        "Set since and until in detectors/events/words/ accordingly; a wording that flink-dist does not print at all "
-        "gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
+        "Set since and until in detectors/events/vocabulary/ accordingly; a wording that flink-dist does not print at "
+        "all gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
         + "\n".join(f"  {sorted(m.template.versions, key=_minor)} {m.template.text!r}" for m in matches(wording))
     )
 

@@ -12,11 +12,11 @@ from detectors.incident import Change, Finding, Transition, decode_transition
 from streaming.cli.main import cli
 from streaming.configuration.settings import Kafka, Settings
 from streaming.job.checkpoint import rebuild
-from streaming.job.checkpoint.rebuild import RebuildError, _Known
+from streaming.job.checkpoint.rebuild import Known, RebuildError
 from streaming.job.checkpoint.rebuilt import RebuildPlan, rebuilt_in
 
 
-def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_000) -> _Known:
+def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_000) -> Known:
     finding = Finding(kind="x", subject="s", entity={}, since=since, at=at, severity="warning", summary="s")
     last = Transition(
         incident=incident,
@@ -30,7 +30,7 @@ def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_0
         findings=[finding],
         evidence=[],
     )
-    return _Known(1, last)
+    return Known(1, last)
 
 
 def test_the_newest_committed_batch_that_can_be_read_says_how_far_the_old_job_was(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_the_newest_committed_batch_that_can_be_read_says_how_far_the_old_job_wa
     for batch in (0, 1, 2):
         (tmp_path / "commits" / str(batch)).write_bytes(b"v1\n{}")
     expected = {TopicPartition("in", 0): 9, TopicPartition("in", 1): 4}
-    assert rebuild._read_before(tmp_path) == expected
-    assert rebuild._read_before(tmp_path / "none") == {}
+    assert rebuild.read_before(tmp_path) == expected
+    assert rebuild.read_before(tmp_path / "none") == {}
 
 
 def test_open_incidents_that_began_before_what_is_read_end_as_stale() -> None:
@@ -52,7 +52,7 @@ def test_open_incidents_that_began_before_what_is_read_end_as_stale() -> None:
         "over": known("over", "resolved", since=10),
         "later": known("later", "opened", since=60),
     }
-    assert rebuild._end_lost(producer, Kafka(), all_known, first=50, now=2_000) == {"early"}
+    assert rebuild.end_lost(producer, Kafka(), all_known, first=50, now=2_000) == {"early"}
     (call,) = producer.send.call_args_list
     said = decode_transition(call.kwargs["value"])
     assert (said.incident, said.seq, said.transition, said.at) == ("early", 4, "stale", 2_000)
@@ -67,18 +67,18 @@ def test_numbers_are_kept_of_what_may_go_on() -> None:
         "just over": known("just over", "resolved", since=1, at=9 * hour + 1),
         "long over": known("long over", "resolved", since=1, at=8 * hour),
     }
-    assert set(rebuild._may_change(all_known, set(), until=10 * hour)) == {"open", "just over"}
+    assert set(rebuild.may_change(all_known, set(), until=10 * hour)) == {"open", "just over"}
 
 
 def test_the_old_checkpoint_is_moved_aside_and_never_deleted(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "metadata").write_text("first")
     (tmp_path / "flinkwatch.lock").touch()
-    first = rebuild._replace(tmp_path, RebuildPlan(until=1), 0)
+    first = rebuild.replace(tmp_path, RebuildPlan(until=1), 0)
     assert first == tmp_path / "before-rebuild-19700101T000000Z"
     assert (first / "metadata").read_text() == "first"
     assert (first / "state").is_dir()
-    second = rebuild._replace(tmp_path, RebuildPlan(until=2), 60_000)
+    second = rebuild.replace(tmp_path, RebuildPlan(until=2), 60_000)
     assert second is not None
     assert rebuilt_in(str(second)) == RebuildPlan(until=1)
     assert rebuilt_in(str(tmp_path)) == RebuildPlan(until=2)

@@ -53,7 +53,7 @@ def test_an_error_of_a_whole_batch_names_topic_partition_offsets_and_class(monke
     def fails(*_: object) -> None:
         raise MemoryError("no\nroom")
 
-    monkeypatch.setattr("streaming.job.read._may_matter", fails)
+    monkeypatch.setattr("streaming.job.read.may_matter", fails)
     with pytest.raises(StageError) as raised:
         list(STAGE.run(iter([batch(records(5, 6, 17))])))
     assert str(raised.value) == "read stage failed at flink.logs/3 offsets 5 to 17: MemoryError: no room"

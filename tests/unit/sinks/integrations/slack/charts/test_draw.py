@@ -197,7 +197,7 @@ class Desk:
     def order(self) -> None:
         """Orders one and waits for what becomes of it."""
         self.charts.order(ORDER, self.posted.channel, self.posted.ts)
-        worker = self.charts._worker
+        worker = self.charts.worker
         if worker is not None:
             worker.join(timeout=120)
 
@@ -282,7 +282,7 @@ def test_in_a_storm_few_charts_wait_and_the_newest_are_drawn(slack: SlackServer)
     charts = Charts(Uploader(), draw=slow)
     for number in range(1000):
         charts.order(ORDER, "C1", str(number))
-    worker = charts._worker
+    worker = charts.worker
     assert worker is not None
     go.set()
     worker.join(timeout=120)
