@@ -1,4 +1,4 @@
 """Grafana dashboards as code: `python -m dashboards` writes conf/grafana/dashboards.
 
-Of no use to a running flinkwatch, so not in the wheel; what it writes is.
+Not needed at run time, so it is not part of the wheel. The dashboards that it writes are.
 """

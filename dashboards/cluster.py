@@ -1,4 +1,4 @@
-"""One cluster: the readings behind each detector with their limits, and its incidents as annotations."""
+"""The dashboard of one cluster: each detector's readings with their limits, and incidents as annotations."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from detectors.kinds.zero_input_leak import ZeroInputLeak
 _SERIES = "max by (kind, severity, cluster, job)"
 _HERE = 'cluster="$cluster"'
 _JOB, _TM = f'{_HERE}, job=~"$job"', f'{_HERE}, tm=~"$tm"'
-_DEFAULT = " The line is the default; overrides and your own settings may differ."
+_DEFAULT = " The line is the default threshold; your settings and overrides may differ."
 
 
 def _job(metric: str) -> str:
@@ -35,21 +35,21 @@ def _labels(metrics: str, label: str) -> str:
 
 
 def cluster() -> dashboard.Dashboard:
-    made = board(
-        "flinkwatch-cluster", "Flink cluster", "The numbers flinkwatch works with, and what it said.", "now-6h"
+    made = board("flinkwatch-cluster", "Flink cluster", "Detector readings and incidents of one cluster.", "now-6h")
+    last_seen = "last_(sample|log_line)_timestamp_seconds"
+    made.with_variable(
+        choice("cluster", "Cluster", _labels(f"({last_seen}|incident_active)", "cluster"), several=False)
     )
-    heard = "last_(sample|log_line)_timestamp_seconds"
-    made.with_variable(choice("cluster", "Cluster", _labels(f"({heard}|incident_active)", "cluster"), several=False))
     made.with_variable(choice("job", "Job", _labels("(checkpoint.*|busiest.*|last_log_line.*)", "job")))
     made.with_variable(choice("tm", "TaskManager", _labels("(gc_time_ratio|heap_.*)", "tm")))
     for severity in ("critical", "warning"):
         made.annotation(_Incidents(severity))
     rows = {"": _incidents(), "Checkpoints": _checkpoints(), "Load": _load(), "Memory": _memory()}
-    return fill(made, {**rows, "Is everything heard of": _hearing()})
+    return fill(made, {**rows, "Telemetry": _telemetry()})
 
 
 class _Incidents(AnnotationQuery, Builder[AnnotationQuery]):
-    """Open incidents of a severity, from their beginning to their end, on every panel."""
+    """Open incidents of a severity as annotations on every panel."""
 
     def __init__(self, severity: str) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class _Incidents(AnnotationQuery, Builder[AnnotationQuery]):
         return self
 
     def to_json(self) -> dict[str, object]:
-        """With what Grafana's Prometheus data source reads beside the common fields."""
+        """Also contains the fields that only Grafana's Prometheus data source reads."""
         own = {"step": "15s", "titleFormat": "{{kind}}", "textFormat": "{{job}}", "tagKeys": "severity,kind"}
         return super().to_json() | own
 
@@ -72,15 +72,15 @@ def _incidents() -> Iterator[Panel]:
     here = f"flinkwatch_incident_active{{{_HERE}}}"
     yield listing(
         "Open incidents",
-        "What is not resolved in this cluster; the message of each has its evidence and advice.",
+        "Incidents of this cluster that are not resolved. The notification of each has evidence and advice.",
         Column(f"{_SERIES} ({here})", "incidents"),
-        Column(f"time() - {_SERIES} (flinkwatch_incident_since_timestamp_seconds{{{_HERE}}})", "open for", "s"),
+        Column(f"time() - {_SERIES} (flinkwatch_incident_since_timestamp_seconds{{{_HERE}}})", "duration", "s"),
         Column(f"{_SERIES} (flinkwatch_incident_forecast_timestamp_seconds{{{_HERE}}}) - time()", "worse in", "s"),
         hidden=("cluster",),
     )
     yield states(
         "Severity of each incident",
-        "One row for an incident from its beginning to its end; its cause and job are those at that time.",
+        "One row per incident, with cause and job at that time.",
         Query(
             f"max by (incident) (flinkwatch_incident_open{{{_HERE}}}) * on (incident) group_left (kind, job) "
             f"max by (incident, kind, job) (flinkwatch_incident_info{{{_HERE}}})",
@@ -93,7 +93,8 @@ def _incidents() -> Iterator[Panel]:
 def _checkpoints() -> Iterator[Panel]:
     yield graph(
         "Checkpoint duration",
-        "`checkpoint_duration_creep` looks for a trend in the last one, `checkpoint_overdue` for one above the limit.",
+        "`checkpoint_duration_creep` detects a trend of the last duration, `checkpoint_overdue` a duration above the "
+        "limit.",
         Query(_job("checkpoint_duration_last_seconds"), "{{job}}, last"),
         Query(_job("checkpoint_duration_usual_seconds"), "{{job}}, usual"),
         Query(_job("checkpoint_overdue_limit_seconds"), "{{job}}, overdue above", limit=True),
@@ -101,32 +102,33 @@ def _checkpoints() -> Iterator[Panel]:
     )
     yield graph(
         "Age of the checkpoint in flight",
-        "`checkpoint_overdue`: the oldest that is neither completed nor given up.",
+        "`checkpoint_overdue`: the oldest checkpoint that is neither completed nor failed.",
         Query(f"time() - {_job('checkpoint_in_flight_since_timestamp_seconds')}", "{{job}}"),
         Query(_job("checkpoint_overdue_limit_seconds"), "{{job}}, overdue above", limit=True),
         unit="s",
     )
     yield graph(
         "Growth of checkpoint durations",
-        "`checkpoint_duration_creep`: seconds of duration added in an hour.",
+        "`checkpoint_duration_creep`: increase of the duration per hour.",
         Query(f"3600 * {_job('checkpoint_duration_slope_ratio')}", "{{job}}"),
         unit="s",
     )
     yield graph(
-        "Checkpoints reach their limit in",
-        "`checkpoint_duration_creep`: time until the durations reach the checkpoint timeout or interval, as forecast.",
+        "Time until checkpoints reach their limit",
+        "`checkpoint_duration_creep`: forecast time until durations reach the checkpoint timeout or interval.",
         Query(f"{_job('checkpoint_limit_reached_timestamp_seconds')} - time()", "{{job}}"),
         unit="s",
     )
     yield graph(
-        "Failed checkpoints in a row",
-        "`checkpoint_failing`, `late_barrier_acks`: since the last completed one." + _DEFAULT,
+        "Consecutive failed checkpoints",
+        "`checkpoint_failing`, `late_barrier_acks`: failures since the last completed checkpoint." + _DEFAULT,
         Query(_job("checkpoint_consecutive_failures"), "{{job}}"),
         limit=CheckpointFailing.Config().in_a_row,
     )
     yield graph(
-        "Checkpoints since the last commit of offsets",
-        "`zero_input_leak`: a source that commits for none of them keeps their offsets in memory." + _DEFAULT,
+        "Checkpoints since the last offset commit",
+        "`zero_input_leak`: a source that never commits keeps the offsets of all these checkpoints in memory."
+        + _DEFAULT,
         Query(_job("checkpoints_since_commit"), "{{job}}"),
         limit=ZeroInputLeak.Config().min_checkpoints,
     )
@@ -135,13 +137,13 @@ def _checkpoints() -> Iterator[Panel]:
 def _load() -> Iterator[Panel]:
     yield graph(
         "Busiest subtask",
-        "`backpressure`: the share of its time for which the job's busiest subtask is busy." + _DEFAULT,
+        "`backpressure`: share of time for which the job's busiest subtask is busy." + _DEFAULT,
         Query(_job("busiest_subtask_ratio"), "{{job}}"),
         unit="percentunit",
         limit=Backpressure.Config().busy_ms_per_s / 1000,
     )
     yield graph(
-        "Skew of the input",
+        "Input skew",
         "`backpressure`: input of the busiest subtask of a busy task, divided by the median of its subtasks.",
         Query(_job("input_skew_ratio"), "{{job}}"),
     )
@@ -149,45 +151,46 @@ def _load() -> Iterator[Panel]:
 
 def _memory() -> Iterator[Panel]:
     yield graph(
-        "Time in garbage collection",
-        "`heap_exhaustion`: the share of a TaskManager's time." + _DEFAULT,
+        "Garbage collection time",
+        "`heap_exhaustion`: share of time that a TaskManager spends in garbage collection." + _DEFAULT,
         Query(_tm("gc_time_ratio"), "{{tm}}"),
         unit="percentunit",
         limit=HeapExhaustion.Config().gc_share,
     )
     yield graph(
-        "Floor of the heap",
+        "Heap floor",
         "`zero_input_leak`, `heap_exhaustion`: heap still in use after garbage collections.",
         Query(_tm("heap_floor_bytes"), "{{tm}}"),
         unit="bytes",
     )
     yield graph(
-        "Heap is full in",
-        "`zero_input_leak`: time until the leak has filled the heap, as forecast.",
+        "Time until the heap is full",
+        "`zero_input_leak`: forecast time until the leak has filled the heap.",
         Query(f"{_tm('heap_full_timestamp_seconds')} - time()", "{{tm}}"),
         unit="s",
     )
 
 
-def _hearing() -> Iterator[Panel]:
+def _telemetry() -> Iterator[Panel]:
     yield graph(
-        "Clocks ahead",
+        "Clock skew",
         "`clock_skew`: how far the clock of a source of records is ahead of Kafka's." + _DEFAULT,
         Query(f"max by (source) (flinkwatch_source_clock_ahead_seconds{{{_HERE}}})", "{{source}}"),
         unit="s",
         limit=ClockSkew.Config().ahead / 1000,
     )
     yield graph(
-        "Since the last sample",
-        "`telemetry_lost`: time since the metrics last showed a Flink process. The limit follows the usual interval "
+        "Time since the last sample",
+        "`telemetry_lost`: time since the last metric sample of a Flink process. The limit depends on the usual "
+        "interval "
         "and is never below the line." + _DEFAULT,
         Query(f"time() - max by (process) (flinkwatch_last_sample_timestamp_seconds{{{_HERE}}})", "{{process}}"),
         unit="s",
         limit=TelemetryLost.Config().min_gap / 1000,
     )
     yield graph(
-        "Since the last line of the log",
-        "`telemetry_lost`: time since the log last mentioned a checkpoint of the job. The limit follows the usual "
+        "Time since the last log line",
+        "`telemetry_lost`: time since the last log line about a checkpoint of the job. The limit depends on the usual "
         "interval and is never below the line." + _DEFAULT,
         Query(f"time() - {_job('last_log_line_timestamp_seconds')}", "{{job}}"),
         unit="s",

@@ -1,4 +1,4 @@
-"""All clusters: what is open, where, since when, and how long until it gets worse."""
+"""The dashboard of all clusters: open incidents, where, since when, and how long until they get worse."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import dashboard
 from dashboards.frame import board, fill
 from dashboards.panels import GREEN, ORANGE, RED, Column, Panel, Query, graph, listing, number, states
 
-# Every deliverer shows every incident.
+# Every delivery process exports every incident.
 _SERIES = "max by (kind, severity, cluster, job)"
 _OPEN = f"{_SERIES} (flinkwatch_incident_active)"
 _SINCE = f"{_SERIES} (flinkwatch_incident_since_timestamp_seconds)"
@@ -26,23 +26,23 @@ def _worst() -> str:
 
 
 def fleet() -> dashboard.Dashboard:
-    made = board("flinkwatch-fleet", "Flink fleet", "Incidents of all Flink clusters, by flinkwatch.", "now-24h")
+    made = board("flinkwatch-fleet", "Flink fleet", "Incidents of all Flink clusters.", "now-24h")
     return fill(made, {"": _panels()})
 
 
 def _panels() -> Iterator[Panel]:
     yield from (
-        number("Critical", "Incidents that are not resolved.", _count("critical"), (1, RED)),
-        number("Warning", "Incidents that are not resolved.", _count("warning"), (1, ORANGE)),
+        number("Critical", "Critical incidents that are not resolved.", _count("critical"), (1, RED)),
+        number("Warning", "Warning incidents that are not resolved.", _count("warning"), (1, ORANGE)),
         number(
             "Silenced",
-            "Open incidents that somebody has silenced.",
+            "Open incidents that are silenced.",
             f"sum({_SERIES} (flinkwatch_incident_silenced)) or vector(0)",
         ),
-        number("Clusters", "Flink clusters of which flinkwatch hears.", f"count({_CLUSTERS})"),
+        number("Clusters", "Flink clusters that send data to flinkwatch.", f"count({_CLUSTERS})"),
         number(
             "Clusters with incidents",
-            "Clusters in which something is open.",
+            "Clusters with open incidents.",
             f"count(count by (cluster) ({_OPEN})) or vector(0)",
             (1, ORANGE),
         ),
@@ -54,38 +54,38 @@ def _panels() -> Iterator[Panel]:
         ),
         states(
             "Health of each cluster",
-            "The worst that is open in it.",
+            "Highest severity of the cluster's open incidents.",
             Query(_worst(), "{{cluster}}"),
             {0: ("healthy", GREEN), 1: ("warning", ORANGE), 2: ("critical", RED)},
         ),
         graph(
             "Open incidents by kind",
-            "How many are not resolved.",
+            "Incidents that are not resolved.",
             Query(f"sum by (kind) ({_OPEN})", "{{kind}}"),
             stacked=True,
         ),
         graph(
             "Open incidents by cluster",
-            "How many are not resolved.",
+            "Incidents that are not resolved.",
             Query(f"sum by (cluster) ({_OPEN})", "{{cluster}}"),
             stacked=True,
         ),
         listing(
             "Open incidents",
-            "Every incident that is not resolved; the message of each has its evidence and advice.",
+            "Incidents that are not resolved. The notification of each has evidence and advice.",
             Column(_OPEN, "incidents"),
-            Column(f"time() - {_SINCE}", "open for", "s"),
+            Column(f"time() - {_SINCE}", "duration", "s"),
             Column(f"{_FORECAST} - time()", "worse in", "s"),
         ),
         graph(
             "Time to limits",
-            "Until an incident gets worse, as forecast: the checkpoint timeout, a full heap, the registration timeout.",
+            "Forecast time until an incident gets worse: checkpoint timeout, full heap, registration timeout.",
             Query(f"{_FORECAST} - time()", "{{cluster}} {{job}}: {{kind}}"),
             unit="s",
         ),
         graph(
             "Time to limits, earliest and latest",
-            "Between these the forecast expects it.",
+            "Earliest and latest forecast time until an incident gets worse.",
             Query(
                 f"{_SERIES} (flinkwatch_incident_forecast_earliest_timestamp_seconds) - time()",
                 "{{cluster}} {{job}}: {{kind}}, earliest",
@@ -98,7 +98,7 @@ def _panels() -> Iterator[Panel]:
         ),
         graph(
             "Incidents opened",
-            "In the last hour, by kind.",
+            "Incidents opened in the last hour, by kind.",
             Query("max by (kind, severity) (increase(flinkwatch_incidents_total[1h])) > 0", "{{kind}} ({{severity}})"),
             width=24,
         ),

@@ -1,4 +1,4 @@
-"""What is around the panels: the head of a dashboard and its menus."""
+"""The frame of a dashboard: title, links, variables and rows."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from dashboards.panels import DATASOURCE, Panel
 
 
 def choice(name: str, label: str, query: str, *, several: bool = True) -> dashboard.QueryVariable:
-    """A menu at the top of a dashboard, filled by a query; with `several`, all at first."""
+    """A variable at the top of a dashboard, filled by a query. With `several`, all values are selected at first."""
     menu = (
         dashboard.QueryVariable(name)
         .label(label)
@@ -23,12 +23,12 @@ def choice(name: str, label: str, query: str, *, several: bool = True) -> dashbo
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(VariableSort.ALPHABETICAL_ASC)
     )
-    # `.*` also fits series without the label.
+    # `.*` also matches series without the label.
     return menu.multi(True).include_all(True).all_value(".*") if several else menu
 
 
 def board(uid: str, title: str, about: str, since: str, *tags: str) -> dashboard.Dashboard:
-    """An empty dashboard with the menu of data sources and links to the others."""
+    """An empty dashboard with a variable for the data source and links to the other dashboards."""
     others = (
         dashboard.DashboardLink("flinkwatch")
         .type(DashboardLinkType.DASHBOARDS)
@@ -51,7 +51,7 @@ def board(uid: str, title: str, about: str, since: str, *tags: str) -> dashboard
 
 
 def fill(made: dashboard.Dashboard, rows: dict[str, Iterable[Panel]]) -> dashboard.Dashboard:
-    """Add panels under the headings of their rows; those under "" come without one. Numbers follow from the order."""
+    """Add panels in rows with headings; panels under "" get no heading. IDs are numbered in order."""
     number = 0
     for heading, panels in rows.items():
         if heading:

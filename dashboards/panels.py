@@ -1,4 +1,4 @@
-"""How panels look and how they ask, the same on every dashboard."""
+"""Panels with the same style and kind of queries on every dashboard."""
 
 from collections.abc import Sequence
 from string import ascii_uppercase
@@ -39,7 +39,7 @@ _Panel = TypeVar("_Panel", timeseries.Panel, stat.Panel, table.Panel, statetimel
 
 
 class Query(NamedTuple):
-    """What a panel asks; `limit` draws the answer as the line that must not be crossed."""
+    """A query of a panel. With `limit`, the result is drawn as a dashed limit."""
 
     expr: str
     legend: str = ""
@@ -47,7 +47,7 @@ class Query(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A number of a table: the query that gives it, its heading and its unit."""
+    """A column of a table: query, heading and unit."""
 
     expr: str
     name: str
@@ -63,7 +63,7 @@ def graph(
     stacked: bool = False,
     width: int = 12,
 ) -> timeseries.Panel:
-    """Lines over time; `limit` is a fixed one, in the panel's unit."""
+    """Lines over time; `limit` is a fixed limit in the panel's unit."""
     panel = (
         _asking(timeseries.Panel(), title, about, width, HEIGHT, queries)
         .unit(unit)
@@ -102,7 +102,7 @@ def graph(
 def number(
     title: str, about: str, expr: str, *levels: tuple[float, str], unit: str = "short", width: int = 4
 ) -> stat.Panel:
-    """One number as it stands; from each of `levels` on it has that colour, below the first it is green."""
+    """One current number. From each of `levels` it has the given colour, below the first it is green."""
     return (
         _asking(stat.Panel(), title, about, width, 4, [Query(expr)], instant=True)
         .unit(unit)
@@ -114,7 +114,7 @@ def number(
 
 
 def word(title: str, about: str, expr: str, label: str, width: int = 4) -> stat.Panel:
-    """The value of a label, where the series itself is always 1."""
+    """The value of a label of an info metric."""
     return (
         _asking(stat.Panel(), title, about, width, 4, [Query(expr, f"{{{{{label}}}}}")], instant=True)
         .no_value("none")
@@ -125,10 +125,10 @@ def word(title: str, about: str, expr: str, label: str, width: int = 4) -> stat.
 
 
 def listing(title: str, about: str, *columns: Column, hidden: tuple[str, ...] = (), width: int = 24) -> table.Panel:
-    """A table of the series as they stand: their labels, then a column for each query."""
+    """A table of the current series: their labels, then a column for each query."""
     queries = [Query(column.expr) for column in columns]
     panel = _asking(table.Panel(), title, about, width, 6, queries, instant=True, shape=PromQueryFormat.TABLE)
-    # Grafana names the only query's number otherwise than those of several.
+    # Grafana names the value of a single query differently.
     values = [f"Value #{letter}" for letter, _ in zip(ascii_uppercase, columns, strict=False)]
     names = dict(zip(values if len(columns) > 1 else ["Value"], (c.name for c in columns), strict=True))
     panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
@@ -147,7 +147,7 @@ def listing(title: str, about: str, *columns: Column, hidden: tuple[str, ...] = 
 def states(
     title: str, about: str, query: Query, names: dict[int, tuple[str, str]], width: int = 24
 ) -> statetimeline.Panel:
-    """Coloured bars over time; `names` gives text and colour of each value."""
+    """Coloured bars over time; `names` has text and colour of each value."""
     options = {str(value): ValueMappingResult(text=text, color=colour) for value, (text, colour) in names.items()}
     return (
         _asking(statetimeline.Panel(), title, about, width, HEIGHT, [query])

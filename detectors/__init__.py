@@ -1,6 +1,7 @@
-"""Detectors: what they are, and the registry of all of them.
+"""The registry of all detectors. `detectors` is the pure core: records in, incidents out, no Spark, Kafka or clock.
 
-A module of `kinds` holds one detector, whose kind is the module's name. Nothing registers it: it is found there.
+
+Each module of `kinds` has one detector, whose kind is the module's name. It is found there and needs no registration.
 """
 
 from importlib import import_module

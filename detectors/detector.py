@@ -1,6 +1,6 @@
-"""What every detector is: a fold over the events of one cluster.
+"""The base class of all detectors: a fold over the events of one cluster.
 
-A detector keeps nothing but its config; all it knows is in its state, which the engine keeps as bytes. Time is an
+A detector object has only its config. All that it learns is in its state, which the engine keeps as bytes. Time is an
 argument. `update` and `on_deadline` change the state they are given and yield findings: a new one, a changed one, or
 one with `closed_at` set. Kind and subject together identify a finding.
 """
@@ -16,40 +16,40 @@ from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 
 Owner = Literal["job", "process", "cluster"]
-"""Whose end ends a finding although its subject was never seen well again: `incidents/orphaned.py` sees to it."""
+"""The owner of a finding: when it is gone, `incidents/orphaned.py` closes the finding."""
 
 
 class DetectorConfig(BaseModel):
-    """What every detector's section of the configuration has."""
+    """Settings that every detector has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = Field(
-        True, description="Off: it sees no event and forgets what it knew; what it has open is closed."
+        True,
+        description="Whether the detector is enabled. If it is disabled, its state is discarded and its open findings "
+        "are closed.",
     )
 
 
 class Now(NamedTuple):
-    """The moment of one step: `clock` is the stream's clock, `time` the event time of the event at hand, both
-    epoch ms.
-    """
+    """The time of an event in epoch ms: `clock` is the stream's clock, `time` the event time."""
 
     clock: int
     time: int
 
 
 class NoState(msgspec.Struct, array_like=True):
-    """The state of a detector that remembers nothing."""
+    """The state of a detector that has none."""
 
 
 class Detector:
-    """See the module. `event_types` are the meanings (or metric names) it is given; `kind` is also its module's name.
+    """See the module. `event_types` are the event types and metric names it subscribes to; `kind` is its module's name.
 
-    `per_job`: it decides for each job by itself, asks `config_of` for that job's thresholds, and the subject of its
-    findings is the job's id.
+    If `per_job` is set, the detector treats each job separately, asks `config_of` for the job's thresholds, and the
+    subject of its findings is the job's ID.
 
-    `belongs_to`: a finding of a "job" ends when the job runs under another id, one of a "process" when its TaskManager
-    has left and a checkpoint completed without it; one of the "cluster" outlives both. Each kind declares its own.
+    `belongs_to`: findings of a "job" close when the job runs under another ID, those of a "process" when its
+    TaskManager has left and a checkpoint completed without it. Those of the "cluster" outlive both.
     """
 
     kind: ClassVar[str]
@@ -64,7 +64,7 @@ class Detector:
         self._by_job = by_job
 
     def config_of(self, job: str) -> Any:
-        """The config for a job, by its id; the empty id is that of no job."""
+        """The config for a job ID; the empty ID means no job."""
         return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:
@@ -72,26 +72,29 @@ class Detector:
         return self.State()
 
     def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
-        """Take in one event: a `LogEvent`, or a `MetricEvent` with only the samples it wants."""
+        """Process one event: a `LogEvent`, or a `MetricEvent` with only the samples it subscribes to."""
         raise NotImplementedError
 
     def on_deadline(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What the clock alone brings, at the first whole second `now` ≥ `next_deadline(state)`."""
+        """The findings due without an event. Called at the first whole second `now` ≥ `next_deadline(state)`."""
         return ()
 
     def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """What another configuration makes of what is known, at the clock `now`; deadlines are asked for anew."""
+        """The findings that a new configuration changes, at the clock `now`.
+
+        Deadlines are asked for again afterwards.
+        """
         return ()
 
     def next_deadline(self, state: Any) -> int | None:
-        """The clock time at which `on_deadline` is to be called; None when nothing is waited for."""
+        """The clock time at which `on_deadline` is to be called; None if there is no deadline."""
         return None
 
     def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:
-        """The numbers it works with; the engine adds the label `cluster`."""
+        """The numbers that the detector works with; the engine adds the label `cluster`."""
         return ()
 
 
 def evidence(event: LogEvent, time: int) -> Evidence:
-    """The record of an event, as evidence."""
+    """The record of an event as evidence."""
     return Evidence(event.topic, event.partition, event.offset, time, event.text)

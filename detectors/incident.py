@@ -1,4 +1,4 @@
-"""What the product says: findings, the incident they form, and each change of it.
+"""The output of the product: findings, the incidents that they form, and each change of an incident.
 
 All times are epoch milliseconds. The encoded form of `Transition` is the value of the
 `flinkwatch.incidents` topic and one line of `flinkwatch replay --json`.
@@ -18,7 +18,7 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One record that proves a finding, addressed so that it can be read again.
+    """A record that proves a finding, with the address under which it can be read again.
 
     `time` is the event time of the line or sample; `text` its message, at most 500 characters.
     """
@@ -31,7 +31,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """What happens next: `what` is expected at `at`, between `earliest` and `latest`."""
+    """What is expected to happen next: `what` at time `at`, between `earliest` and `latest`."""
 
     what: str
     at: int
@@ -40,9 +40,9 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """The numbers behind a finding, for a chart: at most 64 points of (time, value), and the line fitted to them.
+    """The numbers behind a finding, for a chart: at most 64 points (time, value), and the line fitted to them.
 
-    `failed` are attempts that never succeeded, with what they had reached by then: expired checkpoints at their age.
+    `failed` are attempts that did not succeed, such as expired checkpoints with their age.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """What one detector says of one entity.
+    """What one detector found about one entity.
 
-    `entity` names it by the fixed words cluster, job_id, job_name, task, tm_id, host, checkpoint.
-    `since` is the event time of the first symptom, `at` the clock when it was decided. `subject` is the stable id of
-    the entity: kind and subject together say that two findings are the same one, changed.
+    `entity` identifies it with the keys cluster, job_id, job_name, task, tm_id, host, checkpoint. `since` is the event
+    time of the first symptom, `at` the clock at the decision. `subject` is the stable ID of the entity: two findings
+    with the same kind and subject are two versions of one finding.
     """
 
     kind: str
@@ -78,9 +78,10 @@ class Finding(msgspec.Struct, kw_only=True):
 
 
 class Recurrence(msgspec.Struct, frozen=True):
-    """Which time an incident of this kind has come on the same job: `count` of them since `first` (clock, ms).
+    """Occurrences of incidents of this kind on the same job: `count` of them since `first` (clock, ms).
 
-    `period` is the median gap between them, ms; `steady` when all gaps are near it: a leak's or a schedule's mark.
+    `period` is the median gap between them in ms. `steady` means that all gaps are near it, which points to a leak or
+    to a schedule.
     """
 
     count: int
@@ -90,7 +91,7 @@ class Recurrence(msgspec.Struct, frozen=True):
 
 
 class KnownIssue(msgspec.Struct, frozen=True):
-    """An entry of conf/known_issues.yaml that matches; `applies` says what the version tells of it."""
+    """A matching entry of conf/known_issues.yaml; `applies` says whether the cluster's Flink version is affected."""
 
     id: str
     title: str
@@ -101,7 +102,7 @@ class KnownIssue(msgspec.Struct, frozen=True):
 
 
 class Silenced(msgspec.Struct, frozen=True):
-    """Under which silence an incident is: its id, its end (epoch ms), who made it, and why."""
+    """The silence in force for an incident: its ID, its end (epoch ms), its author and the reason."""
 
     id: str
     until: int
@@ -110,13 +111,13 @@ class Silenced(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, kw_only=True):
-    """One change of an incident, numbered from 1: the incident as it stands after the change.
+    """One change of an incident, numbered from 1, with the state of the incident after the change.
 
-    `cause` is the kind of the leading finding, `summary` and `confidence` are its own; `series` is the cause's or that
-    of the first finding that has one. `opened_at` and `ended_at` are clock times. `reason` says what changed. `config`
-    is the hash of the configuration in force, `silence` the silence under which nobody is told, `silenced_before` the
-    last one it was under when there is none now. `part_of`: this incident has turned out to be part of that one and
-    ends here; `merged` are those that ended so in this one. `more` counts findings beyond those that are listed.
+    `cause` is the kind of the finding that explains the others, `summary` and `confidence` are those of that finding.
+    `series` comes from the cause or from the first finding that has one. `opened_at` and `ended_at` are clock times.
+    `reason` says what changed. `config` is the hash of the configuration in force. `silence` is the silence in force,
+    `silenced_before` the last one if none is in force now. If `part_of` is set, this incident was merged into that one
+    and ends here; `merged` are the incidents merged into this one. `more` counts the findings that are not listed.
     """
 
     incident: str
@@ -149,12 +150,11 @@ class Transition(msgspec.Struct, kw_only=True):
 
 
 class Reading(msgspec.Struct, kw_only=True):
-    """A number a detector works with; the value of one key of the `flinkwatch.readings` topic.
+    """A number that a detector works with, and the value of one record of the `flinkwatch.readings` topic.
 
-    `name` is the Prometheus name without the `flinkwatch_` prefix, in base units; `at` is when it was measured: five
-    minutes later the series ends. `labels` always hold
-    `cluster`, except for the counters of the job itself (type `counter`, label `bucket`, summed over it).
-    The key is `key()`; a tombstone under it removes the series.
+    `name` is the Prometheus name without the prefix `flinkwatch_`, in base units. `at` is the time of the measurement;
+    the series ends five minutes later. `labels` always has `cluster`, except for counters of the job itself (type
+    `counter`, label `bucket`, over which they are added up). The record key is `key()`; a tombstone ends the series.
     """
 
     name: str
@@ -179,7 +179,7 @@ def _transition(value: bytes) -> Transition:
 
 
 decode_transition = carried(_transition)
-"""A record of `flinkwatch.incidents`; raises UndecodableError alone."""
+"""Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
 
 decode_reading = carried(msgspec.json.Decoder(Reading).decode)
-"""A record of `flinkwatch.readings`; raises UndecodableError alone."""
+"""Decodes a record of `flinkwatch.readings`. Raises UndecodableError and nothing else."""

@@ -1,4 +1,4 @@
-"""Which incident goes where: rules as Alertmanager has them, and quiet hours.
+"""Decides which receivers are notified of an incident: routes as in Alertmanager, and quiet hours.
 
 Routes apply to new messages only. An existing message is edited until its incident ends, even if the routes change.
 """
@@ -21,9 +21,9 @@ _TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
 
 
 def _as_text(value: Any) -> Any:
-    # YAML reads 22:00 without quotes as the number 1320, which would pass for 22 minutes after midnight.
+    # YAML reads 22:00 without quotes as the number 1320, which pydantic would accept as 22 minutes after midnight.
     if not isinstance(value, str) or not _TIME.fullmatch(value):
-        raise ValueError('must be a local time between quotes, such as "22:00"')
+        raise ValueError('must be a local time in quotes, such as "22:00"')
     return value
 
 
@@ -37,14 +37,15 @@ class _RoutingSection(BaseModel):
 class Route(_RoutingSection):
     """Incidents that match every field go to the receivers in `to`; fields are patterns with * and ?."""
 
-    cluster: str = Field(default="*", description="Pattern of the cluster's name.")
-    job: str = Field(default="*", description="Pattern of the job's name.")
-    kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the kind of the cause.")
-    severity: Severity = Field(default="info", description="Lowest severity.")
+    cluster: str = Field(default="*", description="Pattern for the cluster's name.")
+    job: str = Field(default="*", description="Pattern for the job's name.")
+    kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns for the kind of the cause.")
+    severity: Severity = Field(default="info", description="Lowest severity that the route matches.")
     to: tuple[str, ...] = Field(
-        description='Receivers: slack, "slack:<channel>", webhook, alertmanager, pagerduty. Empty: no one is notified.'
+        description='Receivers: slack, "slack:<channel>", webhook, alertmanager, pagerduty. '
+        "If empty, no one is notified."
     )
-    go_on: bool = Field(default=False, alias="continue", description="Apply the following routes, too.")
+    go_on: bool = Field(default=False, alias="continue", description="Whether the following routes are applied too.")
 
     def fits(self, transition: Transition) -> bool:
         """Whether the route applies to an incident as it is now."""
@@ -59,12 +60,14 @@ class Route(_RoutingSection):
 class QuietHours(_RoutingSection):
     """New incidents below a severity wait from `begin` to `end`. If they are still open then, they are sent."""
 
-    begin: TimeOfDay = Field(description='Local time, "22:00".')
-    end: TimeOfDay = Field(description="Local time; before `begin` it is the next day's.")
-    days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which it begins.")
-    time_zone: str = Field(default="UTC", description="Name of the time zone, Europe/Berlin.")
+    begin: TimeOfDay = Field(description='Local time at which quiet hours begin, such as "22:00".')
+    end: TimeOfDay = Field(
+        description="Local time at which quiet hours end. If it is before `begin`, they end on the next day."
+    )
+    days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which quiet hours begin.")
+    time_zone: str = Field(default="UTC", description="Time zone of the local times, such as Europe/Berlin.")
     below: Severity = Field(default="critical", description="Incidents of this severity or a higher one do not wait.")
-    to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns of the receivers that are quiet.")
+    to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns for the receivers that are quiet.")
 
     @field_validator("time_zone")
     @classmethod
@@ -72,33 +75,33 @@ class QuietHours(_RoutingSection):
         try:
             ZoneInfo(value)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"no time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
+            raise ValueError(f"unknown time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
         return value
 
     @model_validator(mode="after")
     def _it_lasts(self) -> Self:
         if self.begin == self.end:
-            raise ValueError("begin and end are the same")
+            raise ValueError("begin and end must differ")
         return self
 
     def until(self, now: datetime) -> datetime | None:
-        """When the quiet hours end that last at `now` (aware), None when there are none."""
+        """The end of the quiet hours in force at `now` (aware), None if there are none."""
         zone = ZoneInfo(self.time_zone)
         today = now.astimezone(zone).date()
-        # Those that began yesterday may still last.
+        # Quiet hours that began yesterday may still be in force.
         for day in (today, today - timedelta(days=1)):
             if DAYS[day.weekday()] not in self.days:
                 continue
             begins = datetime.combine(day, self.begin, zone)
             ends = datetime.combine(day if self.end > self.begin else day + timedelta(days=1), self.end, zone)
-            # In UTC: local times do not subtract over a change of the clocks.
+            # Compared in UTC, because local times are ambiguous at a change to or from daylight saving time.
             if begins.astimezone(UTC) <= now < ends.astimezone(UTC):
                 return ends.astimezone(UTC)
         return None
 
 
 class Routing(_RoutingSection):
-    """Which incident goes where, and when; needs a restart when changed."""
+    """Which receivers are notified of an incident, and when. A change needs a restart."""
 
     routes: tuple[Route, ...] = Field(
         default=(),
@@ -108,11 +111,13 @@ class Routing(_RoutingSection):
     )
     default: tuple[str, ...] | None = Field(
         default=None,
-        description="Receivers of incidents that match no route; null: every enabled sink, for Slack its own channel.",
+        description="Receivers of incidents that match no route. null means every enabled sink, for Slack its own "
+        "channel.",
     )
     quiet_hours: tuple[QuietHours, ...] = Field(
         default=(),
-        description="When new incidents below a severity wait; they are sent afterwards if still open. For example "
+        description="Hours in which new incidents below a severity wait. They are sent afterwards if still open. For "
+        "example "
         '[{begin: "22:00", end: "07:00", time_zone: Europe/Berlin, below: critical, to: ["slack*"]}].',
     )
 

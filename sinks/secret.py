@@ -5,13 +5,13 @@ from pathlib import Path
 
 
 class SecretError(ValueError):
-    """A secret is named in the configuration but cannot be read. Worth a retry only after a person acts."""
+    """A configured secret cannot be read. A retry helps only after a person has fixed it."""
 
 
 class Secret(str):
-    """A string whose `repr` hides it, so that a traceback or a logged dict does not tell it.
+    """A string whose `repr` hides it, so that it does not appear in tracebacks and logged dicts.
 
-    `str()` and formatting give the value: clients need it.
+    `str()` and formatting return the value, because clients need it.
     """
 
     __slots__ = ()
@@ -23,16 +23,16 @@ class Secret(str):
 def read_secret(setting: str, env: str | None, file: Path | None) -> Secret:
     """The secret of `setting`, from `file` if given, else from the environment variable `env`.
 
-    Surrounding white space is dropped: an editor adds a newline to a secret file. It is read at each call,
-    so that a rotated file takes effect.
+    Surrounding white space is removed, because editors add a newline at the end of a file. The secret is read at each
+    call, so that a rotated file takes effect.
 
-    Raises SecretError, naming the setting and the place but never the content.
+    Raises SecretError, which names the setting and the source but never the value.
     """
     if file is not None:
         try:
             value = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            # `from None`: a decode error carries the bytes of the file.
+            # `from None`, because a decode error contains the bytes of the file.
             raise SecretError(f"{setting}_file: cannot read {file}: {_reason(error)}") from None
         if not value:
             raise SecretError(f"{setting}_file: {file} is empty")
@@ -46,13 +46,13 @@ def read_secret(setting: str, env: str | None, file: Path | None) -> Secret:
 
 
 def read_header_secret(setting: str, env: str | None, file: Path | None) -> Secret:
-    """The same for a secret that goes into an HTTP header, which takes one line of ASCII.
+    """The same for a secret that is sent in an HTTP header, which must be one line of ASCII.
 
-    Raises SecretError: http.client's own error would tell the value.
+    Raises SecretError here, because http.client's own error would contain the value.
     """
     secret = read_secret(setting, env, file)
     if not secret.isascii() or not secret.isprintable():
-        raise SecretError(f"{setting}: {file or f'environment variable {env}'} holds more than one line of ASCII")
+        raise SecretError(f"{setting}: {file or f'environment variable {env}'} is not one line of ASCII")
     return secret
 
 

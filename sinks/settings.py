@@ -17,25 +17,25 @@ SLACK = "slack"
 
 
 class Sinks(BaseModel):
-    """Where incidents and readings go; needs a restart when changed."""
+    """Where incidents and readings are sent. A change needs a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     slack: SlackConfig = Field(default_factory=SlackConfig, description="Messages to Slack channels.")
     prometheus: PrometheusConfig = Field(
-        default_factory=PrometheusConfig, description="The page that Prometheus scrapes, and the health of the process."
+        default_factory=PrometheusConfig, description="HTTP server with metrics for Prometheus and health checks."
     )
-    webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="A receiver of your own: signed JSON.")
-    alertmanager: AlertmanagerConfig = Field(
-        default_factory=AlertmanagerConfig, description="Alerts for Prometheus's Alertmanager."
-    )
+    webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="Signed JSON to a receiver of your own.")
+    alertmanager: AlertmanagerConfig = Field(default_factory=AlertmanagerConfig, description="Alerts for Alertmanager.")
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
     max_silence: Duration = Field(
         2_592_000_000,
         ge=60_000,
-        description="Longest silence that `flinkwatch silence add` accepts, so that a mute is not forgotten for years.",
+        description="Longest silence that `flinkwatch silence add` accepts, so that no silence is forgotten for years.",
     )
-    routing: Routing = Field(default_factory=Routing, description="Which incident goes where, and when.")
+    routing: Routing = Field(
+        default_factory=Routing, description="Which receivers are notified of an incident, and when."
+    )
 
     def enabled(self) -> tuple[str, ...]:
         """The receivers of the enabled sinks, without those that only routes name."""
@@ -55,7 +55,5 @@ class Sinks(BaseModel):
             if kind not in enabled or (colon and (kind != SLACK or not channel)):
                 allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
                 there_are = ", ".join(allowed) or "none"
-                raise ValueError(
-                    f"routing names {receiver!r}, which is no sink that is enabled; there are: {there_are}"
-                )
+                raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
         return self

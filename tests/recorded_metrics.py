@@ -61,7 +61,7 @@ def _show(board: IncidentCollector, said: bucket.BucketOutput) -> None:
             board.count_opened(transition)
     for reading in said.readings:
         board.show_reading(reading.key(), reading)
-    for key in said.gone:
+    for key in said.removed:
         board.show_reading(key, None)
 
 

@@ -37,7 +37,7 @@ def readings_text(steps: Iterable[BucketOutput]) -> str:
     for said in steps:
         for reading in said.readings:
             own.setdefault(reading.key(), []).append(reading)
-        gone.update(said.gone)
+        gone.update(said.removed)
     return "".join(
         f"{key}\n  {len(found)} readings, gone {gone[key]} times, {_reading(found[0])} to {_reading(found[-1])}\n"
         for key, found in sorted(own.items())

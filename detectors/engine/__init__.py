@@ -1,4 +1,4 @@
-"""The step over one cluster and over one bucket of clusters: order of events, clock, state, a failing event isolated.
+"""The step over one cluster and over a bucket of clusters: order of events, clock, state, isolation of failing events.
 
-It knows no kind of incident by name.
+The engine knows no kind of incident. Kinds are registered in `detectors`.
 """

@@ -1,7 +1,7 @@
-"""The step over one cluster, but for events that make a detector fail.
+"""The step over one cluster without the events that make a detector fail.
 
-What a step says does not depend on where the stream is cut (`engine.py`), so a batch that fails is stepped in halves
-until the event at fault stands alone: it alone is lost, and the state is as if it had never come.
+The result of a step does not depend on where the stream is cut (`engine.py`). A batch that fails is therefore halved
+until the failing event is alone: only that event is lost, and the state is as if it had never arrived.
 """
 
 from typing import NamedTuple
@@ -9,23 +9,23 @@ from typing import NamedTuple
 from detectors.engine.engine import ClusterState, Engine, StepOutput, arrival, decode_state, encode_state
 from detectors.events.event import Event
 
-# Where more than a few fail the fault is not with single events, and looking for them costs a step each.
+# If more than a few events fail, single events are not the reason, and each further search would cost a step.
 _MAX_DEFECTS = 8
 
 
 class FailedEvent(NamedTuple):
-    """An event that a detector could not take: the error, in one line."""
+    """An event that made a detector fail, and the error in one line."""
 
     event: Event
     error: str
 
 
 class SteppedCluster(NamedTuple):
-    """A cluster after its step: its state, the same as bytes, and what was said."""
+    """A cluster after its step: its state, the encoded state, and the output."""
 
     state: ClusterState
     encoded: bytes
-    said: StepOutput
+    output: StepOutput
 
 
 def step(
@@ -37,16 +37,16 @@ def step(
     since: int,
     defects: list[FailedEvent],
 ) -> SteppedCluster | None:
-    """`Engine.step` from the state `before` (None: a new cluster); None when nothing could be taken.
+    """`Engine.step` from the state `before` (None: a new cluster); None if every event failed.
 
-    What is left out is added to `defects`, the cluster's own of this batch. Raises StateVersionError.
+    Failing events are added to `defects`, the cluster's list for this batch. Raises StateVersionError.
     """
     state = decode_state(before) if before is not None else engine.new_state()
     try:
-        said = engine.step(cluster, state, events, until, since)
-        return SteppedCluster(state, encode_state(state), said)
+        output = engine.step(cluster, state, events, until, since)
+        return SteppedCluster(state, encode_state(state), output)
     except Exception as error:  # noqa: BLE001
-        # The outer edge: an error in a detector must not stop the stream.
+        # The outermost handler: an error in a detector must not stop the stream.
         if len(events) < 2 or len(defects) >= _MAX_DEFECTS:
             defects += [FailedEvent(event, f"{type(error).__name__}: {error}") for event in events]
             return None
@@ -56,16 +56,16 @@ def step(
     if first is None:
         return step(engine, cluster, before, events[half:], until, since, defects)
     second = step(engine, cluster, first.encoded, events[half:], until, since, defects)
-    return first if second is None else second._replace(said=_joined(first.said, second.said))
+    return first if second is None else second._replace(output=_joined(first.output, second.output))
 
 
 def _joined(first: StepOutput, second: StepOutput) -> StepOutput:
     again = {reading.key() for reading in second.readings}
-    gone = [key for key in first.gone if key not in again]
+    gone = [key for key in first.removed if key not in again]
     return StepOutput(
         first.transitions + second.transitions,
         first.readings + second.readings,
-        gone + second.gone,
+        gone + second.removed,
         first.dropped + second.dropped,
         first.cut + second.cut,
     )

@@ -1,7 +1,7 @@
-"""One bucket of clusters: the unit of work of the stateful stage.
+"""One bucket of clusters, the unit of work of the stateful stage.
 
-A bucket keeps a small index (its clock, the next deadline of each cluster, the configuration in force, counts of what
-was rejected); the states of the clusters are fetched one by one from a store, only when touched or due.
+A bucket keeps a small index: its clock, the next deadline of each cluster, the configuration in force, and counts of
+rejected records. The state of a cluster is fetched from a store only if it has events or a deadline.
 """
 
 from collections.abc import Iterable
@@ -28,40 +28,41 @@ from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, settings_hash
 from detectors.values.bounded import put_bounded
 
-INDEX_VERSION = 1
-# Clusters' clocks may lag: what has ended is forgotten only when no incident can still be under it.
+INDEX_VERSION = 2
+# Clocks of clusters may lag, so an expired silence is kept until no incident can still be silenced by it.
 _FORGET_SILENCE_MS = 86_400_000
-# `flinkwatch tune` steps under two in turn.
+# `flinkwatch tune` alternates between two configurations.
 _MAX_CONFIGURATIONS = 4
 MAX_CLUSTERS = 1_000
-"""In one bucket. Anybody who may write a topic can name clusters; each costs state, and series on the page."""
+"""Limit for one bucket. Any producer can invent cluster names, and each cluster costs state and metrics."""
 
 
 class Store(Protocol):
-    """Where states of clusters are kept, as bytes."""
+    """Where the encoded states of clusters are kept."""
 
     def get(self, cluster: str) -> bytes | None:
-        """The bytes, or None for a cluster not seen before."""
+        """The state of a cluster, None if it is new."""
 
     def put(self, cluster: str, state: bytes) -> None:
-        """Keep the bytes."""
+        """Set the state of a cluster."""
 
     def remove(self, cluster: str) -> None:
-        """Forget the cluster."""
+        """Delete the state of a cluster."""
 
 
 class BucketIndex(msgspec.Struct):
-    """What a bucket keeps beside its clusters; `rejected` counts by reason since the beginning.
+    """What a bucket keeps in addition to the states of its clusters.
 
-    `silences` are those made on the command line, by id, and `silences_hash` names them. `cut` counts rows that were
-    too large for their topic, and `recognised` what of the input is understood. `front` is how far the furthest
-    partition has come, `orders` what clusters wait for, `beats` what is known of the driver's clock. `catching_up`
-    tells that the last batch left records behind: what is read next may be late because of the reader.
+    `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line,
+    by ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised`
+    counts understood records. `front` is the time that the most advanced partition has reached, `orders` the late
+    partitions that clusters wait for, and `heartbeat_clock` the state of the driver's clock. `catching_up` is set if
+    the last batch left records unread: the next records may then be late because of the reader.
     """
 
     version: int = INDEX_VERSION
     clock: int = 0
-    dues: dict[str, int] = {}
+    deadlines: dict[str, int] = {}
     published: PublishedConfiguration | None = None
     records: int = 0
     rejected: dict[str, int] = {}
@@ -72,19 +73,20 @@ class BucketIndex(msgspec.Struct):
     recognised: Recognition = msgspec.field(default_factory=Recognition)
     front: int = 0
     orders: dict[str, PartitionOrder] = {}
-    beats: HeartbeatClock = msgspec.field(default_factory=HeartbeatClock)
+    heartbeat_clock: HeartbeatClock = msgspec.field(default_factory=HeartbeatClock)
     catching_up: bool = False
 
     def go_back(self, clock: int) -> None:
-        """The clock was driven ahead by a host whose own was wrong: it stands at `clock`, in every cluster."""
+        """Set the clock of every cluster back to `clock`, because a host with a wrong clock had driven it ahead."""
         self.clock, self.front = clock, clock
         self.counted_at = min(self.counted_at, clock)
-        self.dues = dict.fromkeys(self.dues, 0)
+        self.deadlines = dict.fromkeys(self.deadlines, 0)
         self.orders = {}
 
     def configure(self, published: PublishedConfiguration | None, silences: Iterable[PublishedSilence]) -> int:
-        """Take over what was published, in order; if it is news, every cluster is stepped, due or not. The number of
-        silences that are refused: there is no room for them.
+        """Apply what was published; if it changes anything, every cluster is stepped in the next step.
+
+        Returns the number of silences that were refused because there are too many.
         """
         before = self.config_hash(), self.silences_hash
         self.published = published or self.published
@@ -92,11 +94,11 @@ class BucketIndex(msgspec.Struct):
         made = msgspec.json.encode([*self.silences.values()], order="sorted")
         self.silences_hash = sha256(made).hexdigest()[:8] if self.silences else ""
         if before != (self.config_hash(), self.silences_hash):
-            self.dues = dict.fromkeys(self.dues, 0)
+            self.deadlines = dict.fromkeys(self.deadlines, 0)
         return refused
 
     def _silence(self, published: dict[str, PublishedSilence]) -> int:
-        """Take over silences as far as there is room; the number of those that are refused."""
+        """Add silences up to the limit; returns the number of refused ones."""
         known = {**self.silences, **published}
         known = {i: s for i, s in known.items() if s.ends() > self.clock - _FORGET_SILENCE_MS}
         if len(known) > MAX_SILENCES:
@@ -105,19 +107,21 @@ class BucketIndex(msgspec.Struct):
         return len(known) - len(self.silences)
 
     def config_hash(self) -> str:
-        """Names the settings in force."""
+        """The hash of the settings in force."""
         return self.published.hash if self.published else _DEFAULT
 
 
 class BucketOutput(NamedTuple):
-    """What a step over a bucket says; `defects` are events lost to an error in a detector, `refused` those of clusters
-    for which there is no room: how many, and the first of each; `dropped` are detectors' states that could not be read,
-    `cut` the clusters that are too large to be kept whole.
+    """The output of a step over a bucket.
+
+    `removed` are the keys of readings that end. `defects` are events lost to an error in a detector. `refused` has for
+    each cluster beyond the limit the number of its events and the first of them. `dropped` are detector states that
+    could not be read, `cut` the clusters that are too large to be kept completely.
     """
 
     transitions: list[Transition]
     readings: list[Reading]
-    gone: list[str]
+    removed: list[str]
     defects: list[FailedEvent]
     refused: dict[str, tuple[int, Event]]
     dropped: list[DroppedState]
@@ -129,13 +133,15 @@ _decode_index = msgspec.msgpack.Decoder(BucketIndex).decode
 
 
 def decode_index(data: bytes) -> BucketIndex:
-    """Bytes → index. Raises StateVersionError when another version wrote it."""
+    """Decode an index. Raises StateVersionError if another version wrote it."""
     try:
         index = _decode_index(data)
     except msgspec.MsgspecError as error:
-        raise StateVersionError(f"this index of a bucket cannot be read: {error}") from error
+        raise StateVersionError(f"the index of a bucket cannot be read: {error}") from error
     if index.version != INDEX_VERSION:
-        raise StateVersionError(f"index of version {index.version}, this is flinkwatch with version {INDEX_VERSION}")
+        raise StateVersionError(
+            f"the index of a bucket has version {index.version}, this flinkwatch reads version {INDEX_VERSION}"
+        )
     return index
 
 
@@ -145,7 +151,7 @@ _DEFAULT = settings_hash(LiveSettings())
 
 
 def _configuration(index: BucketIndex, issues: IssueCatalogue) -> Configuration:
-    """The configuration in force; built once in a process."""
+    """The configuration in force, built once per process."""
     key = index.config_hash(), index.silences_hash, issues.hash
     found = _configurations.get(key)
     if found is None:
@@ -156,10 +162,9 @@ def _configuration(index: BucketIndex, issues: IssueCatalogue) -> Configuration:
 
 
 def _read(index: BucketIndex) -> tuple[LiveSettings, tuple[Silence, ...]]:
-    """The settings and silences that a bucket keeps.
+    """The settings and silences that a bucket keeps, or the defaults if another version of flinkwatch wrote them.
 
-    Those of another version of flinkwatch are not in force: a batch that is run again after an upgrade may still have
-    them, and the job publishes its own before the next one.
+    A batch that is repeated after an upgrade may still have them. The job publishes its own before the next batch.
     """
     try:
         live = index.published.live() if index.published else LiveSettings()
@@ -176,33 +181,35 @@ def step(
     issues: IssueCatalogue = _NO_ISSUES,
     front: int | None = None,
 ) -> BucketOutput:
-    """Fold `events` into their clusters and let the clock of the bucket run to `until`; changes `index` and `store`.
+    """Fold `events` into their clusters and advance the bucket's clock to `until`; changes `index` and `store`.
 
-    `front` is how far the furthest partition has come; without it, and while a backlog is worked off, nothing is taken
-    for late (`late_partitions.py`).
+    `front` is the time that the most advanced partition has reached. Without it, and while a backlog is read, no event
+    counts as late (`late_partitions.py`).
     """
     configuration = _configuration(index, issues)
     since, until = index.clock, max(until, index.clock)
     before = 0 if front is None or index.catching_up else index.front
     clocks = StreamClocks(until, before, max(index.front, front or 0, until))
     by_cluster: dict[str, list[Event]] = {
-        c: [] for c, due in index.dues.items() if due <= until and due <= late_partitions.due(index.orders, c, clocks)
+        c: []
+        for c, due in index.deadlines.items()
+        if due <= until and due <= late_partitions.cluster_clock(index.orders, c, clocks)
     }
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
-    said = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
+    output = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
     for cluster, own in by_cluster.items():
         taken = late_partitions.take(index.orders, cluster, own, clocks)
-        _step(index, store, configuration, cluster, taken, since, said)
+        _step(index, store, configuration, cluster, taken, since, output)
     index.clock, index.front = until, clocks.front
-    return said
+    return output
 
 
 def _refused(index: BucketIndex, store: Store, by_cluster: dict[str, list[Event]]) -> dict[str, tuple[int, Event]]:
-    """Take out the clusters beyond MAX_CLUSTERS that are new; those that are known stay."""
-    new = [cluster for cluster in by_cluster if cluster not in index.dues]
-    room = MAX_CLUSTERS - len(index.dues)
-    # One that lost all its events to a defect is not in `dues`.
+    """Take out new clusters beyond MAX_CLUSTERS; known clusters stay."""
+    new = [cluster for cluster in by_cluster if cluster not in index.deadlines]
+    room = MAX_CLUSTERS - len(index.deadlines)
+    # A cluster that lost all its events to a defect is not in `deadlines`.
     unknown = [cluster for cluster in new if store.get(cluster) is None] if len(new) > room else []
     found: dict[str, tuple[int, Event]] = {}
     for cluster in unknown[max(room, 0) :]:
@@ -218,32 +225,32 @@ def _step(
     cluster: str,
     taken: late_partitions.ReadyEvents,
     since: int,
-    said: BucketOutput,
+    output: BucketOutput,
 ) -> None:
     engine = configuration.engine(cluster)
     defects: list[FailedEvent] = []
     since = min(since, taken.until)
     stepped = bisect_failures.step(engine, cluster, store.get(cluster), taken.events, taken.until, since, defects)
-    said.defects.extend(defects)
+    output.defects.extend(defects)
     waiting = late_partitions.next_waiting(index.orders, cluster)
     if stepped is None:
-        # The cluster is asked again when its next event comes.
-        index.dues.pop(cluster, None)
+        # The cluster is stepped again when its next event arrives.
+        index.deadlines.pop(cluster, None)
         if waiting is not None:
-            index.dues[cluster] = waiting
+            index.deadlines[cluster] = waiting
         return
     state, encoded, result = stepped
-    said.transitions.extend(result.transitions)
-    said.dropped.extend(result.dropped)
-    said.cut.extend(result.cut)
-    if engine.over(state, taken.until):
+    output.transitions.extend(result.transitions)
+    output.dropped.extend(result.dropped)
+    output.cut.extend(result.cut)
+    if engine.is_expired(state, taken.until):
         store.remove(cluster)
-        for known in (index.dues, index.orders):
+        for known in (index.deadlines, index.orders):
             known.pop(cluster, None)
         counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
-        said.gone.extend([*result.gone, *engine.said(state), *counted])
+        output.removed.extend([*result.removed, *engine.reading_keys(state), *counted])
         return
     store.put(cluster, encoded)
-    index.dues[cluster] = min(engine.due(state), waiting) if waiting is not None else engine.due(state)
-    said.readings.extend(result.readings)
-    said.gone.extend(result.gone)
+    index.deadlines[cluster] = min(engine.next_step(state), waiting) if waiting is not None else engine.next_step(state)
+    output.readings.extend(result.readings)
+    output.removed.extend(result.removed)

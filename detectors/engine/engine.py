@@ -1,13 +1,13 @@
 """The state of one cluster, and the step that folds events into it.
 
-`Engine.step` is the second stage of the product: the same code under Spark, in `flinkwatch replay` and in the tests. It
-is a fold: what comes out depends on the state and on what comes in, never on where the stream was cut into batches.
+`Engine.step` runs under Spark, in `flinkwatch replay` and in the tests. It is a fold: its output depends on the state
+and on the events, never on where the stream was cut into batches.
 
-Two times. The clock (`until`) is how far the stream has come on all its partitions: deadlines run on it alone, so that
-a partition that is read ahead in a catch-up makes nothing overdue. Each event carries its own Kafka timestamp;
-deadlines that lie before it are met first, and a transition it causes is dated with it.
+There are two times. The clock (`until`) is the time that all partitions of the stream have reached. Only it meets
+deadlines, so that a partition that is read ahead in a catch-up makes nothing overdue. Each event also carries its own
+Kafka timestamp: earlier deadlines are met first, and transitions that the event causes are dated with it.
 
-Deadlines are met on whole seconds of the clock. Between two of them nothing can fall due, so a detector is asked for
+Deadlines are met on whole seconds of the clock. No deadline can fall between two seconds, so a detector is asked for
 its next deadline once a second and not after every event.
 """
 
@@ -34,23 +34,24 @@ from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence
 from detectors.incidents.transitions import Incident, IncidentContext
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 _AHEAD_MS = 60_000
 _READINGS_EVERY_MS = 5_000
-# As long as Prometheus goes on showing a series that is no longer scraped.
+# Prometheus shows a series for this long after it was last scraped.
 _READINGS_FADE_MS = 300_000
-_BEAT_MS = 1_000
+_SECOND_MS = 1_000
 
 
 class StateVersionError(Exception):
-    """State was written by another version and cannot be read: start with a new checkpoint, or with that version."""
+    """The state was written by another version. Start with a new checkpoint, or with that version."""
 
 
 class ClusterState(msgspec.Struct):
-    """All that is kept of one cluster.
+    """The state of one cluster.
 
-    `detectors` are the detectors' own states, decoded only when touched; `readings` the keys of the last readings of
-    each, packed since they are long and alike; `mark` is that of the engine of the last step.
+    `detectors` holds the encoded state of each detector, decoded only when it is needed. `readings` holds the keys of
+    each detector's last readings, compressed because they are long and similar. `mark` is the `Engine.mark` of the
+    last step.
     """
 
     version: int = STATE_VERSION
@@ -60,10 +61,10 @@ class ClusterState(msgspec.Struct):
     topology: Topology = msgspec.field(default_factory=Topology)
     throwables: StackTraces = msgspec.field(default_factory=StackTraces)
     detectors: dict[str, msgspec.Raw] = {}
-    dues: dict[str, int] = {}
+    deadlines: dict[str, int] = {}
     incidents: list[Incident] = []
     past: list[Occurrence] = []
-    gone: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
+    orphaned: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
     readings: dict[str, bytes] = {}
     readings_at: int = 0
     unread: list[str] = []
@@ -71,7 +72,9 @@ class ClusterState(msgspec.Struct):
 
 
 class DroppedState(NamedTuple):
-    """The state of one detector in one cluster that could not be read: another version wrote it, or it is damaged."""
+    """A detector's state in one cluster could not be read, because another version wrote it or because it is
+    damaged.
+    """
 
     cluster: str
     kind: str
@@ -79,13 +82,11 @@ class DroppedState(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """What a step says: transitions in order, readings, and the keys of readings that are gone; what was dropped or
-    cut.
-    """
+    """The output of a step: transitions in order, readings, keys of removed readings, and what was dropped or cut."""
 
     transitions: list[Transition]
     readings: list[Reading]
-    gone: list[str]
+    removed: list[str]
     dropped: tuple[DroppedState, ...] = ()
     cut: tuple[EntriesCut, ...] = ()
 
@@ -95,18 +96,20 @@ _decode_state = msgspec.msgpack.Decoder(ClusterState).decode
 
 
 def encode_state(state: ClusterState) -> bytes:
-    """State → bytes, as the state store keeps it: compressed, since the same ids and texts stand in it many times."""
+    """Encode a state for the state store. It is compressed because IDs and texts are repeated in it."""
     return zlib.compress(_encode(state), level=1)
 
 
 def decode_state(data: bytes) -> ClusterState:
-    """Bytes → state. Raises StateVersionError when another version wrote it."""
+    """Decode a state. Raises StateVersionError if another version wrote it."""
     try:
         state = _decode_state(zlib.decompress(data))
     except (zlib.error, msgspec.MsgspecError) as error:
-        raise StateVersionError(f"this state cannot be read: {error}") from error
+        raise StateVersionError(f"the state of a cluster cannot be read: {error}") from error
     if state.version != STATE_VERSION:
-        raise StateVersionError(f"state of version {state.version}, this is flinkwatch with version {STATE_VERSION}")
+        raise StateVersionError(
+            f"the state of a cluster has version {state.version}, this flinkwatch reads version {STATE_VERSION}"
+        )
     return state
 
 
@@ -114,8 +117,9 @@ _decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
 
 
 class JobSettings(NamedTuple):
-    """Settings that some jobs have of their own: `settings` gives `DetectorSettings` by the name of a job, `kinds` the
-    kinds that are different, and whether any job switches them on.
+    """Settings that differ by job: `settings` gives the `DetectorSettings` for a job's name.
+
+    `kinds` has the kinds that differ, with True if any job enables them.
     """
 
     settings: Callable[[str], Any]
@@ -125,9 +129,8 @@ class JobSettings(NamedTuple):
 class Engine:
     """Folds events into the states of clusters under one configuration.
 
-    `settings` are `DetectorSettings`, `config` the name of the configuration they come from; `mark` is another one
-    whenever settings or silences are. Detectors that decide for each job use `by_job`. `issues` are defects it knows
-    of.
+    `settings` are `DetectorSettings`, `config` is the hash of their configuration, and `mark` changes with every change
+    of settings or silences. Detectors that decide for each job use `by_job`. `issues` are the known issues.
     """
 
     def __init__(
@@ -140,7 +143,7 @@ class Engine:
         mark: str = "",
         issues: IssueCatalogue = IssueCatalogue(),  # noqa: B008 - it cannot change
     ) -> None:
-        self.life = settings.incidents
+        self.incident_config = settings.incidents
         self.config = config
         self.mark = mark or config
         self.silences = silences
@@ -151,11 +154,11 @@ class Engine:
         self._shared = Detectors([d(getattr(settings, d.kind)) for d in on])
 
     def new_state(self) -> ClusterState:
-        """The state of a cluster that was not known."""
+        """The state of a new cluster."""
         return ClusterState(mark=self.mark)
 
     def detectors(self, topology: Topology) -> "Detectors":
-        """The detectors for a cluster, which tells them the names of its jobs."""
+        """The detectors for a cluster. They look up settings by the job names in its topology."""
         if not self.by_job.kinds:
             return self._shared
         return Detectors([self.for_jobs(d, topology) if d.kind in self.by_job.kinds else d for d in self._shared.all])
@@ -166,7 +169,7 @@ class Engine:
         return type(detector)(detector.config, lambda job: getattr(settings(topology.job_name(job)), kind))
 
     def is_off(self, kind: str, subject: str, topology: Topology) -> bool:
-        """Whether the detector of a finding is switched off, for all or for the job that is its subject."""
+        """Whether the detector of a finding is disabled, for all jobs or for the job that is the finding's subject."""
         if kind not in self.by_job.kinds:
             return kind not in self.kinds
         return not getattr(self.by_job.settings(topology.job_name(subject)), kind).enabled
@@ -174,41 +177,40 @@ class Engine:
     def step(
         self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0
     ) -> StepOutput:
-        """Fold `events` (in any order: they are sorted by arrival) and let the clock run to `until`; changes `state`.
+        """Fold `events` (in any order, they are sorted by arrival) and advance the clock to `until`; changes `state`.
 
-        The clock had come to `since`: that is when another configuration than that of the last step takes force.
+        `since` is the bucket's clock before this step. A new configuration takes effect at that time.
         """
         return _Fold(self, cluster, state).run(events, until, since)
 
-    def due(self, state: ClusterState) -> int:
-        """The clock time at which the next step is needed although no event may have come."""
-        deadline = self.deadline(state)
+    def next_step(self, state: ClusterState) -> int:
+        """The clock time at which the next step is needed even without events."""
+        deadline = self.next_deadline(state)
         flush = state.readings_at + _READINGS_EVERY_MS if state.unread else None
-        end = state.last_event + self.life.forget_after
+        end = state.last_event + self.incident_config.forget_after
         return min(t for t in (deadline, flush, end) if t is not None)
 
-    def over(self, state: ClusterState, clock: int) -> bool:
-        """Whether nothing has come of the cluster for so long that it is to be forgotten."""
-        return bool(clock >= state.last_event + self.life.forget_after)
+    def is_expired(self, state: ClusterState, clock: int) -> bool:
+        """Whether the cluster has sent no data for so long that its state is to be deleted."""
+        return bool(clock >= state.last_event + self.incident_config.forget_after)
 
-    def said(self, state: ClusterState) -> list[str]:
-        """The keys of all readings that stand."""
+    def reading_keys(self, state: ClusterState) -> list[str]:
+        """The keys of all readings that are published."""
         return [key for packed in state.readings.values() for key in _unpacked(packed)]
 
-    def deadline(self, state: ClusterState) -> int | None:
-        """The next whole second of the clock at which a detector or an incident has something to say."""
-        times = [*state.dues.values()]
-        if (waiting := lifecycle.due(state.incidents, state.last_event, self.life)) is not None:
+    def next_deadline(self, state: ClusterState) -> int | None:
+        """The next whole second of the clock at which a detector or an incident has a deadline."""
+        times = [*state.deadlines.values()]
+        if (waiting := lifecycle.next_deadline(state.incidents, state.last_event, self.incident_config)) is not None:
             times.append(waiting)
         if not times:
             return None
-        # What is set for a second that has passed, or that has just been met and is wanted again, lies ahead: else time
-        # would stand still.
-        return max(-(-min(times) // _BEAT_MS), state.clock // _BEAT_MS + 1) * _BEAT_MS
+        # A deadline in the past, or in the second just met, moves to the next second: otherwise the loop would not end.
+        return max(-(-min(times) // _SECOND_MS), state.clock // _SECOND_MS + 1) * _SECOND_MS
 
 
 class Detectors:
-    """Detectors with their config, in the order of the registry, and by what they want."""
+    """Detectors with their config, in the order of the registry, and by the events they subscribe to."""
 
     def __init__(self, detectors: list[Detector]) -> None:
         self.all = detectors
@@ -228,12 +230,12 @@ def _unpacked(keys: bytes | None) -> list[str]:
 
 
 def arrival(event: Event) -> tuple[int, str, int, int]:
-    """Events are folded in this order: by Kafka timestamp, those of one by where they stand."""
+    """The order in which events are folded: by Kafka timestamp, then by topic, partition and offset."""
     return event.timestamp, event.topic, event.partition, event.offset
 
 
 class _Fold:
-    """One step over one cluster: detectors' states are decoded when first touched, and encoded once at the end."""
+    """One step over one cluster. A detector's state is decoded when first needed, and encoded once at the end."""
 
     def __init__(self, engine: Engine, cluster: str, state: ClusterState) -> None:
         self._engine = engine
@@ -241,85 +243,86 @@ class _Fold:
         self._cluster = cluster
         self._state = state
         self._open: dict[str, Any] = {}
-        self._said: list[Transition] = []
-        self._gone: list[str] = []
+        self._transitions: list[Transition] = []
+        self._removed: list[str] = []
         self._dropped: list[DroppedState] = []
-        # Detectors that have taken something in since they were last asked for their deadline.
-        self._unasked: dict[str, Detector] = {}
+        # Detectors whose state may have changed since they were last asked for their deadline.
+        self._changed: dict[str, Detector] = {}
 
     def run(self, events: Iterable[Event], until: int, since: int) -> StepOutput:
         state = self._state
         before = dict(state.topology.cut)
         if state.clock - until > FAR_MS:
             self._go_back(until)
-        # A record that arrives behind the clock is late, and the clock does not run back for it.
+        # A record that is older than the clock is late. The clock does not go back for it.
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
-            self._configured(since)
+            self._apply_configuration(since)
         for event in sorted(events, key=arrival):
             clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
             now = min(clock, until)
-            self._expire(now)
-            # What an event sets off is not dated before it, however the stream was cut.
+            self._meet_deadlines(now)
+            # Transitions that an event causes are not dated before it, however the stream was cut.
             state.clock = state.last_event = now
             self._take(event, clock)
-        self._expire(until)
+        self._meet_deadlines(until)
         state.clock = until
-        self._ask()
+        self._update_deadlines()
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
-        told = cut.news(self._cluster, before, state.topology.cut)
-        return StepOutput(self._said, readings, sorted({*self._gone, *gone}), tuple(self._dropped), told)
+        removed = sorted({*self._removed, *gone})
+        newly_cut = cut.news(self._cluster, before, state.topology.cut)
+        return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut)
 
     def _go_back(self, until: int) -> None:
-        """The clock had been driven ahead by a host whose own was wrong (`host_clock.py`)."""
+        """Set the clock back, because a host with a wrong clock had driven it ahead (`host_clock.py`)."""
         state = self._state
         state.clock = until
         state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
         lifecycle.go_back(state.incidents, until)
         for detector in self._detectors.all:
             if detector.kind in state.detectors:
-                # Its readings are published again, dated back.
+                # Its readings are published again with the corrected time.
                 self._touch(detector)
 
-    def _configured(self, since: int) -> None:
-        """Another configuration than at the last step takes force."""
+    def _apply_configuration(self, since: int) -> None:
+        """Apply a configuration that differs from that of the last step."""
         state, engine = self._state, self._engine
-        # At the same time in every cluster, however long ago each was stepped.
+        # The change has the same time in every cluster, however long ago the cluster was stepped.
         state.mark, state.clock = engine.mark, max(state.clock, since)
         for kind in [k for k in (*state.detectors, *state.readings) if k not in engine.kinds]:
-            # What it misses from now on would make it wrong once it is on again.
+            # A disabled detector misses events, so its state would be wrong once it is enabled again.
             state.detectors.pop(kind, None)
-            state.dues.pop(kind, None)
-            self._gone += _unpacked(state.readings.pop(kind, None))
-        self._reconsider(self._detectors.all)
-        self._said += lifecycle.silences_changed(state.incidents, state.clock, self._scene())
+            state.deadlines.pop(kind, None)
+            self._removed += _unpacked(state.readings.pop(kind, None))
+        self._settings_changed(self._detectors.all)
+        self._transitions += lifecycle.apply_silences(state.incidents, state.clock, self._context())
 
-    def _reconsider(self, detectors: Iterable[Detector]) -> None:
-        """These have other settings now: what they wait for may be due at another time, what they told may be over."""
+    def _settings_changed(self, detectors: Iterable[Detector]) -> None:
+        """The settings of these detectors changed: deadlines may move, and open findings may have to be closed."""
         state = self._state
-        self._said += lifecycle.switched_off(state.incidents, self._is_off, state.clock, self._scene())
+        self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, state.clock, self._context())
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._open:
                 own = self._touch(detector)
                 for finding in detector.on_config_change(own, state.clock, state.topology):
                     self._report(finding)
-                self._unasked[detector.kind] = detector
+                self._changed[detector.kind] = detector
 
-    def _named(self) -> None:
-        """A job has another name: other settings may be its."""
+    def _job_renamed(self) -> None:
+        """A job has a new name, so other settings may apply to it."""
         if self._engine.by_job.kinds:
-            self._reconsider([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds])
+            self._settings_changed([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds])
 
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
-            self._measure(event, Now(clock, event.time))
+            self._take_samples(event, Now(clock, event.time))
             return
         state = self._state
         time = state.zones.event_time(event)
         if state.topology.update(event, time):
-            self._named()
+            self._job_renamed()
         now = Now(clock, time)
         for detector in self._detectors.by_want.get(event.event_type, ()):
             self._offer(detector, event, now)
@@ -327,11 +330,11 @@ class _Fold:
         if failure is not None:
             for detector in self._detectors.by_want.get(FAILURE, ()):
                 self._offer(detector, failure, now)
-        for ended in state.gone.update(event, clock, state.incidents, state.topology):
+        for ended in state.orphaned.update(event, clock, state.incidents, state.topology):
             self._report(ended)
 
-    def _measure(self, event: MetricEvent, now: Now) -> None:
-        """Each detector is given only the samples it wants: a page has hundreds, most detectors want a few."""
+    def _take_samples(self, event: MetricEvent, now: Now) -> None:
+        """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
         by_name: dict[str, list[Sample]] = {}
         for sample in event.samples:
             own = by_name.get(sample.name)
@@ -340,7 +343,7 @@ class _Fold:
             else:
                 own.append(sample)
         if self._state.topology.measure(by_name, event.time):
-            self._named()
+            self._job_renamed()
         wanted: dict[str, tuple[Detector, list[Sample]]] = {}
         for name, samples in by_name.items():
             for detector in self._detectors.by_want.get(name, ()):
@@ -355,35 +358,37 @@ class _Fold:
         own = self._touch(detector)
         for finding in detector.update(own, event, now, self._state.topology):
             self._report(finding)
-        self._unasked[detector.kind] = detector
+        self._changed[detector.kind] = detector
 
-    def _expire(self, until: int) -> None:
-        """Meet every deadline up to `until` at its own second, in order."""
+    def _meet_deadlines(self, until: int) -> None:
+        """Meet every deadline up to `until`, in order, each at its own second."""
         state, engine = self._state, self._engine
-        if until // _BEAT_MS == state.clock // _BEAT_MS:
+        if until // _SECOND_MS == state.clock // _SECOND_MS:
             return
-        self._ask()
-        while (now := engine.deadline(state)) is not None and now <= until:
-            due = [d for d in self._detectors.all if state.dues.get(d.kind, now + 1) <= now]
-            for detector in sorted(due, key=lambda d: state.dues[d.kind]):
+        self._update_deadlines()
+        while (now := engine.next_deadline(state)) is not None and now <= until:
+            due = [d for d in self._detectors.all if state.deadlines.get(d.kind, now + 1) <= now]
+            for detector in sorted(due, key=lambda d: state.deadlines[d.kind]):
                 own = self._touch(detector)
                 for finding in detector.on_deadline(own, now, state.topology):
                     self._report(finding)
-                self._unasked[detector.kind] = detector
+                self._changed[detector.kind] = detector
             if state.incidents:
-                self._said += lifecycle.tick(state.incidents, now, state.last_event, engine.life, self._scene())
+                self._transitions += lifecycle.tick(
+                    state.incidents, now, state.last_event, engine.incident_config, self._context()
+                )
             state.clock = now
-            self._ask()
+            self._update_deadlines()
 
-    def _ask(self) -> None:
-        """The deadlines of the detectors that have changed."""
-        for kind, detector in self._unasked.items():
+    def _update_deadlines(self) -> None:
+        """Ask the detectors that may have changed for their next deadline."""
+        for kind, detector in self._changed.items():
             due = detector.next_deadline(self._open[kind])
             if due is None:
-                self._state.dues.pop(kind, None)
+                self._state.deadlines.pop(kind, None)
             else:
-                self._state.dues[kind] = due
-        self._unasked.clear()
+                self._state.deadlines[kind] = due
+        self._changed.clear()
 
     def _is_off(self, kind: str, subject: str) -> bool:
         return self._engine.is_off(kind, subject, self._state.topology)
@@ -391,17 +396,17 @@ class _Fold:
     def _report(self, finding: Finding) -> None:
         if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
-        self._said += lifecycle.accept_finding(self._state.incidents, finding, self._scene())
+        self._transitions += lifecycle.accept_finding(self._state.incidents, finding, self._context())
 
-    def _scene(self) -> IncidentContext:
+    def _context(self) -> IncidentContext:
         state, engine = self._state, self._engine
         return IncidentContext(
             self._cluster,
             engine.config,
             state.topology.version,
             state.past,
-            engine.life.recurrence_window,
-            engine.life.recurrence_min_count,
+            engine.incident_config.recurrence_window,
+            engine.incident_config.recurrence_min_count,
             state.throwables,
             engine.issues,
             engine.silences,
@@ -416,21 +421,21 @@ class _Fold:
         return own
 
     def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:
-        """The state of a detector. One that cannot be read is lost alone: the others and the incidents stay."""
+        """Decode a detector's state. If that fails, only this state is lost: other detectors and incidents stay."""
         try:
             return _decoders[detector.kind](raw)
         except msgspec.MsgspecError as error:
             self._dropped.append(DroppedState(self._cluster, detector.kind, str(error)))
-        # A detector that begins again never sees the end of what it had found before.
-        why = f"flinkwatch could not read the stored state of {detector.kind} and began again without it"
+        # A restarted detector would never close the findings that it had open.
+        why = f"flinkwatch could not read the stored state of {detector.kind} and restarted the detector without it"
         state = self._state
-        self._said += lifecycle.closed_of(
-            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._scene(), why
+        self._transitions += lifecycle.close_findings(
+            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._context(), why
         )
         return detector.initial()
 
     def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
-        """Readings of the detectors touched since the last ones, every few seconds, and the keys that are gone."""
+        """Every few seconds: the readings of the detectors that had events, and the keys of readings that ended."""
         state = self._state
         state.unread = sorted({*state.unread, *self._open})
         if not state.unread or now - state.readings_at < _READINGS_EVERY_MS:

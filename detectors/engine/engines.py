@@ -1,4 +1,4 @@
-"""The configuration in force, as engines: one for all clusters to which the same overrides apply."""
+"""The configuration in force as engines: one engine for all clusters to which the same overrides apply."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -14,7 +14,7 @@ _MAX_NAMES = 4096
 
 
 class Configuration:
-    """Settings and silences under which clusters are stepped; `hash` names the settings in transitions."""
+    """The settings, silences and known issues with which clusters are stepped."""
 
     def __init__(
         self, live: LiveSettings, config_hash: str, silences: tuple[Silence, ...], issues: IssueCatalogue
@@ -22,7 +22,7 @@ class Configuration:
         self.overrides = live.overrides
         self._written = live.detectors.model_dump(mode="json")
         self._hash = config_hash
-        # One of the command line takes the place of one of the file: both have the ids that people see.
+        # A silence from the command line replaces one of the file with the same ID.
         self._silences = tuple({s.id: s for s in (*live.silences, *silences)}.values())
         made = sha256(b"".join(s.model_dump_json().encode() for s in silences)).hexdigest()[:8]
         self._mark = f"{config_hash} {made}"

@@ -1,6 +1,6 @@
-"""Clusters that are larger than what is kept of one: which they are, and how many entries were cut.
+"""Clusters with more jobs or TaskManagers than flinkwatch keeps, and how many entries were cut from their state.
 
-Old entries make room for new ones all the time. An entry counts as cut when its job or TaskManager was alive.
+New entries always replace old ones. An entry counts as cut only if its job or TaskManager was alive.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _NAME = "cluster_entries_cut_total"
 
 
 class EntriesCut(NamedTuple):
-    """How many live entries of one cluster have been cut since it was first seen."""
+    """Number of live entries of one cluster that were cut since it was first seen; `what` is jobs or taskmanagers."""
 
     cluster: str
     what: str
@@ -19,10 +19,10 @@ class EntriesCut(NamedTuple):
 
 
 def news(cluster: str, before: dict[str, int], now: dict[str, int]) -> tuple[EntriesCut, ...]:
-    """The counts to report in the log: the first entry, and each time that the count has ten times as many.
+    """The counts to log: the first one, and whenever a count has gained a decimal digit.
 
-    >>> news("prod", {}, {"jobs": 3}), news("prod", {"jobs": 3}, {"jobs": 9}), news("prod", {"jobs": 9}, {"jobs": 12})
-    ((EntriesCut(cluster='prod', what='jobs', number=3),), (), (EntriesCut(cluster='prod', what='jobs', number=12),))
+    >>> news("prod", {"jobs": 3}, {"jobs": 9}), news("prod", {"jobs": 9}, {"jobs": 12})
+    ((), (EntriesCut(cluster='prod', what='jobs', number=12),))
     """
     return tuple(
         EntriesCut(cluster, what, count)
@@ -32,7 +32,7 @@ def news(cluster: str, before: dict[str, int], now: dict[str, int]) -> tuple[Ent
 
 
 def readings(cluster: str, cut: dict[str, int], now: int) -> list[Reading]:
-    """The counters of one cluster; none for a cluster that was never cut."""
+    """The counters of one cluster; empty if nothing was cut."""
     return [
         Reading(name=_NAME, labels={"cluster": cluster, "what": what}, value=float(count), at=now, type="counter")
         for what, count in sorted(cut.items())

@@ -1,15 +1,15 @@
-"""What time it is, when the clock of the driver's host may be wrong.
+"""Finds the right time although the clock of the driver's host may be wrong.
 
-Each beat of the heartbeat has two times: the host's clock, which anybody may set, and a monotonic one, which only
-counts. As long as both go on alike the host is believed. Where they part the host's clock was set: time goes on as the
-monotonic one counts, unless the partitions show that the new time is the right one. Where all that is read stays far
-behind for minutes, the host was wrong from its start: the clock goes back to what the partitions show.
+Each heartbeat has two times: the host's clock, which can be set, and a monotonic clock, which only counts. As long as
+both advance equally, the host's clock is used. If they diverge, the host's clock was set: time then follows the
+monotonic clock, unless the other partitions show that the new time is right. If everything that is read stays far
+behind for minutes, the host's clock was wrong from the start: the time goes back to what the partitions show.
 
->>> beats = Beats()
->>> heard(beats, Beat("run", 5_000, 1_000_000), 0, 0), heard(beats, Beat("run", 6_000, 4_601_000), 0, 1_000_000)
-(1000000, 1001000)
->>> beats.wrong
-3600000
+>>> clock = HeartbeatClock()
+>>> current_time(clock, Heartbeat("run", 5_000, 1_000_000), 0, 0)
+1000000
+>>> current_time(clock, Heartbeat("run", 6_000, 4_601_000), 0, 1_000_000), clock.wrong
+(1001000, 3600000)
 """
 
 from typing import NamedTuple
@@ -17,15 +17,15 @@ from typing import NamedTuple
 import msgspec
 
 FAR_MS = 120_000
-"""What the clock may be apart from the partitions before it is called wrong."""
+"""Difference in ms between the clock and the partitions from which the clock counts as wrong."""
 _NEAR_MS = 60_000
-# Steps below this are what NTP makes; they are followed slowly.
+# NTP makes steps below this. They are followed slowly.
 _STEP_MS = 2_000
 _FOLLOWED = 100
 
 
 class Heartbeat(NamedTuple):
-    """A beat of the heartbeat: the process that wrote it, its monotonic time, and the time of its host (ms)."""
+    """A heartbeat: ID of the process that wrote it (`run`), its monotonic time, and its host's time (both ms)."""
 
     run: str
     counted: int
@@ -33,10 +33,10 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatClock(msgspec.Struct, array_like=True):
-    """What is known of the driver's clock: by `run`, `began` is the time at which its monotonic clock was 0.
+    """State of the driver's clock. `began` is the time at which the monotonic clock of process `run` was 0.
 
-    `wrong` is how far its host's clock is ahead of what is believed, ms; `behind` the count since which everything that
-    was read is far behind the clock, -1 while it is not.
+    `wrong` is how far the host's clock is ahead of the time in use, in ms. `behind` is the monotonic time since which
+    everything that was read has been far behind the clock, or -1.
     """
 
     run: str = ""
@@ -46,29 +46,33 @@ class HeartbeatClock(msgspec.Struct, array_like=True):
     behind: int = -1
 
 
-def heard(beats: HeartbeatClock, beat: Heartbeat, others: int, clock: int) -> int:
-    """The time it is; `others` is the greatest Kafka timestamp of other partitions in the same batch (0: none)."""
-    told = beat.at - beat.counted
-    if beat.run != beats.run:
-        beats.run, beats.began, beats.behind = beat.run, told, -1
-    elif told != beats.began:
-        step = told - beats.began
-        most = max(1, abs(beat.counted - beats.counted) // _FOLLOWED)
+def current_time(clock: HeartbeatClock, heartbeat: Heartbeat, others: int, stream: int) -> int:
+    """The time to use after `heartbeat`; changes `clock`.
+
+    `others` is the greatest Kafka timestamp of other partitions in the same batch (0: none), `stream` the stream's
+    clock before the batch.
+    """
+    began = heartbeat.at - heartbeat.counted
+    if heartbeat.run != clock.run:
+        clock.run, clock.began, clock.behind = heartbeat.run, began, -1
+    elif began != clock.began:
+        step = began - clock.began
+        most = max(1, abs(heartbeat.counted - clock.counted) // _FOLLOWED)
         if abs(step) <= _STEP_MS:
-            beats.began += max(-most, min(step, most))
-        elif abs(others - beat.at) <= _NEAR_MS < abs(others - beats.began - beat.counted):
-            beats.began = told
-    beats.counted = beat.counted
-    if others and _all_behind(beats, others, clock):
-        beats.began, beats.behind = others - beat.counted, -1
-    beats.wrong = told - beats.began
-    return beats.began + beat.counted
+            clock.began += max(-most, min(step, most))
+        elif abs(others - heartbeat.at) <= _NEAR_MS < abs(others - clock.began - heartbeat.counted):
+            clock.began = began
+    clock.counted = heartbeat.counted
+    if others and _all_behind(clock, others, stream):
+        clock.began, clock.behind = others - heartbeat.counted, -1
+    clock.wrong = began - clock.began
+    return clock.began + heartbeat.counted
 
 
-def _all_behind(beats: HeartbeatClock, others: int, clock: int) -> bool:
-    """Whether all that was read for as long as FAR_MS is further than that behind the clock."""
-    if others >= clock - FAR_MS:
-        beats.behind = -1
-    elif beats.behind < 0:
-        beats.behind = beats.counted
-    return 0 <= beats.behind <= beats.counted - FAR_MS
+def _all_behind(clock: HeartbeatClock, others: int, stream: int) -> bool:
+    """Whether everything read during the last FAR_MS was more than FAR_MS behind the stream's clock."""
+    if others >= stream - FAR_MS:
+        clock.behind = -1
+    elif clock.behind < 0:
+        clock.behind = clock.counted
+    return 0 <= clock.behind <= clock.counted - FAR_MS

@@ -1,21 +1,22 @@
 """The order in which a cluster's events are taken when a partition lags.
 
-Events carry the time at which they were given to Kafka's client; one that waited there (a slow broker, a starved host)
-arrives behind younger ones. Taken as they come, what is said would depend on where the stream is cut into batches. So a
-cluster that has had late events waits as long as they were late: its clock stands that far back, what is younger is
-kept, and all are taken in order of their time. Where nothing is late nothing waits.
+An event carries the time at which the producer handed it to Kafka's client. If it waited there (slow broker, starved
+host), it arrives after younger events. If events were taken as they arrive, the output would depend on where the stream
+is cut into batches. A cluster with late events therefore waits for as long as they were late: its clock stays behind by
+that time, younger events are kept, and all are taken in order of their time. Clusters without late events do not wait.
 
-A lag is learned, by partition, from an event that is older than the stream had come before its batch: it was late by at
-least that, and by no more than how far the stream has come with it. In a backlog that takes several batches nothing is
-learned: the heartbeat is read ahead of it, so all of it looks late. A lag is forgotten once the partition has been
-prompt for a while; while nothing comes from it nobody can know. What is later than BOUND_MS is not waited for.
+A lag is learned per partition, from an event older than the time that the stream had reached before the batch. The
+event is late by at least the difference, and by no more than the difference to the time reached with this batch.
+Nothing is learned from a backlog of several batches, because the heartbeat is read ahead of it and all of it looks
+late. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
+than BOUND_MS are not waited for.
 
 >>> orders = {}
->>> prompt = take(orders, "c", [], Clocks(100_000, 90_000, 100_000)); prompt.until
+>>> take(orders, "c", [], StreamClocks(100_000, 90_000, 100_000)).until
 100000
 >>> from detectors.events.event import MetricEvent
 >>> late = MetricEvent("c", "s", "h", 80_000, 80_000, "metrics", 0, 1, [])
->>> take(orders, "c", [late], Clocks(101_000, 100_000, 101_000)).until, orders["c"].wait()
+>>> take(orders, "c", [late], StreamClocks(101_000, 100_000, 101_000)).until, orders["c"].wait()
 (80000, 21000)
 """
 
@@ -28,19 +29,19 @@ from detectors.events.event import Event, LogEvent, MetricEvent
 from detectors.values.bounded import put_bounded
 
 BOUND_MS = 120_000
-"""The longest lag within which the order of arrival does not matter."""
-# Between one batch and the next partitions are a little apart: what is late by less is as good as prompt.
+"""The longest lag up to which the order of arrival does not matter."""
+# Partitions are never read at exactly the same time. A smaller delay counts as on time.
 _TOLERATED_MS = 1_000
 _WINDOW_MS = 900_000
 _FORGET_MS = 6 * 3_600_000
 _MAX_PARTITIONS = 64
-# Lines and samples that wait in all clusters of a bucket together, some 10 MB.
+# Limit for waiting lines and samples of all clusters of a bucket together, about 10 MB.
 _MOST_WAITING = 50_000
 
 
 class StreamClocks(NamedTuple):
-    """How far the stream has come: on its least advanced partition, on its furthest one before this batch (0 while that
-    tells nothing), and now.
+    """The times that the stream has reached: `until` on the least advanced partition, `front` on the most advanced one,
+    `before` on the most advanced one before this batch (0 if that means nothing).
     """
 
     until: int
@@ -49,7 +50,9 @@ class StreamClocks(NamedTuple):
 
 
 class PartitionLag(msgspec.Struct, array_like=True):
-    """How late the events of a partition were, in this window of time and in the one before; when it was heard last."""
+    """How late the events of a partition were in the current and in the previous time window; `heard` is the time of
+    the last event.
+    """
 
     now: int = 0
     before: int = 0
@@ -58,7 +61,7 @@ class PartitionLag(msgspec.Struct, array_like=True):
 
 
 class PartitionOrder(msgspec.Struct, array_like=True):
-    """What a cluster waits for, by partition, and what waits."""
+    """The lags that a cluster waits for, by partition, and the waiting events."""
 
     lags: dict[str, PartitionLag] = {}
     waiting: list[LogEvent | MetricEvent] = []
@@ -69,44 +72,44 @@ class PartitionOrder(msgspec.Struct, array_like=True):
 
 
 class ReadyEvents(NamedTuple):
-    """The events whose turn has come, and the clock of their cluster."""
+    """The events to take now, in the order of their time, and the clock of their cluster."""
 
     events: list[Event]
     until: int
 
 
 Orders = dict[str, PartitionOrder]
-"""By cluster; those that have nothing late have none."""
+"""By cluster. A cluster without late events has no entry."""
 
 
-def due(orders: Orders, cluster: str, clocks: StreamClocks) -> int:
+def cluster_clock(orders: Orders, cluster: str, clocks: StreamClocks) -> int:
     """The clock of a cluster."""
     order = orders.get(cluster)
     return clocks.until if order is None else min(clocks.until, clocks.front - order.wait())
 
 
 def next_waiting(orders: Orders, cluster: str) -> int | None:
-    """The clock time at which the turn of something that waits comes."""
+    """The clock time at which the oldest waiting event is taken; None if none waits."""
     order = orders.get(cluster)
     return min((e.timestamp for e in order.waiting), default=None) if order is not None else None
 
 
 def take(orders: Orders, cluster: str, events: list[Event], clocks: StreamClocks) -> ReadyEvents:
-    """Learn what is late, and tell what may be taken now; the rest waits in `orders`."""
+    """Learn which partitions are late, and return the events to take now; the others wait in `orders`."""
     order = orders.get(cluster)
     if order is None:
         if not any(_lag(e, clocks) for e in events):
             return ReadyEvents(events, clocks.until)
         order = orders[cluster] = PartitionOrder()
     _learn(order, events, clocks)
-    until = due(orders, cluster, clocks)
+    until = cluster_clock(orders, cluster, clocks)
     if not order.wait() and not order.waiting:
         del orders[cluster]
         return ReadyEvents(events, until)
     ready: list[Event] = []
     waiting: list[Event] = []
     for event in (*order.waiting, *events):
-        # What is far ahead belongs to a partition that is read ahead in a catch-up, or to a producer that lies.
+        # An event far ahead comes from a partition read ahead in a catch-up, or from a producer with a wrong clock.
         (waiting if until < event.timestamp <= until + BOUND_MS else ready).append(event)
     order.waiting = _bounded(orders, order, waiting, ready)
     return ReadyEvents(ready, until)
@@ -138,7 +141,7 @@ def _learn(order: PartitionOrder, events: list[Event], clocks: StreamClocks) -> 
 
 
 def _bounded(orders: Orders, order: PartitionOrder, waiting: list[Event], ready: list[Event]) -> list[Event]:
-    """What may go on waiting; the oldest of what is too much do not."""
+    """The events that continue to wait. Beyond the limit, the oldest ones are taken at once."""
     room = _MOST_WAITING - sum(_weight(o.waiting) for o in orders.values() if o is not order)
     if _weight(waiting) <= room:
         return waiting

@@ -1,7 +1,7 @@
-"""Sources of records that are read and never understood: counted by topic, and named while most of them is not.
+"""Sources whose records are read but not understood: counted by topic, and named if nearly all are not understood.
 
-A log in a layout that is not known, or metrics under other names, are no error: they are read, and nothing is ever
-found in them. Only what is not understood is kept, so a healthy fleet keeps nothing here but two numbers a topic.
+A log with an unknown layout, or metrics with other names, cause no error: they are read, but no incident is ever found
+in them. Only such sources are kept in state, so a healthy fleet needs only two numbers per topic.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ READING = "input_not_understood_ratio"
 
 _MAX_SOURCES = 100
 _MAX_TOPICS = 100
-# Of a source whose layout is known some lines are not: what user code prints. And of metrics most names are not needed.
+# Even a source with a known layout has some unknown lines, printed by user code, and most metric names are not needed.
 _MOST = 0.95
 _ENOUGH = 50
 _LASTING_MS = 120_000
@@ -24,8 +24,8 @@ _FORGET_MS = 3_600_000
 
 
 class SourceSample(msgspec.Struct, array_like=True):
-    """What a task saw of one source: how many records, how many of them are not understood, how many of these seem
-    to be Flink's.
+    """Counts of one source's records in a task: all (`seen`), not understood (`missed`), and `flink`, the number of
+    `missed` ones that seem to come from Flink.
     """
 
     topic: str
@@ -37,34 +37,34 @@ class SourceSample(msgspec.Struct, array_like=True):
 
 
 class UnknownSource(msgspec.Struct, array_like=True):
-    """A source of which something was not understood, since `since` (clock, ms); `told`: its reading exists."""
+    """A source with records that were not understood, since `since` (clock, ms). `published`: it has a reading."""
 
     looked: SourceSample
     since: int
     at: int
-    told: bool = False
+    published: bool = False
 
     def reading(self, at: int) -> Reading:
-        """The share that is not understood, told at `at`."""
+        """The share of records that is not understood, as a reading of time `at`."""
         looked = self.looked
         labels = {"topic": looked.topic, "cluster": looked.cluster, "source": looked.host}
         return Reading(name=READING, labels=labels, value=looked.missed / looked.seen, at=at)
 
     def matters(self) -> bool:
-        """Whether most of it is not understood, for long enough, and seems to be Flink's."""
+        """Whether nearly all of its records have not been understood for long enough, and some seem to be Flink's."""
         looked = self.looked
         lasting = self.at - self.since >= _LASTING_MS
         return lasting and looked.flink > 0 and looked.seen >= _ENOUGH and looked.missed >= _MOST * looked.seen
 
 
 class Recognition(msgspec.Struct, array_like=True):
-    """Of one bucket: (understood, not understood) by topic since the beginning, and the sources that are not."""
+    """For one bucket: counts (understood, not understood) by topic since the beginning, and sources not understood."""
 
     topics: dict[str, tuple[int, int]] = {}
     sources: dict[str, UnknownSource] = {}
 
     def fold(self, looked: Iterable[SourceSample], clock: int) -> list[str]:
-        """Take in what was seen up to `clock`; the keys of readings that end."""
+        """Add what was seen up to `clock`; returns the keys of readings that end."""
         for one in looked:
             understood, missed = self.topics.get(one.topic, (0, 0))
             put_bounded(self.topics, one.topic, (understood + one.seen - one.missed, missed + one.missed), _MAX_TOPICS)
@@ -72,7 +72,7 @@ class Recognition(msgspec.Struct, array_like=True):
         return [key for name in [*self.sources] for key in self._ended(name, clock)]
 
     def readings(self, labels: dict[str, str], at: int) -> list[Reading]:
-        """The counts by topic, and the sources of which most is not understood."""
+        """The counts by topic, and the sources whose records are nearly all not understood."""
         found = []
         for topic, counts in sorted(self.topics.items()):
             for name, count in zip(("records_understood_total", "records_not_understood_total"), counts, strict=True):
@@ -80,7 +80,7 @@ class Recognition(msgspec.Struct, array_like=True):
                 found.append(Reading(name=name, labels=labelled, value=float(count), at=at, type="counter"))
         for source in self.sources.values():
             if source.matters():
-                source.told = True
+                source.published = True
                 found.append(source.reading(at))
         return found
 
@@ -106,5 +106,5 @@ class Recognition(msgspec.Struct, array_like=True):
         looked = source.looked
         if source.at < clock - _FORGET_MS or (looked.seen >= _ENOUGH and looked.missed < _MOST * looked.seen):
             del self.sources[name]
-            return [source.reading(clock).key()] if source.told else []
+            return [source.reading(clock).key()] if source.published else []
         return []

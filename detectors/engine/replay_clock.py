@@ -1,8 +1,8 @@
-"""Whose clock to believe when recorded records are replayed.
+"""Decides which sources' clocks to trust when recorded records are replayed.
 
-Live, the clock of the stream is bounded by the machine's. In a recording there is no such bound, so a source is
-believed unless most others contradict it: one producer an hour ahead must not drive the clock, and one record that was
-held back for minutes by its shipper must not discredit everybody else's.
+In the running job, the machine's clock bounds the stream's clock. A recording has no such bound, so a source is trusted
+unless most others contradict it: one producer that is an hour ahead must not drive the clock, and one record that its
+shipper held back for minutes must not discredit all other sources.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ SLACK_MS = 60_000
 Arrivals = Sequence[tuple[str, int]]
 
 
-def believed(arrivals: Arrivals) -> list[int]:
-    """The stream's clock at each record of (source, Kafka timestamp in ms), in order of arrival; never runs back.
+def trusted_clock(arrivals: Arrivals) -> list[int]:
+    """The stream's clock at each record of (source, Kafka timestamp in ms), in order of arrival. It never goes back.
 
-    A source is not believed when more than half of the other sources lag behind it by more than SLACK_MS with most of
+    A source is not trusted if more than half of the other sources lag behind it by more than SLACK_MS with most of
     their records.
 
-    >>> believed([("a", 1_000), ("ahead", 3_601_000), ("a", 2_000), ("ahead", 3_602_000)])
+    >>> trusted_clock([("a", 1_000), ("ahead", 3_601_000), ("a", 2_000), ("ahead", 3_602_000)])
     [1000, 1000, 2000, 2000]
     """
-    liars = {source for source in _contradicted(arrivals) if _ahead(source, arrivals)}
+    wrong = {source for source in _contradicted(arrivals) if _ahead(source, arrivals)}
     clocks: list[int] = []
-    clock = min((t for s, t in arrivals if s not in liars), default=0)
+    clock = min((t for s, t in arrivals if s not in wrong), default=0)
     for source, timestamp in arrivals:
-        if source not in liars:
+        if source not in wrong:
             clock = max(clock, timestamp)
         clocks.append(clock)
     return clocks
 
 
 def _contradicted(arrivals: Arrivals) -> set[str]:
-    """The sources of which some record is followed by one older by more than SLACK_MS; mostly there are none."""
+    """Sources with a record that is followed by one more than SLACK_MS older; usually there are none."""
     found: set[str] = set()
     oldest_after = arrivals[-1][1] if arrivals else 0
     for source, timestamp in reversed(arrivals):
@@ -43,7 +43,7 @@ def _contradicted(arrivals: Arrivals) -> set[str]:
 
 
 def _ahead(suspect: str, arrivals: Arrivals) -> bool:
-    """Whether more than half of the sources heard after this one's first record lag behind it."""
+    """Whether more than half of the sources with records after this one's first record lag behind it."""
     peak: int | None = None
     balance: dict[str, int] = {}
     for source, timestamp in arrivals:

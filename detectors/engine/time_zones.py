@@ -1,10 +1,10 @@
-"""The zone of the times printed in log lines, learned per source.
+"""The time zone of the times in log lines, learned per source.
 
-The stock layouts print no zone; a line that tells its own (JSON layouts do) needs none of this. "Triggering checkpoint
-N @ <epoch ms>" gives the offset of its source exactly; without it the Kafka timestamp does, rounded to a quarter of an
-hour, since every zone's offset is a multiple of that.
+Flink's default layouts print no time zone. Lines that have one, as JSON layouts do, do not need this module. A line
+"Triggering checkpoint N @ <epoch ms>" gives the offset of its source exactly. Without such a line, the Kafka timestamp
+gives it, rounded to a quarter of an hour, because all time zones are multiples of that.
 
-A line without a time was written as long before it arrived as the lines around it: by the least delay of its source.
+A line without a time is assumed to have arrived with the smallest delay seen from its source.
 """
 
 import msgspec
@@ -18,9 +18,9 @@ _MAX_SOURCES = 500
 
 
 class TimeZoneOffsets(msgspec.Struct, array_like=True):
-    """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from the broker.
+    """Offset of each source's clock from UTC in ms: `learned` from an epoch in a line, `guessed` from Kafka timestamps.
 
-    `delays` are the least ms from a line's own time to its Kafka timestamp, by source.
+    `delays` has the smallest delay in ms from a line's own time to its Kafka timestamp, by source.
     """
 
     learned: dict[str, int] = {}
@@ -28,7 +28,7 @@ class TimeZoneOffsets(msgspec.Struct, array_like=True):
     delays: dict[str, int] = {}
 
     def event_time(self, event: LogEvent) -> int:
-        """Epoch ms at which the line was written, as far as it or its source tells."""
+        """Epoch ms at which the line was written, as far as known from the line or its source."""
         if event.local_time < 0:
             return event.timestamp - max(self.delays.get(event.source, 0), 0)
         time = event.local_time if event.zoned else self._unzoned(event)
@@ -55,14 +55,16 @@ class TimeZoneOffsets(msgspec.Struct, array_like=True):
             self.learned[source] = offset
 
     def _guess(self, event: LogEvent) -> int:
-        """The zone of a neighbour that learned its own beats the broker's clock: shippers may lag by hours."""
+        """Guess the offset from the Kafka timestamp; prefer a learned offset near it, since shippers may lag by
+        hours.
+        """
         offset = _rounded(event.local_time - event.timestamp)
         for known in self.learned.values():
             if abs(known - offset) <= _QUARTER_MS:
                 return known
         if event.source not in self.guessed and len(self.guessed) >= _MAX_SOURCES:
             self.guessed.pop(next(iter(self.guessed)))
-        # The smallest delay seen is the truest: a line can be shipped late, never early.
+        # The smallest delay seen is the most accurate: a line can be shipped late, never early.
         best = max(self.guessed.get(event.source, offset), offset)
         self.guessed[event.source] = best
         return best

@@ -1,8 +1,8 @@
-"""Records, and the events they become.
+"""Records as they are in Kafka, and the events that are read from them.
 
-A record is what Kafka holds; an event is its meaning. All times are epoch milliseconds, except `local_time` of a
-`LogEvent`, which is the time printed in the line read as if it were UTC: its zone is learned later, per source
-(`time_zones.py`), unless the line told it (`zoned`); -1 when the line has none.
+All times are epoch milliseconds, except `local_time` of a `LogEvent`: the time printed in the line, read as if it were
+UTC. Its time zone is learned later, per source (`time_zones.py`), unless the line has one (`zoned`). It is -1 if the
+line has no time.
 """
 
 import msgspec
@@ -21,7 +21,9 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class LogEvent(msgspec.Struct, array_like=True, tag="log"):
-    """A log line that matters: `meaning` is an entry of `vocabulary`, `fields` its named parts."""
+    """A log line that a detector uses: `event_type` is one of `vocabulary`, `fields` are the named parts of the
+    line.
+    """
 
     event_type: str
     cluster: str
@@ -38,7 +40,7 @@ class LogEvent(msgspec.Struct, array_like=True, tag="log"):
 
 
 class Sample(msgspec.Struct, array_like=True):
-    """One metric sample: `name` is an entry of `metrics.NAMES`, `labels` only those in `metrics.LABELS`."""
+    """One metric sample: `name` is a value of `metric_names.NAMES`, `labels` has only keys in `metric_names.LABELS`."""
 
     name: str
     labels: dict[str, str]
@@ -46,7 +48,7 @@ class Sample(msgspec.Struct, array_like=True):
 
 
 class MetricEvent(msgspec.Struct, array_like=True, tag="metric"):
-    """The samples of one record that matter: a whole scrape, or a single one. `time` is when they were taken."""
+    """The samples of one record that detectors use, one or a whole scrape. `time` is when they were taken."""
 
     cluster: str
     source: str
@@ -60,7 +62,7 @@ class MetricEvent(msgspec.Struct, array_like=True, tag="metric"):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record that cannot be read: `reason` is from a small fixed set, `detail` says where and what is allowed."""
+    """A record that cannot be read: `reason` is from a fixed set, `detail` says what is wrong and what is allowed."""
 
     reason: str
     detail: str

@@ -1,8 +1,8 @@
-"""Names of hosts, which YARN, Flink and shippers each write in their own way."""
+"""Host names, which YARN, Flink and log shippers write in different ways."""
 
 
 def short(host: str) -> str:
-    """A host without port and domain, to compare it; an IP address stays whole.
+    """A host without port and domain, for comparisons. An IP address loses only its port.
 
     >>> short("HDFS05-dev.example.com:45454"), short("10.21.33.15:16897")
     ('hdfs05-dev', '10.21.33.15')

@@ -1,7 +1,7 @@
-"""Which cluster, source and host a record belongs to.
+"""Finds the cluster, source and host to which a record belongs.
 
-The cluster of a record is the first that exists of an ordered list of rules (`Identity.cluster`). The rules are the
-same for logs and metrics, so that both meet in one cluster.
+The cluster is given by the first rule that applies of an ordered list (`Identity.cluster`). The rules are the same for
+logs and metrics, so that both get the same cluster.
 """
 
 import re
@@ -15,41 +15,43 @@ Envelope = Literal["auto", "always", "never"]
 
 MAX_NAME = 300
 EXERCISE = "exercise-"
-"""What the names of clusters begin with that `flinkwatch play` made up."""
+"""Prefix of the cluster names that `flinkwatch play` generates."""
 _MAX_ORIGINS = 4096
 _FROM_VALUE: frozenset[Rule] = frozenset({"field", "app", "namespace/app"})
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 
 
 class Identity(BaseModel):
-    """How records are given to clusters; needs a restart when changed, because state is kept per cluster."""
+    """How the cluster of a record is found. A change needs a restart, because state is kept per cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: tuple[Rule, ...] = Field(
         ("header", "field", "app", "yarn", "key", "default"),
-        description="Rules for the cluster of a record, first that exists wins: `header` (the Kafka header named "
-        "below), `field` (fields.cluster or the tag `cluster`), `app` (the Kubernetes label app, which for native "
-        "Kubernetes is the cluster-id), `namespace/app` (for names that repeat across namespaces: then metrics must "
-        "carry the same name, as tag or header), `yarn` (the application id in a container id), `key` (the Kafka key "
-        "up to the first /), `default` (the name below).",
+        description="Rules for the cluster of a record. The first rule that gives a name is used: `header` (the Kafka "
+        "header set in `header`), `field` (`fields.cluster` or the tag `cluster`), `app` (the Kubernetes label app, "
+        "which is the cluster-id of native Kubernetes deployments), `namespace/app` (if names repeat across "
+        "namespaces; "
+        "metrics must then have the same name as tag or header), `yarn` (the application ID in a container ID), `key` "
+        "(the Kafka key up to the first /), `default` (the name set in `default`).",
     )
-    header: str = Field("cluster", description="Name of the Kafka header for the rule `header`.")
+    header: str = Field("cluster", description="Name of the Kafka header that the rule `header` reads.")
     envelope: Envelope = Field(
         "auto",
-        description="Whether what the value of a log record says of its cluster (`field`, `app`, `namespace/app`, "
-        "`yarn`) counts also where Kafka's header or key names one. A job could print a line that looks like a "
-        "shipper's envelope, and speak for any cluster. `auto`: not where there is that header, or a key such as "
-        "cluster/host; `never`: not where there is any key; `always`: it does, for shippers that wrap every line.",
+        description="Trust in the cluster named in the value of a log record (rules `field`, `app`, `namespace/app`, "
+        "`yarn`) if the Kafka header or key names a cluster too. A job could print a line that looks like a log "
+        "shipper's document and so pretend to be another cluster. `auto` ignores the value if there is that header or "
+        "a "
+        "key such as cluster/host, `never` if there is any key; `always` uses it, for shippers that wrap every line.",
     )
-    default: str = Field("default", description="Cluster of a record to which no other rule applies.")
+    default: str = Field("default", description="Cluster name of records to which no other rule applies.")
 
 
 class Origin(NamedTuple):
-    """What a record says of where it comes from; the empty string where it says nothing.
+    """What a record says about where it comes from; unknown parts are empty.
 
-    `transport` is None where all of it may name the cluster; else only header and key may, and this text, which did not
-    come out of the value.
+    If `transport` is None, all parts may name the cluster. Otherwise only header, key and `transport` may, the text
+    that does not come from the record's value.
     """
 
     header: str = ""
@@ -72,14 +74,14 @@ class Origin(NamedTuple):
         return identity.default
 
     def guarded(self, envelope: Envelope) -> "Origin":
-        """What header and key tell, such that what the value tells cannot name another cluster where they name one."""
+        """The origin from header and key, such that the value cannot name a different cluster if they name one."""
         named = self.header or (self.key if envelope == "never" else "/" in self.key)
         if envelope == "always" or not named:
             return self
         return self._replace(transport=f"{self.file} {self.host}")
 
     def _may(self, found: str) -> bool:
-        """Whether the value may give that name: where header or key names a cluster, only the same one."""
+        """Whether the value may give that name: if header or key name a cluster, it must be the same one."""
         return self.transport is None or f"{self.header or self.key}/".startswith(f"{found}/")
 
     def _by(self, rule: Rule, identity: Identity) -> str:
@@ -99,13 +101,13 @@ class Origin(NamedTuple):
                 return identity.default
 
     def source(self) -> str:
-        """The process that wrote it: one file or container of one pod or host, without the cluster."""
+        """The process that wrote the record: one file or container of one pod or host, without the cluster."""
         place = self.pod or self.host or self.key
         return f"{place}:{self.container or self.file}" if self.container or self.file else place
 
 
 class Location(NamedTuple):
-    """Where a record belongs, each name cut to MAX_NAME."""
+    """Cluster, source and host of a record, each cut to MAX_NAME."""
 
     cluster: str
     source: str
@@ -113,20 +115,20 @@ class Location(NamedTuple):
 
 
 class Locations:
-    """The places of origins. Lines share origins by the thousand: cached."""
+    """Finds the location of an origin. The result is cached, because thousands of lines share an origin."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
         self._known: dict[Origin, Location] = {}
 
     def of(self, origin: Origin) -> Location:
-        """The place of an origin."""
+        """The location of an origin."""
         place = self._known.get(origin)
         if place is None:
             if len(self._known) >= _MAX_ORIGINS:
                 self._known.clear()
             cluster, source = origin.cluster(self._identity), origin.source()
-            # A key is often all that comes with a raw line: cluster/host.
+            # Raw lines often have only a key of the form cluster/host.
             host = origin.host or origin.key.partition("/")[2]
             place = Location(cluster[:MAX_NAME], source[:MAX_NAME], host[:MAX_NAME])
             self._known[origin] = place

@@ -1,7 +1,7 @@
-"""A record → the events in it, or the reason why it cannot be read.
+"""Reads the events in a record, or the reason why the record cannot be read.
 
-`Reader.read` is the whole first stage of the product; it keeps nothing but its settings. A record that says nothing of
-interest gives no events, which is not a rejection.
+`Reader.read` is the first stage of the product. It keeps no state. A record without anything of interest gives no
+events, which is not a rejection.
 """
 
 from detectors.events.envelopes import logs
@@ -17,10 +17,10 @@ from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
-# Enough to see how a source writes; a page of metrics is read as a whole anyway where it has a known name.
+# Enough to see the format of a source. A page of metrics with a known name is read completely anyway.
 _MAX_ENTRIES = 5
 _MAX_PAGE = 64 * 1024
-# A JSON document, or a line with an editor's number or a blank before it.
+# A JSON document, or a line with an editor's line number or a blank in front.
 _ODD_STARTS = frozenset("{ 0123456789")
 
 
@@ -36,7 +36,7 @@ class Reader:
         self._metric_topics = metric_topics
 
     def read(self, record: Record) -> list[Event] | Rejected:
-        """The events of a record in the order of its lines; never raises for what a record holds."""
+        """The events of a record in the order of its lines. No content of a record makes it raise."""
         try:
             return self._metrics(record) if record.topic in self._metric_topics else self._logs(record)
         except UnreadableError as error:
@@ -49,14 +49,14 @@ class Reader:
         return events
 
     def _text(self, record: Record, text: str, origin: Origin, logged: LoggedLine | None, events: list[Event]) -> None:
-        """Read the lines of one text, and the stack that a JSON layout keeps beside it."""
+        """Read the lines of one text, and the stack trace that a JSON layout keeps in another field."""
         place = self._places.of(origin)
         time, zoned = (-1, False) if logged is None else (logged.time, logged.zoned)
-        # A stack belongs to the line before it; in a record of its own it belongs to what the source wrote before.
+        # A stack belongs to the line before it. Alone in a record, it belongs to the source's previous line.
         orphan = False
         first = logged is not None
-        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else text_layout.parted(text):
-            # Nothing that matters stands behind 16 KB of one line; regular expressions should not have to look.
+        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else text_layout.split_events(text):
+            # Nothing of interest comes after 16 KB of a line, so regular expressions need not search there.
             line = whole_line[:_MAX_LINE]
             head = text_layout.split(line)
             if head is None and line[:1] in _ODD_STARTS:
@@ -65,7 +65,7 @@ class Reader:
                     self._text(record, inner.message, logs.within(origin, inner), inner, events)
                     time, zoned, orphan = inner.time, inner.zoned, len(events) == before
                     continue
-                line = text_layout.unnumbered(line)
+                line = text_layout.without_line_number(line)
                 head = text_layout.split(line)
             if head is not None:
                 time, message, zoned = head
@@ -87,8 +87,9 @@ class Reader:
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
     def recognise(self, record: Record) -> RecognisedRecord | None:
-        """What a look at one record shows of its source; None where it shows nothing: it cannot be read, is blank, or
-        is part of a stack.
+        """Whether the record is understood, and its source.
+
+        None if the record is unreadable, blank or part of a stack.
         """
         try:
             if record.topic in self._metric_topics:
@@ -127,7 +128,7 @@ class Reader:
 
 
 def _pages(value: bytes) -> list[Page]:
-    """What a metric record holds, by source; a Prometheus page has no tags and no time of its own."""
+    """The contents of a metric record, by source. A Prometheus page has no tags and no time of its own."""
     if value.lstrip()[:1] in (b"{", b"["):
         if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
             return [logs.decode_json(metric_names.read_telegraf, value, "Telegraf JSON")]
@@ -142,7 +143,7 @@ def _pages(value: bytes) -> list[Page]:
 
 
 def time_of(line: str) -> int:
-    """The time a log line tells, in ms, local time read as UTC where it tells no zone; -1 when it tells none."""
+    """The time in a log line in ms, local time read as UTC if it has no time zone; -1 if the line has no time."""
     head = text_layout.split(line)
     if head is not None:
         return head[0]
@@ -153,7 +154,7 @@ def time_of(line: str) -> int:
 def _continued(
     record: Record, place: Location, time: int, zoned: bool, line: str, orphan: bool, events: list[Event]
 ) -> bool:
-    """Read a line that goes on with the one before it; whether a stack that follows is still an orphan."""
+    """Read a line that continues the previous one; returns whether a stack after it still has no line to belong to."""
     if (found := match.match_anywhere(line)) is not None:
         events.append(_log_event(record, place, time, zoned, found, line))
     thrown = stack_line.read(line)
@@ -201,6 +202,6 @@ def _metric_event(record: Record, place: Location, time: int, samples: list[Samp
     )
 
 
-def gate(topic_is_metrics: bool) -> tuple[str, ...]:
-    """The literals of which every record with an event holds at least one, for a search before decoding."""
-    return metric_names.GATE if topic_is_metrics else match.GATE
+def prefilter(topic_is_metrics: bool) -> tuple[str, ...]:
+    """Literals of which every record with an event contains at least one, to search for before decoding."""
+    return metric_names.PREFILTER if topic_is_metrics else match.PREFILTER

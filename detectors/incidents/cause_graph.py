@@ -1,8 +1,8 @@
-"""The cause graph: which kind of finding explains which, as data.
+"""The cause graph: which kind of finding explains which other kind, as data.
 
-`relation` is what both findings must share: the job, the TaskManager, the host, or only the cluster. A finding that
-does not know its job, TaskManager or host is taken to share it. `within` is how far apart the two may begin, in ms,
-in either order: the effect is often seen before its cause.
+`relation` is what both findings must share: the job, the TaskManager, the host, or only the cluster. A finding whose
+job, TaskManager or host is unknown is assumed to share it. `within` is the longest time in ms between the beginnings
+of the two, in either order, because the effect is often seen before its cause.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,7 @@ FIELD = {"job": "job_id", "tm": "tm_id", "host": "host"}
 
 
 class Link(msgspec.Struct, frozen=True):
-    """`cause` explains `effect`; `critical`: only when the cause has become critical."""
+    """`cause` explains `effect`. If `critical` is set, it does so only once the cause is critical."""
 
     cause: str
     effect: str
@@ -39,35 +39,36 @@ _CHECKPOINTS = "checkpoint_overdue checkpoint_failing checkpoint_duration_creep"
 
 LINKS: tuple[Link, ...] = (
     # Data in the way of barriers: slow input, late acknowledgements, expiry, restarts
-    # Backpressure lasts for hours before it is felt. Late acknowledgements prove the same and say where: they lead.
+    # Backpressure can last for hours before checkpoints suffer. Late acknowledgements prove the same and also name the
+    # place, so they are the cause.
     *_chain("backpressure", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
     *_chain("late_barrier_acks", "backpressure", "job", 24 * 60),
     *_chain("late_barrier_acks", f"{_CHECKPOINTS} restart_loop", "job", 60),
     *_chain("checkpoint_duration_creep", "checkpoint_overdue checkpoint_failing", "job", 24 * 60),
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
-    # The restart that too many failed checkpoints bring reads from the storage that did not take them.
+    # Too many failed checkpoints restart the job, which then reads from the storage that did not accept them.
     *_chain("checkpoint_failing", "restart_loop restore_failed", "job", 60),
     # Memory
-    # A leak takes months to fill a heap. Many go on for ever without doing so: a loss of which nobody says that it was
-    # for memory is the leak's only when the heap was seen to fill.
+    # A leak takes months to fill a heap, and many leaks never do. A lost TaskManager without a memory error is
+    # therefore blamed on a leak only if the heap was seen to fill.
     *_chain("zero_input_leak", "heap_exhaustion memory_limit_kill", "tm", 120 * 24 * 60),
     Link("zero_input_leak", "taskmanager_lost", "tm", 120 * 24 * 60 * _MINUTE, critical=True),
-    # Its meaning is told by job and its memory by TaskManager.
+    # The job's finding shows what the leak is, the TaskManager's finding shows its memory.
     *_chain("zero_input_leak", "zero_input_leak", "job", 120 * 24 * 60),
     *_chain("heap_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
     *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 24 * 60),
-    # One process may be known by its id and by its host, and the TaskManagers of a job fill alike.
+    # One process may be known both by its ID and by its host, and the heaps of a job's TaskManagers fill in parallel.
     *_chain("heap_exhaustion", "heap_exhaustion", "job", 60),
     *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost telemetry_lost", "tm", 15),
     *_chain("memory_limit_kill direct_memory_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15),
-    # Metaspace is warned of many deployments before it is exhausted.
+    # The warning about metaspace comes many deployments before it is exhausted.
     *_chain("metaspace_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
     *_chain("metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
     *_chain(_OUT_OF_MEMORY, "slots_unavailable", "cluster", 24 * 60),
-    # The TaskManagers of a job fill alike, and one that is killed again is the same leak.
+    # The TaskManagers of a job fill in parallel, and repeated kills of one of them are the same leak.
     *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
     # Nodes and the JobManager
-    # From the time a node falls silent, as long as a patient YARN waits: ten minutes by default.
+    # Counted from the node's last heartbeat: YARN waits ten minutes by default before it reports a lost node.
     *_chain("node_lost", "taskmanager_lost jobmanager_lost telemetry_lost", "host", 30),
     *_chain(
         "ha_connection_lost",
@@ -81,20 +82,20 @@ LINKS: tuple[Link, ...] = (
         "cluster",
         15,
     ),
-    # Nodes that go together are a rack or a switch; a JobManager that is replaced and lost again is one event, and so
-    # are all of them when what they need is gone.
+    # Nodes lost at the same time share a rack or a switch. A JobManager that is replaced and lost again is one event,
+    # and so are several JobManagers that lose the same dependency.
     *_chain("node_lost", "node_lost", "cluster", 2),
     *_chain("jobmanager_lost", "jobmanager_lost", "cluster", 10),
     # TaskManagers and slots
     *_chain("taskmanager_lost", "late_barrier_acks telemetry_lost", "tm", 15),
     *_chain("taskmanager_lost", f"slots_unavailable restart_loop {_CHECKPOINTS}", "cluster", 15),
-    # What falls silent holds up checkpoints; several that do so together are one event.
+    # A process without telemetry holds up checkpoints. Several that stop reporting together are one event.
     *_chain("telemetry_lost", f"telemetry_lost {_CHECKPOINTS}", "cluster", 15),
-    # Several TaskManagers lost together are one event, whatever took them down.
+    # Several TaskManagers lost together are one event, whatever the reason.
     *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
-    # Slots are the cluster's: all jobs that lack them are one event.
+    # Slots belong to the cluster, so all jobs that lack slots are one event.
     *_chain("slots_unavailable", "restart_loop checkpoint_failing job_failed", "cluster", 60),
-    # A job that ends ends by whatever troubled it.
+    # A job fails because of the trouble that it already had.
     *_chain("restore_failed", "restart_loop", "job", 60),
     *_chain("restart_loop checkpoint_failing restore_failed", "job_failed", "job", 24 * 60),
     *_chain(
@@ -105,14 +106,14 @@ LINKS: tuple[Link, ...] = (
 _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
 
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
-"""Every kind that the graph knows."""
+"""Every kind in the graph."""
 
 UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
 """Kinds that explain no other and that no other explains."""
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
-    """Whether the graph lets `cause` be the reason for `effect`: not when it began after the effect had ended."""
+    """Whether the graph allows `cause` as the reason for `effect`: it must have begun before the effect ended."""
     link = _BY_KINDS.get((cause.kind, effect.kind))
     return (
         link is not None
@@ -129,15 +130,16 @@ def joined(one: Finding, other: Finding) -> bool:
 
 
 def leading(findings: list[Finding], present: Finding | None = None, left: Collection[Finding] = ()) -> Finding:
-    """The cause: of the findings that no other explains the one that explains most, directly or through others.
+    """The cause: of the findings that no other finding explains, the one that explains most others, directly or not.
 
-    Then the worst, then the earliest. Findings of severity info support a cause and are none beside others. `present`
-    is the cause so far and `left` are those before it: none of these leads again unless it explains `present`.
+    Ties are decided by severity, then by the earliest beginning. A finding of severity info is the cause only if there
+    are no others. `present` is the current cause and `left` are earlier ones: an earlier cause becomes the cause again
+    only if it explains `present`.
     """
     weighty = [f for f in findings if f.severity != "info"] or findings
     above = _ancestors(weighty)
     below = [sum(1 << j for j, up in enumerate(above) if up >> i & 1) for i in range(len(weighty))]
-    # Findings that explain each other, such as TaskManagers lost together, stand on one step.
+    # Findings that explain each other, such as TaskManagers lost together, have the same rank.
     roots = [i for i in range(len(weighty)) if not above[i] & ~below[i]]
     best = sorted(roots, key=lambda i: _precedence(weighty[i], below[i] & ~above[i]))
     now = next((i for i, f in enumerate(weighty) if f is present), None)
@@ -149,7 +151,7 @@ def leading(findings: list[Finding], present: Finding | None = None, left: Colle
 
 
 def _ancestors(findings: list[Finding]) -> list[int]:
-    """For each finding the set (as bits) of those that explain it, directly or through others."""
+    """For each finding the set (as bits) of the findings that explain it, directly or through others."""
     above = [sum(1 << j for j, c in enumerate(findings) if i != j and explains(c, f)) for i, f in enumerate(findings)]
     for via in range(len(findings)):
         for i in range(len(findings)):

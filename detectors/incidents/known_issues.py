@@ -1,8 +1,7 @@
-"""Defects of Flink and its connectors that an incident looks like: matching, as data from conf/known_issues.yaml.
+"""Matches incidents with known issues of Flink and its connectors, the entries of conf/known_issues.yaml.
 
-Pure: the file is read elsewhere. An entry matches by the kind of a finding and by what its signature asks of texts,
-failures and metrics; a Flink version that is known and not affected rules it out, an unknown one does not, and that is
-said.
+The file is read elsewhere. An entry matches by the kind of a finding and by its signature (texts, failures, metrics).
+A known Flink version that is not affected rules the entry out. An unknown version does not, and the message says so.
 """
 
 import re
@@ -32,7 +31,7 @@ def _pattern(text: str) -> str:
 
 def _kind(text: str) -> str:
     if text not in KINDS:
-        raise ValueError(f"{text} is no kind of finding; allowed: {', '.join(sorted(KINDS))}")
+        raise ValueError(f"{text} is not a kind of finding; allowed: {', '.join(sorted(KINDS))}")
     return text
 
 
@@ -52,33 +51,45 @@ class _Entry(BaseModel):
 
 
 class Signature(_Entry):
-    """What an incident must show; all that is given must hold. Patterns are searched anywhere, upper or lower case."""
+    """What an incident must show: every condition that is given. Patterns match anywhere and ignore case."""
 
-    kinds: tuple[Kind, ...] = Field(min_length=1, description="A finding of one of these kinds.")
-    beside: tuple[Kind, ...] = Field((), description="Findings of all these kinds in the same incident.")
-    text: Pattern = Field("", description="In its summary or evidence, or in a failure near it.")
-    failure: Pattern = Field("", description="In class, message or first own frame of a failure near it.")
-    place: Pattern = Field("", description="In the name of its task, operator or topic: a connector shows there.")
-    series: Pattern = Field("", description="In the name of the series behind it: a metric.")
+    kinds: tuple[Kind, ...] = Field(min_length=1, description="Kinds of the finding: it must be one of these.")
+    alongside: tuple[Kind, ...] = Field(
+        (), description="Kinds of which the same incident must also have open or closed findings, all of them."
+    )
+    text: Pattern = Field(
+        "", description="Pattern in the finding's summary or evidence, or in a failure within 10 min of it."
+    )
+    failure: Pattern = Field(
+        "", description="Pattern in class, message or first user frame of a failure within 10 min of the finding."
+    )
+    place: Pattern = Field(
+        "", description="Pattern in the name of the finding's task, operator or topic, which often names the connector."
+    )
+    series: Pattern = Field("", description="Pattern in the name of the metric behind the finding.")
 
 
 class Affected(_Entry):
-    """Versions of Flink from `since` up to and without `before`; without `before` all that followed."""
+    """Versions of Flink from `since` (included) to `before` (excluded); without `before` all later versions."""
 
     since: Version
     before: Version = "999.0"
 
 
 class IssueEntry(_Entry):
-    """One entry of the file."""
+    """One known issue."""
 
     id: str = Field(pattern=r"^[A-Za-z][\w/#.\- ]{2,60}$")
     title: str = Field(min_length=10, max_length=200)
-    signature: tuple[Signature, ...] = Field(min_length=1, description="Any of these.")
-    affected: tuple[Affected, ...] = Field((), description="Versions of Flink; empty: all.")
-    connector: str = Field("", max_length=200, description="Affected connector versions in words: no log names them.")
+    signature: tuple[Signature, ...] = Field(min_length=1, description="Signatures, one of which must match.")
+    affected: tuple[Affected, ...] = Field(
+        (), description="Ranges of affected Flink versions. An empty list means every version."
+    )
+    connector: str = Field(
+        "", max_length=200, description="Affected connector versions as text, because no log line contains them."
+    )
     certainty: Literal["sure", "likely", "possible"] = Field(
-        "likely", description="How much the signature proves; the most certain of several is shown."
+        "likely", description="How much the signature proves. If several entries match, the most certain one is shown."
     )
     fixed_in: str = Field(min_length=3, max_length=200)
     workaround: str = Field(min_length=10, max_length=400)
@@ -94,7 +105,7 @@ class IssueEntry(_Entry):
 
 
 class KnownIssues(_Entry):
-    """The whole file."""
+    """The file conf/known_issues.yaml."""
 
     known_issues: tuple[IssueEntry, ...]
 
@@ -108,21 +119,21 @@ class KnownIssues(_Entry):
 
 
 class IssueCatalogue(NamedTuple):
-    """The entries, the most certain first, and a hash that names them."""
+    """The entries, the most certain first, and their hash."""
 
     entries: tuple[IssueEntry, ...] = ()
     hash: str = ""
 
 
 def by_certainty(issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
-    """In the order in which they are tried."""
+    """The issues in the order in which they are tried, the most certain first."""
     return tuple(sorted(issues, key=lambda i: _CERTAINTY.index(i.certainty)))
 
 
 def find(
     issues: IssueCatalogue, findings: list[Finding], version: str, throwables: StackTraces, present: str = ""
 ) -> KnownIssue | None:
-    """The entry that the findings look like; `present`, the one found before, stays as long as its version allows."""
+    """The entry that matches the findings. `present`, the entry found before, stays as long as the version allows."""
     stays = [i for i in issues.entries if i.id == present and _applies(i, version) is not None]
     for issue in stays or issues.entries:
         applies = _applies(issue, version)
@@ -132,14 +143,14 @@ def find(
 
 
 def _applies(issue: IssueEntry, version: str) -> str | None:
-    """What the version says of it in words; None when it is not affected."""
-    connector = f"; connector: {issue.connector}" if issue.connector else ""
-    doubt = "" if issue.certainty == "sure" else f", the match is {issue.certainty}"
+    """Whether the Flink version is affected, as text for the message; None if it is not."""
+    connector = f"; affected connector: {issue.connector}" if issue.connector else ""
+    doubt = "" if issue.certainty == "sure" else f"; the match is {issue.certainty}"
     if not issue.affected:
         return f"any version of Flink{doubt}{connector}"
     number = _numbers(version)
     if not number:
-        return f"the version of Flink is not known, so it may apply{doubt}{connector}"
+        return f"may apply: the version of Flink is unknown{doubt}{connector}"
     if any(_numbers(a.since) <= number < _numbers(a.before) for a in issue.affected):
         return f"Flink {version} is affected{doubt}{connector}"
     return None
@@ -152,7 +163,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:
     kinds = {f.kind for f in findings}
-    if not kinds.issuperset(signature.beside):
+    if not kinds.issuperset(signature.alongside):
         return False
     return any(_is(signature, f, throwables) for f in findings if f.kind in signature.kinds)
 
@@ -174,7 +185,7 @@ def _any(pattern: str, texts: Iterable[str]) -> bool:
 
 
 def _failures(finding: Finding, throwables: StackTraces) -> Iterator[str]:
-    """Class, message and frame of the failures that the cluster's processes told of near the finding."""
+    """Class, message and frame of the failures that the cluster's processes logged near the finding."""
     for stack in throwables.stacks.values():
         if finding.since - _NEAR_MS <= stack.timestamp <= finding.at + _NEAR_MS:
             fields = stack.fields

@@ -1,10 +1,10 @@
-"""Findings about a job or a process that is no more: they end by proof of another kind.
+"""Closes findings about a job ID or a process that no longer exists.
 
-A finding ends when its own subject is seen well again. When the JobManager died and its job came back under another id,
-or the TaskManager was replaced, nobody will ever speak of that subject again. What proves the end then is a checkpoint
-of the job as it runs now: the JobManager was started anew and has not spoken of the old job since, or the TaskManager
-left. Each kind declares which of the two it belongs to (`Detector.belongs_to`). A leak does not end with its process:
-it goes on in the next one.
+A finding normally closes when its own subject has recovered. If the JobManager died and the job came back under another
+ID, or the TaskManager was replaced, no further record will mention that subject. The proof is then a completed
+checkpoint of the job as it runs now, after a restart of the JobManager that no longer logs the old ID, or after the
+TaskManager left. Each kind declares its owner (`Detector.belongs_to`). A leak does not end with its process, because it
+continues in the next one.
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,16 @@ _MAX_JOBS = 200
 
 
 class OrphanedFindings(msgspec.Struct, array_like=True):
-    """Clock times: when a JobManager started last, when TaskManagers left, when jobs were heard while one is open."""
+    """Clock times: when a JobManager last started, when TaskManagers left, and when each job was last seen in the log
+    while an incident is open.
+    """
 
     started: int = -1
     tms: dict[str, int] = {}
-    heard: dict[str, int] = {}
+    last_seen: dict[str, int] = {}
 
     def update(self, event: LogEvent, clock: int, incidents: list[Incident], topology: Topology) -> Iterator[Finding]:
-        """Take in one line; the findings that end by it, closed."""
+        """Take in one line; yields the findings that it closes."""
         match event.event_type:
             case "process_version":
                 if "Entrypoint" in event.fields["what"] or "JobManager" in event.fields["what"]:
@@ -45,11 +47,11 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
             case "tm_registered":
                 self.tms.pop(filtered(event.fields["tm"]), None)
         if not incidents:
-            self.heard.clear()
+            self.last_seen.clear()
             return
         job = event.fields.get("job")
         if job is not None:
-            put_bounded(self.heard, job, clock, _MAX_JOBS)
+            put_bounded(self.last_seen, job, clock, _MAX_JOBS)
         if event.event_type == "checkpoint_completed":
             yield from self._ended(topology.job_of(event), event.fields["checkpoint"], clock, incidents, topology)
 
@@ -60,9 +62,9 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
             owner = _OWNERS.get(finding.kind)
             if owner == "job" and self._job_gone(finding, job, clock, topology):
                 name = topology.job_name(job) or job
-                why = f"job {name} runs under another id and has completed checkpoint {checkpoint}"
+                why = f"job {name} now runs under another ID and completed checkpoint {checkpoint}"
             elif owner == "process" and self._process_gone(finding, job, clock):
-                why = f"its TaskManager is gone and checkpoint {checkpoint} has completed without it"
+                why = f"the TaskManager is gone and checkpoint {checkpoint} completed without it"
             else:
                 continue
             yield msgspec.structs.replace(finding, at=clock, closed_at=clock, closed_because=why)
@@ -71,14 +73,12 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
         old = finding.entity.get("job_id", "")
         if not old or old == job:
             return False
-        heard = self.heard.get(old, finding.at)
-        if finding.since < self.started <= clock - _SETTLED_MS and (
-            heard < self.started or clock - heard >= _SILENT_MS
-        ):
+        seen = self.last_seen.get(old, finding.at)
+        if finding.since < self.started <= clock - _SETTLED_MS and (seen < self.started or clock - seen >= _SILENT_MS):
             return True
         name, known = topology.job_name(old), topology.jobs.get(job)
-        again = known is not None and name and known.name == name and known.since > heard
-        return bool(again and clock - heard >= _SILENT_MS)
+        again = known is not None and name and known.name == name and known.since > seen
+        return bool(again and clock - seen >= _SILENT_MS)
 
     def _process_gone(self, finding: Finding, job: str, clock: int) -> bool:
         left = self.tms.get(filtered(finding.entity.get("tm_id", "")))

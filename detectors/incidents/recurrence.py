@@ -1,8 +1,7 @@
-"""Incidents that come again: the third of a kind on the same job says so, with its period.
+"""Recurring incidents: from the third incident of a kind on the same job, the notification has count and period.
 
-A constant period is the mark of a leak (memory that is full after the same time) or of something on a schedule.
-TaskManagers change their ids with every restart, so what comes again is told by the job, or by the cluster where no
-job is known.
+A constant period points to a leak (memory is full after the same time) or to something on a schedule. TaskManagers
+change their IDs with every restart, so occurrences are grouped by job, or by cluster if no job is known.
 """
 
 from itertools import pairwise
@@ -14,12 +13,13 @@ from detectors.numerics.trend import quantile
 from detectors.values.durations import humanize
 
 _MAX_PAST = 100
+# A gap that differs from the median by no more than this share still counts as the same period.
 _STEADY = 0.2
 _SUFFIX = {1: "st", 2: "nd", 3: "rd"}
 
 
 class Occurrence(msgspec.Struct, array_like=True):
-    """One coming of an incident: `at` is the clock when it opened, or came back after its end; `kind` its cause."""
+    """One occurrence of an incident: `at` is the clock when it opened or reopened, `kind` is its cause."""
 
     incident: str
     at: int
@@ -27,21 +27,21 @@ class Occurrence(msgspec.Struct, array_like=True):
     place: str
 
 
-def came(past: list[Occurrence], incident: str, at: int) -> None:
-    """An incident opens, or is back after it was resolved. Bounded: the oldest is forgotten."""
+def record_occurrence(past: list[Occurrence], incident: str, at: int) -> None:
+    """Adds an incident that opens, or that recurs after it was resolved. The oldest occurrences are dropped."""
     past.append(Occurrence(incident, at, "", ""))
     del past[:-_MAX_PAST]
 
 
-def named(past: list[Occurrence], incident: str, kind: str, place: str) -> None:
-    """Its cause and place as they are known now: all its comings are of that kind."""
+def set_cause(past: list[Occurrence], incident: str, kind: str, place: str) -> None:
+    """Sets the cause and place known by now for all occurrences of the incident."""
     for one in past:
         if one.incident == incident:
             one.kind, one.place = kind, place
 
 
 def recurrence(past: list[Occurrence], incident: str, within: int, at_least: int) -> Recurrence | None:
-    """What the last coming of `incident` continues; None below `at_least` comings in the time `within`."""
+    """Count and period at the last occurrence of `incident`; None below `at_least` occurrences in `within` ms."""
     last = next((o for o in reversed(past) if o.incident == incident), None)
     if last is None:
         return None
@@ -57,13 +57,13 @@ def recurrence(past: list[Occurrence], incident: str, within: int, at_least: int
     return Recurrence(len(times), times[0], period, steady)
 
 
-def spoken_recurrence(one: Recurrence) -> str:
-    """As a person says it.
+def humanize_recurrence(one: Recurrence) -> str:
+    """Count and period as text for a message.
 
-    >>> spoken_recurrence(Recurrence(3, 0, 46_800_000, True))
-    'the 3rd time, every 13 h: a constant period marks a leak or a schedule'
+    >>> humanize_recurrence(Recurrence(3, 0, 46_800_000, True))
+    '3rd occurrence, every 13 h (a constant period suggests a leak or a schedule)'
     """
     number = f"{one.count}{'th' if one.count % 100 in (11, 12, 13) else _SUFFIX.get(one.count % 10, 'th')}"
     if one.steady:
-        return f"the {number} time, every {humanize(one.period)}: a constant period marks a leak or a schedule"
-    return f"the {number} time, most often {humanize(one.period)} apart"
+        return f"{number} occurrence, every {humanize(one.period)} (a constant period suggests a leak or a schedule)"
+    return f"{number} occurrence, about every {humanize(one.period)}"

@@ -1,4 +1,4 @@
-"""An incident as kept in state, and the transition that tells how it stands."""
+"""An incident as kept in state, and how a transition is made from it."""
 
 import msgspec
 
@@ -11,61 +11,62 @@ from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence, in_force, next_edge
 
 _MAX_EVIDENCE = 5
-_MAX_LED = 20
-_NOBODY = ("", "")
+_MAX_EARLIER_CAUSES = 20
+_NO_CAUSE = ("", "")
 
 Identity = tuple[str, str]
 
 
 def identity(finding: Finding) -> Identity:
-    """Kind and subject: which finding it is."""
+    """Kind and subject, which identify a finding."""
     return finding.kind, finding.subject
 
 
 class Incident(msgspec.Struct):
     """An incident as kept in state; times are clock times. `closed_at` is when its last finding closed.
 
-    `seq` is 0 while nothing was said of it. `led` are the causes before the present one; `more` are open findings that
-    are too many to be kept; `merged` the incidents that ended in this one; `issue` is the known issue it looks like;
-    `repeats` counts the updates in a row that brought new numbers alone; `silenced` is the silence it was said to be
-    under last, and still is if `silent`; at `silence_turns` that may change (0: never).
+    `seq` is 0 until the first transition, `reported_at` the time of the last one. `changed` is the reason of an update
+    that is held back. `earlier_causes` are the causes before the present one, `more` the open findings beyond those
+    that are kept, and `merged` the incidents that were merged into this one. `issue` is the known issue that it
+    matches. `repeats` counts consecutive updates that only brought new numbers. `last_silence` is the last silence
+    reported, in force if `is_silenced`; this may change at `next_silence_change` (0: never).
     """
 
     id: str
     opened_at: int
     findings: list[Finding]
     seq: int = 0
-    said_at: int = 0
-    cause: Identity = _NOBODY
+    reported_at: int = 0
+    cause: Identity = _NO_CAUSE
     severity: Severity = "info"
     closed_at: int | None = None
     resolved_at: int | None = None
     stale: bool = False
     changed: str = ""
-    led: list[Identity] = []
+    earlier_causes: list[Identity] = []
     more: list[Identity] = []
     merged: list[str] = []
     issue: str = ""
     repeats: int = 0
-    silent: bool = False
-    silence_turns: int = 0
-    silenced: Silenced | None = None
+    is_silenced: bool = False
+    next_silence_change: int = 0
+    last_silence: Silenced | None = None
 
-    def last_heard(self, last_event: int) -> bool:
-        """Whether it is stale although something has arrived since that was said."""
-        return self.stale and last_event > self.said_at
+    def has_new_data(self, last_event: int) -> bool:
+        """Whether data has arrived since the incident was reported as stale."""
+        return self.stale and last_event > self.reported_at
 
     def leader(self) -> Finding | None:
-        """The present cause."""
+        """The finding that is the current cause."""
         return next((f for f in self.findings if identity(f) == self.cause), None)
 
-    def led_before(self) -> list[Finding]:
-        """The causes before it."""
-        return [f for f in self.findings if identity(f) in self.led]
+    def earlier_leaders(self) -> list[Finding]:
+        """The findings that were the cause before the current one."""
+        return [f for f in self.findings if identity(f) in self.earlier_causes]
 
 
 class IncidentContext(msgspec.Struct):
-    """What is known beside the findings: of the cluster, its past, its failures, and of defects of Flink in general."""
+    """Everything but the findings that a transition needs: the cluster, its past, its failures, and known issues."""
 
     cluster: str
     config: str = ""
@@ -78,16 +79,16 @@ class IncidentContext(msgspec.Struct):
     silences: tuple[Silence, ...] = ()
 
     def new_issue(self, incident: Incident) -> str:
-        """The id of a known issue that it looks like by now and did not when it was last told; else empty."""
+        """ID of a known issue that matches now and did not match in the last transition; else empty."""
         found = known_issues.find(self.issues, incident.findings, self.version, self.throwables)
         return found.id if found is not None and found.id != incident.issue else ""
 
     def silence(self, incident: Incident, now: int) -> Silenced | None:
-        """The silence an incident is under."""
+        """The silence in force for an incident, None if there is none."""
         return in_force(self.silences, *self._about(incident), now) if self.silences else None
 
-    def silence_turns(self, incident: Incident, now: int) -> int:
-        """The next clock time at which that may change, 0 for never."""
+    def next_silence_change(self, incident: Incident, now: int) -> int:
+        """The next clock time at which the silence in force may change, 0 for never."""
         return (next_edge(self.silences, *self._about(incident), now) or 0) if self.silences else 0
 
     def _about(self, incident: Incident) -> tuple[str, str, str]:
@@ -102,46 +103,46 @@ def job_of(findings: list[Finding]) -> dict[str, str]:
 
 
 def severity_now(incident: Incident) -> Severity:
-    """The worst of the findings that are open; what it was when none of weight is."""
+    """The worst severity of the open findings; unchanged if no finding above info is open."""
     open_ones = [f.severity for f in incident.findings if f.closed_at is None and f.severity != "info"]
     return max(open_ones, key=SEVERITIES.index) if open_ones else incident.severity
 
 
 def make_transition(
-    incident: Incident, change: Change, now: int, reason: str, scene: IncidentContext, part_of: str = ""
+    incident: Incident, change: Change, now: int, reason: str, context: IncidentContext, part_of: str = ""
 ) -> Transition:
-    """The incident as it stands at `now`, as its next transition; changes what it keeps of what was said.
+    """The next transition of an incident, which has its state at `now`; also records in `incident` what was reported.
 
-    A partition that is read ahead may date a transition up to a minute ahead of the clock. The next one is not dated
-    before it: readers compare the two.
+    A partition that is read ahead may date a transition up to a minute ahead of the clock. The next transition is
+    never dated before it, because readers compare their times.
     """
-    now = max(now, incident.said_at)
-    cause = leading(incident.findings, incident.leader(), incident.led_before())
+    now = max(now, incident.reported_at)
+    cause = leading(incident.findings, incident.leader(), incident.earlier_leaders())
     if identity(cause) != incident.cause:
-        if incident.cause != _NOBODY:
-            incident.led = [*incident.led, incident.cause][-_MAX_LED:]
+        if incident.cause != _NO_CAUSE:
+            incident.earlier_causes = [*incident.earlier_causes, incident.cause][-_MAX_EARLIER_CAUSES:]
         incident.cause = identity(cause)
     incident.severity = severity_now(incident)
     incident.seq += 1
-    incident.said_at = now
+    incident.reported_at = now
     incident.changed, incident.repeats = "", 0
     findings = [cause, *incident.findings]
     job = job_of(findings)
-    recurrence.named(scene.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
-    again = recurrence.recurrence(scene.past, incident.id, scene.recurrence_window, scene.recurrence_min_count)
-    issue = known_issues.find(scene.issues, incident.findings, scene.version, scene.throwables, incident.issue)
+    recurrence.set_cause(context.past, incident.id, cause.kind, job.get("job_name") or job.get("job_id", ""))
+    again = recurrence.recurrence(context.past, incident.id, context.recurrence_window, context.recurrence_min_count)
+    issue = known_issues.find(context.issues, incident.findings, context.version, context.throwables, incident.issue)
     incident.issue = issue.id if issue is not None else ""
-    silence = scene.silence(incident, now)
-    incident.silent, incident.silence_turns = silence is not None, scene.silence_turns(incident, now)
-    incident.silenced = silence or incident.silenced
+    silence = context.silence(incident, now)
+    incident.is_silenced, incident.next_silence_change = silence is not None, context.next_silence_change(incident, now)
+    incident.last_silence = silence or incident.last_silence
     if change == "opened" and again is not None:
-        reason = recurrence.spoken_recurrence(again)
+        reason = f"recurring: {recurrence.humanize_recurrence(again)}"
     return Transition(
         incident=incident.id,
         seq=incident.seq,
         transition=change,
         at=now,
-        cluster=scene.cluster,
+        cluster=context.cluster,
         cause=cause.kind,
         severity=incident.severity,
         summary=cause.summary,
@@ -154,9 +155,9 @@ def make_transition(
         forecast=next((f.forecast for f in findings if f.forecast and f.closed_at is None), None),
         opened_at=incident.opened_at,
         ended_at=incident.closed_at if change == "resolved" else None,
-        config=scene.config,
+        config=context.config,
         silence=silence,
-        silenced_before=incident.silenced if silence is None else None,
+        silenced_before=incident.last_silence if silence is None else None,
         confidence=cause.confidence,
         series=_series(findings),
         recurrence=again,
@@ -172,7 +173,7 @@ def _series(findings: list[Finding]) -> Series | None:
 
 
 def _evidence(findings: list[Finding]) -> list[Evidence]:
-    """At most five records: three of the cause, one of each symptom, then what is left."""
+    """At most five records: three of the cause, one of each symptom, then the remaining ones."""
     cause, *symptoms = findings
     order = cause.evidence[:3] + [e for f in symptoms for e in f.evidence[:1]]
     order += [e for f in findings for e in f.evidence]

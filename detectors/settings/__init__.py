@@ -1,4 +1,4 @@
-"""Thresholds and overrides that are changed while the job runs.
+"""Thresholds and overrides that can be changed while the job runs.
 
 The settings that need a restart are in `streaming.configuration`.
 """

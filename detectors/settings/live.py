@@ -1,8 +1,9 @@
-"""The part of the configuration that the stream itself works with, and the records in which it travels.
+"""The sections of the configuration that are reloaded without a restart, and the records that carry them.
 
-Three sections of the file reload live: `detectors` (one block per kind, and `incidents`), `overrides` and `silences`.
-They reach the engine as one record of `flinkwatch.config`, so that a change is part of the input, replays like it, and
-is whole or not there. Silences made on the command line are records of their own: two people never undo each other's.
+These sections are `detectors` (one block per kind, and `incidents`), `overrides` and `silences`. They reach the engine
+as one record of `flinkwatch.config`, so that a change is part of the input, is replayed with it, and is applied
+completely or not at all. Each silence added on the command line is a record of its own, so two people never overwrite
+each other's silences.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
-from detectors.incidents.lifecycle import IncidentConfig
+from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
@@ -24,7 +25,7 @@ class _LiveSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     incidents: IncidentConfig = Field(
-        default_factory=IncidentConfig, description="The life of an incident, whatever found it."
+        default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds."
     )
 
 
@@ -39,47 +40,48 @@ DetectorSettings: Any = create_model("DetectorSettings", __base__=_LiveSection, 
 def _once(silences: tuple[Silence, ...]) -> tuple[Silence, ...]:
     twice = [i for i, n in Counter(s.id for s in silences).items() if n > 1]
     if twice:
-        raise ValueError(f"the silence {twice[0]} is there twice; give each another id, or leave the ids out")
+        raise ValueError(f"the silence {twice[0]} occurs twice; give each silence its own id, or leave out the ids")
     return silences
 
 
 Overrides = Annotated[tuple[Override, ...], Field(max_length=100)]
-"""The section `overrides`; a reading is kept of each in each bucket."""
+"""The section `overrides`. Its length is limited because each bucket has a reading for each override."""
 
 Silences = Annotated[tuple[Silence, ...], Field(max_length=MAX_SILENCES), AfterValidator(_once)]
 """The section `silences`."""
 
 
 class LiveSettings(BaseModel):
-    """The sections that reload without a restart."""
+    """The sections that are reloaded without a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds; these reload live.")
+    detectors: DetectorSettings = Field(default_factory=DetectorSettings, description="Thresholds of the detectors.")
     overrides: Overrides = Field(
         (),
         description='Other thresholds for some clusters or jobs, such as [{cluster: "prod-*", detectors: '
-        "{restart_loop: {count: 5}}}]. Each setting has the value of the first override that fits and names it.",
+        "{restart_loop: {count: 5}}}]. Each setting has the value of the first matching override that contains it.",
     )
     silences: Silences = Field(
         (),
-        description='Incidents that are followed but told to nobody until a time, such as [{job: "backfill-*", until: '
-        "2026-12-01T06:00:00Z, author: ann, comment: yearly backfill}].",
+        description="Silences, which mute the notifications of matching incidents for a time, such as [{job: "
+        '"backfill-*", until: 2026-12-01T06:00:00Z, author: ann, comment: yearly backfill}]. Silenced incidents are '
+        "still tracked.",
     )
 
 
 CONFIG_KEY = b"detectors"
-"""Key of the record that holds the three sections."""
+"""Key of the record with the three sections."""
 
 SILENCE_KEY = b"silence/"
-"""What the keys of records with one silence each begin with; its id follows."""
+"""Prefix of the keys of records with one silence each; the silence's ID follows."""
 
 Origin = Literal["file", "apply", "rollback"]
 
 
 class PublishedConfiguration(msgspec.Struct, frozen=True):
-    """The value of a configuration record: the sections as written and their hash; published when (epoch ms), by whom,
-    and from where.
+    """A configuration record: the sections as written, their hash, and when (epoch ms), by whom and how it was
+    published.
     """
 
     hash: str
@@ -111,12 +113,12 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return Silence.model_validate(self.silence)
 
     def ends(self) -> int:
-        """When it ends, epoch ms."""
+        """The end of the silence in epoch ms."""
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
 def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> PublishedConfiguration:
-    """The settings as a record; the hash depends on the settings alone."""
+    """The settings as a record. The hash depends only on the settings."""
     body = live.model_dump(mode="json")
     return PublishedConfiguration(settings_hash(live), at, by, **body, origin=origin)
 
@@ -127,7 +129,7 @@ def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
 
 
 def settings_hash(live: LiveSettings) -> str:
-    """Eight hex digits that name these settings in every transition."""
+    """Eight hex digits that identify these settings in every transition."""
     body = msgspec.json.encode(live.model_dump(mode="json"), order="sorted")
     return hashlib.sha256(body).hexdigest()[:8]
 
@@ -139,8 +141,7 @@ _MAX_BY = 200
 
 def _read_published(value: bytes) -> PublishedConfiguration:
     found = _decode(value)
-    # Written out in full, and with the hash of what it says: a hash that was written by hand would name these settings
-    # in every message.
+    # Normalized, with the hash computed again: a forged hash would otherwise appear in every message.
     return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
@@ -153,18 +154,18 @@ _decode = msgspec.json.Decoder(PublishedConfiguration).decode
 _decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 
 read_published = carried(_read_published)
-"""The record's value as it counts; raises UndecodableError when it is none or its settings are not valid."""
+"""Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
 
 read_silence = carried(_read_silence)
-"""The silence record's value, written out in full; raises UndecodableError when it is none or not valid."""
+"""Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
 
 
 def read_change(key: bytes | None, value: bytes | None) -> PublishedConfiguration | PublishedSilence | None:
-    """What a record of the topic changes; None for one that is neither. Raises UndecodableError if it is not valid."""
+    """The configuration or silence in a record of the topic; None for other records. Raises UndecodableError."""
     if key is None or value is None:
         return None
     if len(value) > _MAX_BYTES:
-        raise UndecodableError("too_large", f"{len(value)} bytes; at most {_MAX_BYTES} are read")
+        raise UndecodableError("too_large", f"the record has {len(value)} bytes, more than the limit of {_MAX_BYTES}")
     if key == CONFIG_KEY:
         return read_published(value)
     return read_silence(value) if key.startswith(SILENCE_KEY) else None

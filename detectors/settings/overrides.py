@@ -1,7 +1,7 @@
 """Overrides: other thresholds for some clusters or jobs.
 
-Each setting has the value of the first override that fits and names it; what none names stays as it is for all. A kind
-that is decided for a job (`per_job`) can be overridden by job, the others by cluster and namespace.
+Each setting has the value of the first matching override that contains it. Settings in no matching override have the
+general value. Kinds that are detected per job (`per_job`) can be overridden by job, all kinds by cluster and namespace.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from detectors import DETECTORS
-from detectors.incidents.lifecycle import IncidentConfig
+from detectors.incidents.settings import IncidentConfig
 from detectors.values.name_pattern import NamePatterns
 
 INCIDENTS = "incidents"
@@ -19,7 +19,7 @@ _MODELS: dict[str, Any] = {d.kind: d.Config for d in DETECTORS} | {INCIDENTS: In
 _PER_JOB = sorted(d.kind for d in DETECTORS if d.per_job)
 _NOT_PER_JOB = PydanticCustomError(
     "not_per_job",
-    "not decided for a job, so match by cluster or namespace; by job can be overridden: {kinds}",
+    "cannot be overridden by job, only by cluster or namespace; these kinds can be overridden by job: {kinds}",
     {"kinds": ", ".join(_PER_JOB)},
 )
 
@@ -30,33 +30,33 @@ class _OverrideSection(BaseModel):
 
 _BLOCKS: dict[str, Any] = {kind: (model, None) for kind, model in _MODELS.items()}
 OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_OverrideSection, **_BLOCKS)
-"""What the blocks of an override must be like."""
+"""Validates the blocks of an override."""
 
 
 class Override(NamePatterns):
-    """Settings of some detectors for the clusters, namespaces and jobs that fit every pattern."""
+    """Settings of some detectors for the clusters, namespaces and jobs that match every pattern."""
 
     detectors: dict[str, dict[str, Any]] = Field(
-        min_length=1, description="Blocks as in the section `detectors`, with only what is to be different."
+        min_length=1, description="Blocks as in the section `detectors`, with only the settings to override."
     )
 
     @field_validator("detectors")
     @classmethod
     def _valid(cls, blocks: dict[str, dict[str, Any]], others: ValidationInfo) -> dict[str, dict[str, Any]]:
-        # Its errors keep their places: the kind and the key.
+        # The errors contain kind and key as their location.
         valid = OverriddenDetectors.model_validate(blocks)
         wrong = [kind for kind in blocks if kind not in _PER_JOB]
         if others.data.get("job", "*") != "*" and wrong:
             raise ValidationError.from_exception_data(
                 cls.__name__, [{"type": _NOT_PER_JOB, "loc": (kind,), "input": None} for kind in wrong]
             )
-        # As the section `detectors` is written, whatever forms a value may have.
+        # In the normalized form in which the section `detectors` is written.
         written: dict[str, dict[str, Any]] = valid.model_dump(mode="json", exclude_unset=True)
         return written
 
 
 class WrittenValue(NamedTuple):
-    """A setting as written, and the number of the override it comes from; None: from the section `detectors`."""
+    """A setting as written, and the number of the override it comes from, None for the section `detectors`."""
 
     value: Any
     override: int | None
@@ -65,7 +65,7 @@ class WrittenValue(NamedTuple):
 def resolve(
     detectors: Mapping[str, Mapping[str, Any]], overrides: Sequence[Override], chosen: Iterable[int]
 ) -> dict[str, dict[str, WrittenValue]]:
-    """Every setting of every kind, under the overrides whose numbers are `chosen`, with where it comes from."""
+    """Every setting of every kind and its origin, with the overrides whose numbers are in `chosen` applied."""
     found = {
         kind: {key: WrittenValue(value, None) for key, value in block.items()} for kind, block in detectors.items()
     }

@@ -1,4 +1,4 @@
-"""Small values that all rooms use: bounded maps, durations, patterns of names, decoding.
+"""Small values used everywhere: bounded maps, durations, name patterns, decoding.
 
-Nothing here imports anything else of flinkwatch.
+Nothing here imports other packages of flinkwatch.
 """

@@ -1,4 +1,4 @@
-"""What keeps state small: maps that cannot grow without end, and numbers that take few bytes."""
+"""Helpers that keep state small: maps with a limit, and numbers that need few bytes."""
 
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ _MOST = 1e15
 
 
 def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
-    """Set, and forget the oldest entry when there would be more than `limit`; that entry."""
+    """Set an entry, and drop the oldest one if there would be more than `limit`; returns the dropped entry."""
     oldest = None
     if key not in entries and len(entries) >= limit:
         first = next(iter(entries))
@@ -18,7 +18,7 @@ def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V
 
 
 def to_int(value: float) -> int:
-    """A sample as an integer that state can hold, whatever was sent: small ones take a byte, any float nine.
+    """A sample as an integer that state can hold. Small integers are encoded in one byte, any float in nine.
 
     >>> to_int(3.0), to_int(-9e300)
     (3, -1000000000000000)
@@ -27,7 +27,7 @@ def to_int(value: float) -> int:
 
 
 def intern_index(names: list[str], name: str, limit: int) -> int:
-    """The place of a name in a list, where it is put when it is new; -1 when there are `limit` others."""
+    """The index of a name in a list, to which a new name is appended; -1 if it already has `limit` names."""
     if name not in names:
         if len(names) >= limit:
             return -1

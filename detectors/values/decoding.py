@@ -1,6 +1,6 @@
-"""Bytes that anyone may have written → a value, or one error that says why not.
+"""Decodes bytes that anyone may have written into a value, or raises one type of error with the reason.
 
-Every record of every topic is decoded here, so that a new way in which bytes can be wrong is caught in one place.
+Every record of every topic is decoded here, so that a new kind of malformed bytes is handled in one place.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,14 @@ import msgspec
 T = TypeVar("T")
 
 LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, which is the last that can be printed."""
+"""The end of the year 9999, the last year that can be printed (epoch ms)."""
 
 _MAX_DETAIL = 500
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class UndecodableError(ValueError):
-    """A record cannot be decoded. `reason` is one of a few words, the message says what is wrong."""
+    """A record cannot be decoded. `reason` is a short code such as not_json, the message says what is wrong."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail if len(detail) <= _MAX_DETAIL else detail[:_MAX_DETAIL] + "…")
@@ -26,7 +26,7 @@ class UndecodableError(ValueError):
 
 
 def decoded(decode: Callable[[bytes], T], value: bytes | None) -> T:
-    """`decode(value)`. Raises UndecodableError, and nothing else, for every value of which `decode` makes none."""
+    """`decode(value)`, but every error is raised as UndecodableError."""
     if not value:
         raise UndecodableError("empty", "the record has no value")
     try:
@@ -44,22 +44,22 @@ def decoded(decode: Callable[[bytes], T], value: bytes | None) -> T:
     except (OverflowError, ArithmeticError) as error:
         raise UndecodableError("out_of_range", str(error)) from None
     except (ValueError, TypeError, LookupError) as error:
-        # pydantic's errors among them: the document is well formed, and what it says is not allowed.
+        # Includes pydantic's errors: the document is well formed, but its content is not allowed.
         raise UndecodableError("wrong_shape", " ".join(str(error).split())) from None
 
 
 def moment(time: int) -> int:
-    """An epoch time in ms. Raises OverflowError when no calendar holds it."""
+    """The given epoch time in ms. Raises OverflowError if it is outside the years 1970 to 9999."""
     if not 0 <= time <= LAST_MS:
         raise OverflowError("a time is not between the years 1970 and 9999")
     return time
 
 
 def carried(decode: Callable[[bytes], T]) -> Callable[[bytes | None], T]:
-    """A decoder whose values can be passed on as msgpack, as state and the rows between stages are.
+    """A decoder that only accepts values that can be encoded as msgpack, as state and rows between stages are.
 
-    JSON holds integers of any size and msgpack those of 64 bits: what does not fit would fail a stage later, where no
-    record can be named. The decoder raises UndecodableError alone.
+    JSON integers can have any size, msgpack integers 64 bits. Without this check, a larger one would fail a stage
+    later, where the record is not known. The decoder raises UndecodableError and nothing else.
     """
 
     def whole(value: bytes) -> T:

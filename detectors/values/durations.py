@@ -1,4 +1,4 @@
-"""Durations, as people write them in the configuration and read them in a message."""
+"""Durations as they are written in the configuration and shown in messages."""
 
 import re
 from typing import Annotated
@@ -10,7 +10,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def parse_duration(value: object) -> int:
-    """Milliseconds of "500ms", "30s", "5m", "24h" or "7d". Raises ValueError saying what to write.
+    """Milliseconds of "500ms", "30s", "5m", "24h" or "7d". Raises ValueError with a hint.
 
     >>> parse_duration("1.5m")
     90000
@@ -23,7 +23,7 @@ def parse_duration(value: object) -> int:
 
 
 def format_duration(ms: int) -> str:
-    """The shortest exact form that `parse_duration` reads back."""
+    """The shortest exact form that `parse_duration` can read."""
     for unit in ("d", "h", "m", "s"):
         if ms and ms % _UNITS[unit] == 0:
             return f"{ms // _UNITS[unit]}{unit}"
@@ -36,11 +36,11 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$"}),
 ]
-"""Milliseconds in the program, "5m" in the configuration."""
+"""Milliseconds in the program, text such as "5m" in the configuration."""
 
 
 def humanize(ms: float) -> str:
-    """A duration as a person says it, with two significant digits.
+    """A duration for messages, rounded to about two significant digits.
 
     >>> humanize(240), humanize(1234), humanize(22_400), humanize(200_000), humanize(7_500_000)
     ('0.24 s', '1.2 s', '22 s', '3 min 20 s', '2 h 5 min')

@@ -1,7 +1,7 @@
-"""What an override or a silence is about: patterns of names of clusters, namespaces and jobs.
+"""Patterns for names of clusters, namespaces and jobs, used by overrides and silences.
 
-A pattern is a glob with * and ? (`prod-*`), or after `~` a regular expression that fits the whole name, in RE2 as in
-Prometheus and Alertmanager: it takes time in proportion to the name, whatever somebody writes.
+A pattern is a glob with * and ? (`prod-*`), or `~` followed by an RE2 expression that matches the whole name, as in
+Prometheus and Alertmanager. RE2 needs time proportional to the name, whatever the expression is.
 """
 
 from functools import lru_cache
@@ -24,25 +24,25 @@ def _compiled(pattern: str) -> Any:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether the pattern fits the whole name."""
+    """Whether the pattern matches the whole name."""
     return pattern == "*" or _compiled(pattern).fullmatch(name) is not None
 
 
 def _compiles(pattern: str) -> str:
     if pattern == _REGEX:
-        raise ValueError("'~' wants an RE2 expression behind it, such as ~orders-(eu|us)")
+        raise ValueError("'~' must be followed by an RE2 expression, such as ~orders-(eu|us)")
     try:
         _compiled(pattern)
     except re2.error as error:
         raise ValueError(
-            f"{pattern!r} does not compile: {_text(error)}; write a glob such as prod-*, or ~ and an RE2 expression"
+            f"{pattern!r} is not valid: {_text(error)}; write a glob such as prod-*, or ~ and an RE2 expression"
         ) from None
     return pattern
 
 
 def _text(error: Any) -> str:
-    said = error.args[0] if error.args else ""
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    text = error.args[0] if error.args else ""
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
 Pattern = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_compiles)]
@@ -50,29 +50,29 @@ Pattern = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_co
 
 
 def namespace_of(cluster: str) -> str:
-    """The part before the / of a cluster that the identity rule `namespace/app` has named; else empty."""
+    """The part before the / of a cluster name of the form `namespace/app`, else empty."""
     namespace, slash, _ = cluster.partition("/")
     return namespace if slash else ""
 
 
 class NamePatterns(BaseModel):
-    """Patterns that must all fit; one that is left out fits everything."""
+    """Patterns that must all match; a pattern that is left out matches everything."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    cluster: Pattern = Field("*", description="Pattern of the cluster's name.")
-    namespace: Pattern = Field("*", description="Pattern of the namespace, where clusters are named namespace/app.")
-    job: Pattern = Field("*", description="Pattern of the job's name.")
+    cluster: Pattern = Field("*", description="Pattern for the cluster's name.")
+    namespace: Pattern = Field("*", description="Pattern for the namespace of clusters named namespace/app.")
+    job: Pattern = Field("*", description="Pattern for the job's name.")
 
     @property
     def by_job(self) -> bool:
-        """Whether it chooses among the jobs of a cluster."""
+        """Whether the pattern for jobs is restricted."""
         return self.job != "*"
 
     def fits_cluster(self, cluster: str) -> bool:
-        """Whether it may be about something in this cluster."""
+        """Whether the patterns for cluster and namespace match this cluster."""
         return fits(self.cluster, cluster) and fits(self.namespace, namespace_of(cluster))
 
     def fits_job(self, job: str) -> bool:
-        """Whether it is about a job of this name; the empty name is that of a job not known by name, or of no job."""
+        """Whether the pattern matches a job's name. The name is empty if it is unknown or there is no job."""
         return fits(self.job, job)

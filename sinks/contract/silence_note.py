@@ -13,5 +13,5 @@ def silence_words(transition: Transition) -> str:
         return f"Silenced until {moment(now.until)} by {now.author}: {now.comment}"
     if before is not None:
         opened = moment(transition.opened_at or transition.at)
-        return f"The silence of {before.author} is over, and the incident is open since {opened}: {before.comment}"
+        return f"The silence by {before.author} ended, the incident has been open since {opened}: {before.comment}"
     return ""

@@ -19,7 +19,7 @@ def kind_words(kind: str) -> str:
 
 
 def with_words(sentence: str) -> str:
-    """A sentence with words for the kinds in it: "restart_loop is back" as "Restart loop is back"."""
+    """A sentence with words for the kinds in it: "restart_loop recurred" as "Restart loop recurred"."""
     worded = _KINDS.sub(lambda found: _in_words(found[0]), sentence)
     return _capital(worded) if _KINDS.match(sentence) else worded
 

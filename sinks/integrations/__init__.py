@@ -1,4 +1,4 @@
 """The receivers: Slack, a webhook, Alertmanager and PagerDuty.
 
-When and how often they are called is decided in `delivery`.
+`delivery` decides when and how often they are called.
 """

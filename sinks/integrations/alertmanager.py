@@ -30,46 +30,55 @@ _TEXT_LIMIT = 2_000
 
 
 class AlertmanagerConfig(BaseModel):
-    """Alerts for a Prometheus Alertmanager."""
+    """Alerts for Alertmanager."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Send incidents to Alertmanager; needs urls.")
+    enabled: bool = Field(default=False, description="Whether to send incidents to Alertmanager. Needs `urls`.")
     urls: tuple[str, ...] = Field(
         default=(),
-        description="Addresses of all instances of a cluster, such as http://alertmanager-0:9093, without "
+        description="Addresses of all Alertmanager instances of a cluster, such as http://alertmanager-0:9093, without "
         "/api/v2/alerts.",
     )
     token_env: str | None = Field(
-        default=None, description="Environment variable that holds a token, sent as Authorization: Bearer."
+        default=None,
+        description="Environment variable with a token, which is sent in the header Authorization as Bearer token.",
     )
     token_file: Path | None = Field(
-        default=None, description="File that holds that token, read at each call; wins over the variable."
+        default=None, description="File with that token, read at each request. It overrides the environment variable."
     )
-    min_severity: Severity = Field(default="info", description="Incidents below this are not sent until they grow.")
+    min_severity: Severity = Field(
+        default="info", description="Lowest severity that is sent. Other incidents are sent once they reach it."
+    )
     resend_interval: Duration = Field(
-        default=60_000, ge=1_000, le=3_600_000, description="What is open is sent again this often, as Prometheus does."
+        default=60_000,
+        ge=1_000,
+        le=3_600_000,
+        description="Time after which open incidents are sent again, as Prometheus does.",
     )
     resolve_timeout: Duration = Field(
         default=900_000,
         ge=2_000,
         le=86_400_000,
-        description="Alertmanager takes an alert for resolved that was not sent again for so long: a restart of "
-        "flinkwatch must fit in.",
+        description="Time after which Alertmanager resolves an alert that was not sent again. It must be longer than a "
+        "restart of flinkwatch.",
     )
     runbook_base_url: str = Field(
         default="",
-        description="Address of the runbooks; {kind} in it is replaced by the kind of the cause, which is otherwise "
-        "added as the last part. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
+        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
+        "the "
+        "kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
     )
-    timeout: Duration = Field(default=10_000, ge=100, le=120_000, description="How long to wait for an answer.")
+    timeout: Duration = Field(
+        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
+    )
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Self:
         if self.enabled and not self.urls:
             raise ValueError("urls is needed when enabled")
         for number, url in enumerate(self.urls):
-            # Not repeated: there may be a password in it.
+            # The address is not in the message, because it may contain a password.
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"urls[{number}] is not an http(s) address")
         if self.resolve_timeout < 2 * self.resend_interval:
@@ -88,7 +97,7 @@ class AlertmanagerSink(ResendingSink):
 
     @property
     def traits(self) -> Traits:
-        """Equal alerts are one; nothing outlives a restart."""
+        """Alerts with the same labels are one alert, and nothing survives a restart."""
         return Traits(keeps_log=False, min_severity=self._config.min_severity)
 
     def check(self) -> None:
@@ -96,7 +105,7 @@ class AlertmanagerSink(ResendingSink):
         bearer(self._config.token_env, self._config.token_file)
 
     def send(self, notification: Notification) -> Outcome:
-        """One alert; one whose labels have changed ends the alert it was."""
+        """Send one alert. If its labels have changed, the alert with the old labels is resolved."""
         transition = notification.transition
         made = alert(transition, self._config.runbook_base_url)
         before = self._open.get(transition.incident)
@@ -110,7 +119,7 @@ class AlertmanagerSink(ResendingSink):
             alerts.append(made | {"endsAt": self._valid_until()})
         outcome = self._post(alerts)
         if isinstance(outcome, Delivered):
-            # Encoded: ten thousand of them take a few MB.
+            # Encoded, because ten thousand of them then need only a few MB.
             if transition.transition == "resolved":
                 self._open.pop(transition.incident, None)
             else:
@@ -118,7 +127,7 @@ class AlertmanagerSink(ResendingSink):
         return outcome
 
     def resend(self) -> Outcome | None:
-        """All alerts that are open, some hundred at once."""
+        """Send all open alerts again, at most 500 in a request."""
         outcome: Outcome | None = None
         encoded = list(self._open.values())
         for first in range(0, len(encoded), _AT_ONCE):
@@ -134,7 +143,7 @@ class AlertmanagerSink(ResendingSink):
         self._open.pop(incident, None)
 
     def _post(self, alerts: list[dict[str, Any]]) -> Outcome:
-        """Sends to every instance. Arrived at one is arrived: the others get it with the next resend."""
+        """Send to every instance. One success is enough: the others get the alerts with the next resend."""
         try:
             headers = bearer(self._config.token_env, self._config.token_file)
         except SecretError as error:
@@ -158,8 +167,9 @@ def _runbook(base: str, kind: str) -> str:
 
 
 def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
-    """An incident as Alertmanager's API takes it, without endsAt. The labels are what it is known by: what may become
-    known later, as the cause, is an annotation.
+    """An incident in the form of Alertmanager's API, without endsAt.
+
+    The labels identify the alert, so everything that may change later, such as the cause, is an annotation.
     """
     labels = {
         "alertname": "FlinkIncident",

@@ -1,7 +1,7 @@
-"""Bounds the whole of a call.
+"""Limits the total time of a call.
 
-The timeout of a socket bounds each wait for bytes, not their sum, and does not cover the look-up of a name. A proxy
-that sends a byte now and then would hold a receiver up for ever.
+A socket's timeout limits each wait for bytes, not their sum, and does not cover name resolution. A proxy that sends a
+byte now and then would block a receiver for ever.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
-# A call that exceeds its time cannot be ended from outside, so it is left to itself, but not without bound.
+# A call that exceeds its time cannot be stopped from outside. It is abandoned, up to this number of calls.
 _HANGING_MOST = 4
 
 _hanging: dict[str, list[threading.Thread]] = {}
@@ -19,19 +19,20 @@ _lock = threading.Lock()
 
 
 class HangingError(OSError):
-    """Earlier calls still wait for their answers, and nothing was sent."""
+    """Earlier calls still wait for their responses, and nothing was sent."""
 
 
 def within(name: str, seconds: float, work: Callable[[], _T]) -> _T:
-    """What `work` returns or raises. Raises TimeoutError when it takes longer than that, HangingError when too many
-    calls of that name still hang.
+    """Run `work` in a thread and return or raise its result.
+
+    Raises TimeoutError if it takes longer than `seconds`, and HangingError if too many calls with this name still hang.
     """
     with _lock:
         alive = [thread for thread in _hanging.pop(name, ()) if thread.is_alive()]
         if alive:
             _hanging[name] = alive
         if len(alive) >= _HANGING_MOST:
-            raise HangingError(f"{len(alive)} earlier calls still wait for an answer")
+            raise HangingError(f"{len(alive)} earlier calls still wait for a response")
     future: Future[_T] = Future()
     thread = threading.Thread(target=_fulfil, args=(future, work), name=f"call to {name}", daemon=True)
     thread.start()

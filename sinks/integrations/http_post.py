@@ -1,7 +1,7 @@
-"""One POST of JSON and what became of it, for every sink but Slack, whose SDK does this. It neither retries nor waits.
+"""Sends one POST request with JSON and classifies the response. It does not retry and does not wait.
 
-urllib is enough: one request at a time, and it knows the proxies of the environment. Redirects are not followed: a POST
-would turn into a GET.
+Used by all sinks except Slack, which has an SDK. urllib is sufficient: there is one request at a time, and it supports
+the environment's proxy settings. Redirects are not followed, because they would turn the POST into a GET.
 """
 
 import http.client
@@ -23,11 +23,11 @@ _WAIT_MOST_S = 3600.0
 _RATE_LIMIT_DEFAULT_S = 30.0
 _LATER = frozenset({408, 425, 502, 503, 504})
 _SETUP = {
-    401: "it does not accept our token: check token and signature",
-    403: "it does not accept our token: check token and signature",
-    404: "nothing listens under this path: check the address",
-    405: "it takes no POST: check the address",
-    407: "the proxy wants a login: check HTTPS_PROXY and NO_PROXY",
+    401: "the receiver rejected the token: check token and signature",
+    403: "the receiver rejected the token: check token and signature",
+    404: "the receiver does not know this path: check the address",
+    405: "the receiver does not accept POST requests: check the address",
+    407: "the proxy requires authentication: check HTTPS_PROXY and NO_PROXY",
     410: "the address is no longer in use",
 }
 
@@ -41,7 +41,7 @@ _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Outcome:
-    """Sends `body` to an http(s) address."""
+    """Send `body` to an http(s) address."""
     head = {"Content-Type": "application/json", "User-Agent": "flinkwatch", **headers}
     request = urllib.request.Request(url, data=body, headers=head, method="POST")  # noqa: S310 - checked in settings
 
@@ -55,7 +55,7 @@ def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: floa
                 return _classify(error.code, error.headers, _text(error))
 
     try:
-        # The timeout is for the connection and for the answer, each.
+        # The timeout applies to the connection and to the response separately.
         return within(url, 2 * timeout_s, post)
     except (OSError, http.client.HTTPException) as error:
         return classify_transport(error)
@@ -77,14 +77,14 @@ def _classify(status: int, headers: Message, text: str) -> Outcome:
         return Refused(code, _SETUP[status], "setup", "authError" if status in {401, 403, 407} else "clientError")
     return Refused(
         code,
-        f"it does not take the message: {text}" if text else "it does not take the message",
+        f"the receiver rejected the message: {text}" if text else "the receiver rejected the message",
         "message",
         "clientError",
     )
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After asks for, a number or a date; None when it is neither. `now` is epoch seconds."""
+    """Seconds in a Retry-After header, a number or a date; None if it is neither. `now` is in epoch seconds."""
     if value is None:
         return None
     try:
@@ -94,7 +94,7 @@ def retry_after(value: str | None, now: float) -> float | None:
             seconds = parsedate_to_datetime(value).timestamp() - now
         except (ValueError, TypeError, OverflowError):
             return None
-    # At least a second, so that 0 is no busy loop.
+    # At least a second, so that 0 does not cause a busy loop.
     return min(max(seconds, 1.0), _WAIT_MOST_S) if not math.isnan(seconds) else None
 
 

@@ -1,4 +1,4 @@
-"""PagerDuty as a sink: Events API v2. The incident's id is the dedup_key, so that a repeat changes nothing."""
+"""The PagerDuty sink (Events API v2). The incident's ID is the dedup_key, so sending an event twice changes nothing."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,22 +26,27 @@ class PagerDutyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Send incidents to PagerDuty; needs a routing key.")
+    enabled: bool = Field(default=False, description="Whether to send incidents to PagerDuty. Needs a routing key.")
     routing_key_env: str = Field(
         default="PAGERDUTY_ROUTING_KEY",
-        description="Environment variable that holds the integration key of an Events API v2 integration.",
+        description="Environment variable with the integration key of an Events API v2 integration.",
     )
     routing_key_file: Path | None = Field(
-        default=None, description="File that holds that key, read at each call; wins over the variable."
+        default=None, description="File with that key, read at each request. It overrides the environment variable."
     )
     min_severity: Severity = Field(
-        default="critical", description="Incidents below this are not sent until they grow: it wakes people."
+        default="critical",
+        description="Lowest severity that is sent, because an event may wake people. Other incidents are sent once "
+        "they "
+        "reach it.",
     )
-    timeout: Duration = Field(default=10_000, ge=100, le=120_000, description="How long to wait for an answer.")
+    timeout: Duration = Field(
+        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
+    )
     url: str = Field(
         default="https://events.pagerduty.com/v2/enqueue",
         pattern=r"^https?://[^\s/]+\S*$",
-        description="Address of the Events API; that of the EU region is https://events.eu.pagerduty.com/v2/enqueue.",
+        description="Address of the Events API. For the EU region: https://events.eu.pagerduty.com/v2/enqueue.",
     )
 
 
@@ -61,7 +66,7 @@ class PagerDutySink(Sink):
         self._key()
 
     def send(self, notification: Notification) -> Outcome:
-        """Triggers, which also changes an open alert, or resolves."""
+        """Send a trigger event, which also updates an open alert, or a resolve event."""
         try:
             # A plain str: msgspec encodes no subclass.
             body = msgspec.json.encode(event(notification.transition, str(self._key())))
@@ -79,7 +84,7 @@ def _summary(transition: Transition) -> str:
 
 
 def event(transition: Transition, routing_key: str) -> dict[str, Any]:
-    """An incident as the Events API takes it."""
+    """An incident in the form of the Events API."""
     head = {"routing_key": routing_key, "dedup_key": transition.incident, "client": "flinkwatch"}
     if transition.transition == "resolved":
         return head | {"event_action": "resolve"}

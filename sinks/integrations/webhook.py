@@ -1,4 +1,4 @@
-"""A webhook of the user's own: every change of an incident as JSON, signed.
+"""The webhook sink: every change of an incident as signed JSON to an address of the user.
 
     POST <url>
     Idempotency-Key: <incident>/<seq>
@@ -7,8 +7,8 @@
 
     {"version": 1, "key": "<incident>/<seq>", "transition": {…}}
 
-The receiver computes the signature over the bytes it got, compares in constant time and refuses old timestamps. What
-is sent twice has the same key. While the receiver is away only the newest change of an incident is kept for it.
+The receiver must compute the signature over the received bytes, compare it in constant time and refuse old timestamps.
+A repeated request has the same key. While the receiver is not available, only an incident's newest change is kept.
 """
 
 import hashlib
@@ -32,28 +32,33 @@ ADDRESS = r"^(https?://[^\s/]+\S*)?$"
 
 
 class WebhookConfig(BaseModel):
-    """A receiver of the user's own."""
+    """A receiver of your own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Send every change of an incident to a webhook; needs a url.")
-    url: str = Field(default="", pattern=ADDRESS, description="Address that takes a POST of JSON.")
+    enabled: bool = Field(
+        default=False, description="Whether to send every change of an incident to a webhook. Needs `url`."
+    )
+    url: str = Field(default="", pattern=ADDRESS, description="Address to which the JSON is sent with POST.")
     secret_env: str | None = Field(
         default=None,
-        description="Environment variable that holds the key of the signature; without one nothing is signed.",
+        description="Environment variable with the key of the signature. Without a key, requests are not signed.",
     )
     secret_file: Path | None = Field(
-        default=None, description="File that holds that key, read at each call; wins over the variable."
+        default=None, description="File with that key, read at each request. It overrides the environment variable."
     )
     token_env: str | None = Field(
-        default=None, description="Environment variable that holds a token, sent as Authorization: Bearer."
+        default=None,
+        description="Environment variable with a token, which is sent in the header Authorization as Bearer token.",
     )
     token_file: Path | None = Field(
-        default=None, description="File that holds that token, read at each call; wins over the variable."
+        default=None, description="File with that token, read at each request. It overrides the environment variable."
     )
-    min_severity: Severity = Field(default="info", description="Incidents below this are not sent until they grow.")
+    min_severity: Severity = Field(
+        default="info", description="Lowest severity that is sent. Other incidents are sent once they reach it."
+    )
     timeout: Duration = Field(
-        default=10_000, ge=100, le=120_000, description="How long to wait for an answer; then it is sent again."
+        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
     )
 
     @model_validator(mode="after")
@@ -72,11 +77,11 @@ class WebhookSink(Sink):
 
     @property
     def traits(self) -> Traits:
-        """Receivers know a repeat by its key."""
+        """Receivers recognize a repeated request by its key."""
         return Traits(min_severity=self._config.min_severity)
 
     def check(self) -> None:
-        """Raises SecretError when key or token are named but cannot be read."""
+        """Raises SecretError if key or token are configured but cannot be read."""
         self._headers("", b"")
 
     def send(self, notification: Notification) -> Outcome:
@@ -100,12 +105,12 @@ class WebhookSink(Sink):
 
 
 def signature(secret: Secret, timestamp: str, body: bytes) -> str:
-    """What the receiver must compute, too."""
+    """The signature of a request, which the receiver must compute too."""
     return "v1=" + hmac.new(secret.encode(), b"v1:" + timestamp.encode() + b":" + body, hashlib.sha256).hexdigest()
 
 
 def bearer(env: str | None, file: Path | None) -> dict[str, str]:
-    """The header of a token, if one is named. Raises SecretError."""
+    """The header with the token, if one is configured. Raises SecretError."""
     if env is None and file is None:
         return {}
     return {"Authorization": f"Bearer {read_header_secret('token', env, file)}"}

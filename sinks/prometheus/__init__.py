@@ -1,4 +1,4 @@
-"""The metrics page and the readiness of a process.
+"""/metrics and /-/ready of a process.
 
-The table of all metrics is `catalogue`.
+All metrics are listed in `catalogue`.
 """

@@ -1,8 +1,8 @@
-"""An HTTP server whose connections are bounded in number and in time.
+"""An HTTP server with a limit for the number and duration of connections.
 
-The page shares its process with Spark's driver or with delivery, so clients must not be able to take its threads and
-descriptors. Each connection brings one request. When all handlers are busy, a new connection takes the place of the
-oldest one that has not sent its whole request yet; a scraper sends its request at once and is never that one for long.
+The server shares its process with Spark's driver or with delivery, so clients must not be able to use up threads and
+file descriptors. Each connection has one request. If all handlers are busy, a new connection replaces the oldest one
+that has not sent its whole request yet. A scraper sends its request at once, so it is not replaced.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ log = structlog.get_logger()
 
 MOST_CONNECTIONS = 50
 REQUEST_WITHIN_S = 10.0
-"""How long a client may take to send its request."""
+"""Time limit for a client to send its request."""
 ANSWER_WITHIN_S = 60.0
-"""How long it may take until the answer is read, counted from the whole request."""
+"""Time limit for a client to read the response, counted from the end of the request."""
 
 _PAUSE_S = 0.2
 _WARN_EVERY_S = 60.0
@@ -42,7 +42,7 @@ class BoundedServer(ThreadingHTTPServer):
     """See the module. Handlers call `asked` once they have read their request."""
 
     daemon_threads = True
-    # The kernel keeps this many more waiting while the server is busy closing others.
+    # The kernel queues this many more connections while the server closes others.
     request_queue_size = 128
 
     def __init__(
@@ -60,31 +60,31 @@ class BoundedServer(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def asked(self, client: socket.socket) -> None:
-        """The whole request has come; from now on the time for the answer counts."""
+        """The whole request has arrived; the time limit for the response begins."""
         with self._lock:
             if connection := self._connections.get(id(client)):
                 connection.asked = True
                 connection.deadline = self._clock() + ANSWER_WITHIN_S
 
     def connections(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         with self._lock:
             return len(self._connections)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept. A failure would come again at once, since the client still waits: make room, and pause."""
+        """Accept a connection. After a failure, close another one and pause, since a retry would fail at once."""
         try:
             return super().get_request()
         except OSError as error:
-            self._warn("connection not accepted", error=error.strerror or str(error))
+            self._warn("cannot accept a connection", error=error.strerror or str(error))
             self._close_oldest()
             self._pause.wait(_PAUSE_S)
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handle it in a thread of its own, in the place of another client if need be."""
+        """Handle the request in a new thread, in place of another client if all are busy."""
         if not self._handlers.acquire(blocking=False):
-            self._warn("too many connections, the oldest is closed", most=MOST_CONNECTIONS)
+            self._warn("too many connections, closing the oldest", limit=MOST_CONNECTIONS)
             self._close_oldest()
             if not self._handlers.acquire(timeout=_PAUSE_S):
                 super().shutdown_request(request)
@@ -94,19 +94,19 @@ class BoundedServer(ThreadingHTTPServer):
         try:
             super().process_request(request, client_address)
         except RuntimeError as error:
-            # The system gives no thread.
-            self._warn("connection not handled", error=str(error))
+            # The system has no more threads.
+            self._warn("cannot handle a connection", error=str(error))
             self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        """The end of every connection that was handled."""
+        """Called at the end of every handled connection."""
         with self._lock:
             del self._connections[id(request)]
         super().shutdown_request(request)
         self._handlers.release()
 
     def service_actions(self) -> None:
-        """Called about ten times a second: closes clients that take too long."""
+        """Called about ten times a second: closes connections that exceed their time limit."""
         now = self._clock()
         with self._lock:
             for connection in self._connections.values():
@@ -114,20 +114,20 @@ class BoundedServer(ThreadingHTTPServer):
                     _hang_up(connection)
 
     def server_close(self) -> None:
-        """Stop listening, and hang up on everyone."""
+        """Stop listening, and close all connections."""
         super().server_close()
         with self._lock:
             for connection in self._connections.values():
                 _hang_up(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class says so
-        """A client that has gone, or was hung up on, is no news; anything else is a line of the log."""
+        """Log an error, unless the connection was closed by the client or by this server."""
         error = sys.exception()
         if not isinstance(error, OSError):
             self._warn("request failed", error=f"{type(error).__name__}: {error}")
 
     def _close_oldest(self) -> None:
-        """Hang up on the oldest client that has not sent its request, else on the oldest of all."""
+        """Close the oldest connection that has not sent its request, else the oldest of all."""
         with self._lock:
             held = [one for one in self._connections.values() if not one.hung_up]
             if held:
@@ -140,7 +140,7 @@ class BoundedServer(ThreadingHTTPServer):
 
 
 def _hang_up(connection: _Connection) -> None:
-    """Wake the thread that reads or writes; it closes the descriptor itself, so none is closed under its feet."""
+    """Wake the thread that reads or writes. Only that thread closes the descriptor, so it is not reused too early."""
     connection.hung_up = True
     with contextlib.suppress(OSError):
         connection.client.shutdown(socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
-"""The canary: a record that goes through the whole pipeline and says when it was sent.
+"""The canary: a record that passes through the whole pipeline and carries the time at which it was sent.
 
-The job writes it to the heartbeat topic, its state stage makes a reading of it, and that reading comes back here. When
-it does not, something between the brokers and this process stands still, whatever the rest says of itself.
+The job writes it to the heartbeat topic, its state stage turns it into a reading, and the reading arrives here. If it
+does not arrive, something between the brokers and this process is stuck, whatever other checks say.
 """
 
 import threading
@@ -17,7 +17,7 @@ _MISSES = 3
 
 
 class Canary:
-    """The last one that came back. Safe to use from several threads."""
+    """The last canary that arrived. Safe to use from several threads."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """`wall` gives epoch seconds."""
@@ -28,28 +28,28 @@ class Canary:
         self._took: float | None = None
 
     def back(self, sent: float) -> None:
-        """One that was sent at `sent` (epoch s) is here."""
+        """A canary sent at `sent` (epoch s) has arrived."""
         with self._lock:
             if sent <= self._sent:
                 return
             self._sent = sent
-            # The topic still holds one from before this process began: what that took, nobody knows.
+            # The topic still has a canary from before this process began, whose round trip is unknown.
             if sent >= self._began:
                 self._took = max(0.0, self._wall() - sent)
 
     def problem(self, every_ms: int) -> str | None:
-        """Why it is late, when one is sent every so often: for three of these none has come. None when it is not."""
+        """Why the canary is late, if none has arrived for three intervals of `every_ms`; else None."""
         with self._lock:
             sent = self._sent
         if not sent:
-            return "no canary has come back yet"
+            return "no canary has arrived yet"
         age = self._wall() - sent
         if age <= _MISSES * every_ms / 1000:
             return None
-        return f"the last canary that came back was sent {age:.0f} s ago"
+        return f"the last canary that arrived was sent {age:.0f} s ago"
 
     def collect(self) -> Iterator[Metric]:
-        """What it took and when it was sent; nothing while that is not known."""
+        """Round trip and send time of the last canary, if known."""
         with self._lock:
             sent, took = self._sent, self._took
         for name, value in (("canary_round_trip_seconds", took), ("canary_timestamp_seconds", sent or None)):

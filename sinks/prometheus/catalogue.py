@@ -1,6 +1,6 @@
-"""Every metric by name: its type, its labels, and what it tells. docs/metrics.md is made from this table.
+"""All metrics with name, type, labels and help. docs/metrics.md is generated from this table.
 
-Names stand here as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
+Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
 """
 
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ Origin = Literal["process", "incidents", "readings", "delivery", "job"]
 
 
 class MetricDescription(NamedTuple):
-    """One metric. `fold` says how the values of the job's buckets become one."""
+    """One metric. `fold` says how the values of the job's buckets are combined."""
 
     name: str
     type: Literal["gauge", "counter", "histogram", "info"]
@@ -26,52 +26,55 @@ _TO = ("integration",)
 
 TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
     "process": (
-        MetricDescription("ready", "gauge", ("check",), "Whether a check of /-/ready finds nothing wrong: 1 or 0."),
-        MetricDescription("build_info", "info", ("version",), "The version that runs."),
+        MetricDescription("ready", "gauge", ("check",), "Whether a check of /-/ready passes: 1 or 0."),
+        MetricDescription("build_info", "info", ("version",), "The running version."),
     ),
     "incidents": (
         MetricDescription(
             "incident_open",
             "gauge",
             ("incident", "cluster"),
-            "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. Its labels never change.",
+            "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. The labels never change.",
         ),
         MetricDescription(
             "incident_info",
             "info",
             ("incident", *_INCIDENT),
-            "Current cause, severity and job of an open incident; its labels change with them.",
+            "Current cause, severity and job of an open incident. The labels change with them.",
         ),
         MetricDescription("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
-        MetricDescription("incident_silenced", "gauge", _INCIDENT, "How many of them are silenced; 0 when none is."),
+        MetricDescription("incident_silenced", "gauge", _INCIDENT, "Incidents that are not resolved and silenced."),
         MetricDescription(
             "incident_since_timestamp_seconds",
             "gauge",
             _INCIDENT,
-            "First symptom of the oldest incident that is not resolved.",
+            "Time of the first symptom of the oldest incident that is not resolved.",
         ),
         MetricDescription(
-            "incident_forecast_timestamp_seconds", "gauge", _INCIDENT, "When the incident is expected to get worse."
+            "incident_forecast_timestamp_seconds",
+            "gauge",
+            _INCIDENT,
+            "Time at which the incident is expected to get worse.",
         ),
         MetricDescription(
             "incident_forecast_earliest_timestamp_seconds",
             "gauge",
             _INCIDENT,
-            "Earliest time at which it may get worse, as forecast.",
+            "Earliest time at which the incident is expected to get worse.",
         ),
         MetricDescription(
             "incident_forecast_latest_timestamp_seconds",
             "gauge",
             _INCIDENT,
-            "Latest time at which it may get worse, as forecast.",
+            "Latest time at which the incident is expected to get worse.",
         ),
         MetricDescription(
-            "incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process began."
+            "incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process started."
         ),
     ),
     "readings": (
         MetricDescription(
-            "checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of this job's checkpoints."
+            "checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of the job's checkpoints."
         ),
         MetricDescription(
             "checkpoint_duration_last_seconds", "gauge", _JOB, "Duration of the last completed checkpoint."
@@ -80,25 +83,25 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "checkpoint_duration_slope_ratio",
             "gauge",
             _JOB,
-            "How fast checkpoint durations grow: seconds of duration per second.",
+            "Growth of checkpoint durations: seconds of duration per second.",
         ),
         MetricDescription(
             "checkpoint_limit_reached_timestamp_seconds",
             "gauge",
             _JOB,
-            "When growing checkpoint durations reach the checkpoint timeout or interval, as forecast.",
+            "Forecast time at which growing checkpoint durations reach the checkpoint timeout or interval.",
         ),
         MetricDescription(
-            "checkpoint_overdue_limit_seconds", "gauge", _JOB, "Age at which a checkpoint in flight is called overdue."
+            "checkpoint_overdue_limit_seconds", "gauge", _JOB, "Age from which a checkpoint in flight is overdue."
         ),
         MetricDescription(
             "checkpoint_in_flight_since_timestamp_seconds",
             "gauge",
             _JOB,
-            "When the oldest checkpoint in flight was triggered.",
+            "Time at which the oldest checkpoint in flight was triggered.",
         ),
         MetricDescription(
-            "checkpoint_consecutive_failures", "gauge", _JOB, "Checkpoints that failed since the last completed one."
+            "checkpoint_consecutive_failures", "gauge", _JOB, "Failed checkpoints since the last completed one."
         ),
         MetricDescription(
             "checkpoints_since_commit",
@@ -107,7 +110,7 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "Checkpoints completed since the Kafka source last committed offsets for one.",
         ),
         MetricDescription(
-            "busiest_subtask_ratio", "gauge", _JOB, "Share of its time for which the job's busiest subtask is busy."
+            "busiest_subtask_ratio", "gauge", _JOB, "Share of time for which the job's busiest subtask is busy."
         ),
         MetricDescription(
             "input_skew_ratio",
@@ -116,65 +119,67 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "Input of the busiest subtask of a busy task, divided by the median of its subtasks.",
         ),
         MetricDescription(
-            "gc_time_ratio", "gauge", _TM, "Share of its time that a TaskManager spends in garbage collection."
+            "gc_time_ratio", "gauge", _TM, "Share of time that a TaskManager spends in garbage collection."
         ),
-        MetricDescription("heap_floor_bytes", "gauge", _TM, "Heap that is still in use after garbage collections."),
-        MetricDescription("heap_full_timestamp_seconds", "gauge", _TM, "When a leak has filled the heap, as forecast."),
+        MetricDescription("heap_floor_bytes", "gauge", _TM, "Heap still in use after garbage collections."),
+        MetricDescription(
+            "heap_full_timestamp_seconds", "gauge", _TM, "Forecast time at which a leak has filled the heap."
+        ),
         MetricDescription(
             "last_sample_timestamp_seconds",
             "gauge",
             ("cluster", "process"),
-            "When a process of Flink was last heard of in the metrics.",
+            "Time of the last metric sample of a Flink process.",
         ),
         MetricDescription(
-            "last_log_line_timestamp_seconds", "gauge", _JOB, "When the log last told of a job's checkpoints."
+            "last_log_line_timestamp_seconds", "gauge", _JOB, "Time of the last log line about a job's checkpoints."
         ),
         MetricDescription(
             "source_clock_ahead_seconds",
             "gauge",
             ("cluster", "source"),
-            "How far the clock of a source of records is ahead of Kafka's; absent while it is right.",
+            "How far the clock of a source of records is ahead of Kafka's; absent while it is not ahead.",
         ),
         MetricDescription("records_read_total", "counter", (), "Records read from the log and metric topics.", "sum"),
         MetricDescription(
             "records_rejected_total",
             "counter",
             ("reason",),
-            "Records that could not be understood, by reason; they are in the topic of dead letters.",
+            "Records that could not be read, by reason. They are in the dead-letter topic.",
             "sum",
         ),
         MetricDescription(
             "records_understood_total",
             "counter",
             ("topic",),
-            "Records with a log line of a known layout or a metric of a known name, estimated from a sample.",
+            "Records with a known log layout or metric name, estimated from a sample.",
             "sum",
         ),
         MetricDescription(
             "records_not_understood_total",
             "counter",
             ("topic",),
-            "Records without any log line of a known layout or any metric of a known name, estimated from a sample.",
+            "Records without a known log layout or metric name, estimated from a sample.",
             "sum",
         ),
         MetricDescription(
             "input_not_understood_ratio",
             "gauge",
             ("topic", "cluster", "source"),
-            "Share of a source's records that are not understood; absent unless nearly all of them are not.",
+            "Share of a source's records without a known log layout or metric name; absent unless it is nearly all.",
         ),
         MetricDescription(
             "outputs_cut_total",
             "counter",
             ("topic",),
-            "Records of flinkwatch that were larger than their topic takes, and were cut or replaced by a dead letter.",
+            "Output records of flinkwatch that were too large for their topic and were cut or sent as dead letters.",
             "sum",
         ),
         MetricDescription(
             "cluster_entries_cut_total",
             "counter",
             ("cluster", "what"),
-            "Live jobs or TaskManagers that were forgotten because their cluster has more than are kept of one.",
+            "Live jobs or TaskManagers that were dropped because their cluster has more than flinkwatch keeps.",
             "sum",
         ),
         MetricDescription(
@@ -184,19 +189,19 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "stream_time_timestamp_seconds",
             "gauge",
             (),
-            "How far the stream has come; deadlines run on this clock, told every 15 s.",
+            "Time that the stream has reached, on which deadlines run. It is updated every 15 s.",
         ),
         MetricDescription(
             "clock_host_ahead_seconds",
             "gauge",
             (),
-            "How far the clock of the job's host is ahead of what is believed; negative where it is behind.",
+            "How far the clock of the job's host is ahead of the time in use; negative if it is behind.",
         ),
         MetricDescription(
             "cluster_waits_seconds",
             "gauge",
             ("cluster",),
-            "How long events of a cluster wait for older ones: a partition of theirs lags.",
+            "How long events of a cluster wait for older ones, because one of its partitions lags.",
         ),
     ),
     "delivery": (
@@ -204,46 +209,47 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "canary_round_trip_seconds",
             "gauge",
             (),
-            "Time the last canary record took from Kafka to delivery.",
+            "Time that the last canary record took from Kafka to delivery.",
         ),
         MetricDescription(
-            "canary_timestamp_seconds", "gauge", (), "When the last canary record that came back was sent."
+            "canary_timestamp_seconds", "gauge", (), "Time at which the last canary record that arrived was sent."
         ),
-        MetricDescription("notifications_total", "counter", _TO, "Notifications tried, retries included."),
+        MetricDescription("notifications_total", "counter", _TO, "Attempts to send a notification, including retries."),
         MetricDescription(
-            "notifications_failed_total", "counter", (*_TO, "reason"), "Notifications that failed, by reason."
+            "notifications_failed_total",
+            "counter",
+            (*_TO, "reason"),
+            "Failed attempts to send a notification, by reason.",
         ),
         MetricDescription(
             "notifications_suppressed_total",
             "counter",
             (*_TO, "reason"),
-            "Notifications not sent on purpose, by reason.",
+            "Notifications suppressed by a silence, quiet hours or a digest, by reason.",
         ),
         MetricDescription(
-            "notification_latency_seconds", "histogram", _TO, "How long a call took until it was answered or given up."
+            "notification_latency_seconds", "histogram", _TO, "Duration of a call until its response or its timeout."
         ),
         MetricDescription(
             "notification_delay_seconds",
             "histogram",
             _TO,
-            "From the incident's record in Kafka to the answer that delivers it.",
+            "Time from the incident's record in Kafka to the response that confirms the delivery.",
         ),
         MetricDescription("notifications_queue_length", "gauge", _TO, "Notifications that wait to be sent."),
         MetricDescription(
             "notifications_oldest_waiting_timestamp_seconds",
             "gauge",
             _TO,
-            "Since when the oldest of them waits; absent while none does.",
+            "Time since which the oldest notification waits; absent while none waits.",
         ),
         MetricDescription(
             "notifications_undelivered",
             "gauge",
             _TO,
-            "Notifications that wait for longer than a day, kept for the time when they can be sent.",
+            "Notifications that could not be sent for a day. They are kept and retried.",
         ),
-        MetricDescription(
-            "notification_log_entries", "gauge", _TO, "Incidents that the notification log has an entry of."
-        ),
+        MetricDescription("notification_log_entries", "gauge", _TO, "Number of incidents in the notification log."),
         MetricDescription(
             "notification_log_oldest_unsettled_timestamp_seconds",
             "gauge",
@@ -254,49 +260,50 @@ TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
             "delivery_records_skipped_total",
             "counter",
             ("topic", "reason"),
-            "Records of flinkwatch's own topics that delivery could not read.",
+            "Records in flinkwatch's own topics that delivery could not read.",
         ),
     ),
     "job": (
         MetricDescription("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
         MetricDescription(
-            "trigger_seconds", "gauge", (), "Time from batch to batch, as configured; a longer batch delays the next."
+            "trigger_seconds", "gauge", (), "Configured trigger interval. A longer batch delays the next one."
         ),
-        MetricDescription("batch_last_timestamp_seconds", "gauge", (), "When the last batch finished."),
+        MetricDescription("batch_last_timestamp_seconds", "gauge", (), "Time at which the last batch finished."),
+        MetricDescription("input_records_total", "counter", (), "Records read by the job, from all topics."),
         MetricDescription(
-            "input_records_total", "counter", (), "Records the job has taken in, of all topics it reads."
-        ),
-        MetricDescription(
-            "input_records_per_second", "gauge", (), "Records that came per second before the last batch, by Spark."
+            "input_records_per_second", "gauge", (), "Arrival rate before the last batch, as measured by Spark."
         ),
         MetricDescription(
-            "processed_records_per_second", "gauge", (), "Records the last batch worked through per second, by Spark."
+            "processed_records_per_second", "gauge", (), "Processing rate of the last batch, as measured by Spark."
         ),
         MetricDescription("consumer_lag_records", "gauge", ("topic",), "Records that the last batch left unread."),
-        MetricDescription("state_memory_bytes", "gauge", (), "Memory that RocksDB uses for the state."),
-        MetricDescription("state_disk_bytes", "gauge", (), "RocksDB's files of the state, as of the last snapshots."),
+        MetricDescription("state_memory_bytes", "gauge", (), "Memory used by RocksDB for the state."),
         MetricDescription(
-            "state_commit_seconds", "gauge", (), "What the state's commit took in the last batch, all tasks."
+            "state_disk_bytes", "gauge", (), "Size of RocksDB's files for the state, as of the last snapshots."
         ),
         MetricDescription(
-            "query_restarts_total", "counter", (), "Restarts of the query after a failure, since this process began."
+            "state_commit_seconds", "gauge", (), "Time to commit the state in the last batch, summed over all tasks."
+        ),
+        MetricDescription(
+            "query_restarts_total", "counter", (), "Restarts of the query after a failure since this process started."
         ),
         MetricDescription("config_info", "info", ("hash",), "The hash of the configuration in force."),
         MetricDescription(
             "config_last_reload_successful",
             "gauge",
             (),
-            "Whether the configuration file could be used when last read; 0: it was refused, the last good one stays.",
+            "Whether the last reload of the configuration file succeeded. If 0, the previous configuration stays in "
+            "force.",
         ),
         MetricDescription(
             "config_last_reload_success_timestamp_seconds",
             "gauge",
             (),
-            "When a configuration file that could be used was last read.",
+            "Time of the last successful reload of the configuration file.",
         ),
     ),
 }
 
 BY_NAME = {one.name: one for group in TABLE.values() for one in group}
 READINGS = {one.name: one for one in TABLE["readings"]}
-"""Metrics whose values come from the topic of readings."""
+"""Metrics whose values come from the readings topic."""

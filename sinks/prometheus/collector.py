@@ -1,6 +1,6 @@
-"""Incidents and readings for Prometheus: a board that holds the latest of each.
+"""The collector of incidents and readings for Prometheus, which keeps the latest record of each.
 
-It is a collector: every scrape builds everything afresh, so a series vanishes with what it was about.
+Every scrape builds all metrics again, so a series ends when its incident or reading ends.
 """
 
 import re
@@ -29,16 +29,16 @@ _RESERVED = frozenset(
 
 
 class PrometheusConfig(BaseModel):
-    """The HTTP page with /metrics, /-/healthy and /-/ready."""
+    """The HTTP server with /metrics, /-/healthy and /-/ready."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = Field(default=True, description="Serve the page.")
+    enabled: bool = Field(default=True, description="Whether to start the HTTP server.")
     address: str = Field(
         default="0.0.0.0",  # noqa: S104  # nosec B104 - Prometheus scrapes from another host
-        description="Address to listen on; 127.0.0.1 when only this host may read it.",
+        description="Address to listen on. Use 127.0.0.1 to allow access only from this host.",
     )
-    port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
+    port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on. 0 selects a free port.")
 
 
 class IncidentCollector(Collector):
@@ -53,18 +53,18 @@ class IncidentCollector(Collector):
         self._canary = Canary(wall)
 
     def show_incident(self, incident: str, transition: Transition | None) -> None:
-        """The incident as it stands; None: it is forgotten."""
+        """Set the latest transition of an incident; None removes it."""
         with self._lock:
-            # A stale incident stays: silence is no recovery.
+            # A stale incident stays, because missing data is no recovery.
             if transition is None or transition.transition == "resolved":
                 self._incidents.pop(incident, None)
             else:
                 self._incidents[incident] = OpenIncident.of(transition)
 
     def show_reading(self, key: str, reading: Reading | None) -> None:
-        """A reading's newest value; None: its series ends.
+        """Set the latest value of a reading; None ends its series.
 
-        Raises ValueError for a name or label that would make the whole page unreadable.
+        Raises ValueError for a name or label that would make the whole page invalid.
         """
         if reading is not None and reading.name == READING:
             self._canary.back(reading.value)
@@ -78,56 +78,56 @@ class IncidentCollector(Collector):
                 self._readings[key] = compact(reading)
 
     def canary_problem(self, every_ms: int) -> str | None:
-        """Why the pipeline cannot be believed to work, when a canary is sent every so often; else None."""
+        """Why the pipeline seems to be stuck, given a canary every `every_ms`; else None."""
         return self._canary.problem(every_ms)
 
     def integrate(self, integration: str) -> None:
-        """Makes the counters of a sink start at 0, so that the first failure is an increase."""
+        """Start the counters of a receiver at 0, so that its first failure is an increase."""
         self._delivery.integrate(integration)
 
     def count_opened(self, transition: Transition) -> None:
-        """An incident has opened."""
+        """Count an opened incident."""
         self._delivery.opened.labels(transition.cause, transition.severity).inc()
 
     def count_attempt(self, integration: str, failure: Failure | None) -> None:
-        """A notification was tried; `failure` says why it did not succeed."""
+        """Count an attempt to send a notification; `failure` is the reason if it failed."""
         self._delivery.attempts.labels(integration).inc()
         if failure is not None:
             self._delivery.failures.labels(integration, failure).inc()
 
     def count_suppressed(self, integration: str, reason: str) -> None:
-        """A notification was not sent on purpose; `reason` is one of a few words, such as silence."""
+        """Count a suppressed notification; `reason` is from a fixed set, such as silence."""
         self._delivery.suppressed.labels(integration, reason).inc()
 
     def count_skipped(self, topic: str, reason: str) -> None:
-        """A record of our own topics could not be read."""
+        """Count a record of flinkwatch's own topics that could not be read."""
         self._delivery.skipped.labels(topic, reason).inc()
 
     def observe_latency(self, integration: str, seconds: float) -> None:
-        """How long one call took."""
+        """Observe the duration of a call."""
         self._delivery.latency.labels(integration).observe(seconds)
 
     def observe_delay(self, integration: str, seconds: float) -> None:
-        """A transition was delivered so long after its record came to Kafka."""
+        """Observe the time from a transition's record in Kafka to its delivery."""
         self._delivery.delay.labels(integration).observe(seconds)
 
     def set_waiting(self, integration: str, length: int) -> None:
-        """How many notifications wait."""
+        """Set the number of waiting notifications."""
         self._delivery.waiting.labels(integration).set(length)
 
     def set_oldest_waiting(self, integration: str, since: float | None) -> None:
-        """Since when (epoch s) the oldest of them waits; None: none does."""
+        """Set the time (epoch s) since which the oldest notification waits; None if none waits."""
         self._delivery.since(self._delivery.oldest_waiting, integration, since)
 
     def set_undelivered(self, integration: str, count: int) -> None:
-        """How many incidents could not be delivered for a day, or are refused for good; they are kept."""
+        """Set the number of incidents that could not be delivered for a day, or were refused; they are kept."""
         self._delivery.undelivered.labels(integration).set(count)
         self._undelivered = self._undelivered | {integration: count}
 
     def undelivered(self) -> str | None:
-        """What could not be delivered, in words; None when everything could."""
+        """The numbers of undelivered incidents as text; None if there are none."""
         counts = [f"{count} on {name}" for name, count in sorted(self._undelivered.items()) if count]
-        return f"incidents that could not be delivered and are kept: {', '.join(counts)}" if counts else None
+        return f"undelivered incidents, which are kept and retried: {', '.join(counts)}" if counts else None
 
     def set_notification_log(self, integration: str, entries: int, unsettled_since: float | None) -> None:
         """Its number of incidents, and when (epoch s) the oldest entry without a known outcome was written."""
@@ -135,7 +135,7 @@ class IncidentCollector(Collector):
         self._delivery.since(self._delivery.unsettled, integration, unsettled_since)
 
     def collect(self) -> Iterator[Metric]:
-        """Everything as metrics, called at each scrape."""
+        """All metrics; called at each scrape."""
         with self._lock:
             incidents, readings = dict(self._incidents), list(self._readings.values())
         yield from open_metrics(incidents)
@@ -146,15 +146,15 @@ class IncidentCollector(Collector):
         yield build_info()
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names come and go, and registration need not collect."""
+        """Nothing, because the names change and registration must not collect."""
         return iter(())
 
 
 def _naming_problem(reading: Reading) -> str:
     if not _METRIC_NAME.fullmatch(reading.name):
-        return "not a metric name"
+        return "invalid metric name"
     if _SUFFIX.sub("", reading.name) in _RESERVED:
-        return "a name of delivery itself"
+        return "metric name reserved for delivery"
     if any(not _METRIC_NAME.fullmatch(label) or label.startswith("__") for label in reading.labels):
-        return "not a label name"
+        return "invalid label name"
     return ""

@@ -1,4 +1,4 @@
-"""The counters of delivery, named as Alertmanager names its own."""
+"""The metrics of delivery, with the names that Alertmanager uses for its own."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -11,7 +11,7 @@ from sinks.contract.outcome import Failure
 from sinks.prometheus.families import lasting
 
 _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-# The goal is 0.3 s; what waits for a rate limit or an outage takes minutes and hours.
+# The goal is 0.3 s. Notifications that wait for a rate limit or an outage take minutes or hours.
 _DELAY_S = (0.1, 0.3, 1.0, 3.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0)
 
 
@@ -22,7 +22,7 @@ class DeliveryMetrics:
         self.opened = lasting(Counter, "incidents_total")
         for kind in (detector.kind for detector in DETECTORS):
             for severity in ("warning", "critical"):
-                # Of a series that begins with 1 Prometheus sees no increase.
+                # Prometheus sees no increase in a series that begins with 1.
                 self.opened.labels(kind, severity)
         self.attempts = lasting(Counter, "notifications_total")
         self.failures = lasting(Counter, "notifications_failed_total")
@@ -37,7 +37,7 @@ class DeliveryMetrics:
         self.skipped = lasting(Counter, "delivery_records_skipped_total")
 
     def integrate(self, integration: str) -> None:
-        """Makes the series of a sink start at 0."""
+        """Start the series of a receiver at 0."""
         for metric in (self.attempts, self.latency, self.delay, self.waiting, self.undelivered, self.log_entries):
             metric.labels(integration)
         for failure in get_args(Failure):
@@ -45,13 +45,13 @@ class DeliveryMetrics:
 
     @staticmethod
     def since(gauge: Gauge, integration: str, at: float | None) -> None:
-        """Sets the series of a sink, or removes it: an age of nothing would be alerted on."""
+        """Set the series of a receiver, or remove it if there is no time: its age would cause an alert."""
         if at is None:
             gauge.remove_by_labels({"integration": integration})
         else:
             gauge.labels(integration).set(at)
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """The metrics of all receivers."""
         for metric in vars(self).values():
             yield from metric.collect()

@@ -1,4 +1,4 @@
-"""Metrics of prometheus_client, made as the table describes them."""
+"""Creates prometheus_client's metrics from the descriptions in `catalogue`."""
 
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -9,14 +9,14 @@ from prometheus_client.core import InfoMetricFamily, Metric
 
 from sinks.prometheus.catalogue import BY_NAME, NAMESPACE
 
-# Prometheus 2 keeps them as a gauge more for each counter, and nobody asks for them.
+# They would be an additional gauge for each counter, and no one needs them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _Lasting = TypeVar("_Lasting", Counter, Gauge, Histogram)
 
 
 def lasting(kind: type[_Lasting], name: str, **options: Any) -> _Lasting:
-    """A counter, gauge or histogram that keeps its values from scrape to scrape; registered nowhere."""
+    """A counter, gauge or histogram that keeps its values between scrapes; it is not registered."""
     one = BY_NAME[name]
     return kind(NAMESPACE + name.removesuffix("_total"), one.help, one.labels, registry=None, **options)
 
@@ -32,18 +32,18 @@ class MetricFamily:
         self.metric = Metric(family, one.help, one.type)
 
     def add(self, values: Sequence[str], value: float) -> None:
-        """One series: the values of its labels, in the table's order."""
+        """Add a series; `values` are its label values in the order of `catalogue`."""
         self.metric.add_sample(self._sample, dict(zip(self._labels, values, strict=True)), value)
 
 
 def info(name: str, value: str) -> Metric:
-    """A series of 1 whose only label says something."""
+    """An info metric with one label."""
     one = BY_NAME[name]
     return InfoMetricFamily(NAMESPACE + name.removesuffix("_info"), one.help, value={one.labels[0]: value})
 
 
 def build_info() -> Metric:
-    """The version that runs."""
+    """The running version."""
     try:
         return info("build_info", version("flinkwatch"))
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Keeps the board up to date: all partitions of incidents and readings, from the beginning, in no consumer group."""
+"""Feeds the collector from all partitions of incidents and readings, from the beginning, without a consumer group."""
 
 import time
 from threading import Event
@@ -18,15 +18,15 @@ log = structlog.get_logger()
 
 _POLL_MS = 500
 _CLOSE_MS = 2_000
-# An answer waits behind that of the fetch before it: a broker that takes 5 s for one is slow, not away.
+# A response waits for that of the previous fetch. A broker that takes 5 s for one is slow, not down.
 _ASK_MS = 15_000
-# A ready board may lag behind a burst this far.
+# A collector that was complete stays ready with up to this many unread records.
 _MUCH = 10_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
 
 
 class CollectorFeed:
-    """Reads until stopped; `problem` says whether what the board shows can be believed."""
+    """Reads until stopped; `problem` says whether the collector is up to date."""
 
     def __init__(self, clients: Clients, topics: TopicNames, board: IncidentCollector) -> None:
         self._clients = clients
@@ -39,18 +39,18 @@ class CollectorFeed:
         self._complete = False
 
     def problem(self) -> str | None:
-        """Why the board is not up to date, None when it is."""
+        """Why the collector is not up to date; None if it is."""
         return self._problem
 
     def incomplete(self) -> str | None:
-        """Why open incidents may be missing on the board; None once it has shown all that was there at the start.
+        """Why open incidents may be missing in the collector; None once everything present at the start was read.
 
-        Later problems do not change that: what it shows may be old then, but nothing has vanished.
+        Later problems do not change that: incidents may then be outdated, but none are missing.
         """
-        return None if self._complete else "incidents and readings are not completely read yet; see /-/ready"
+        return None if self._complete else "not all incidents and readings have been read yet; see /-/ready"
 
     def run(self, stop: Event) -> None:
-        """Reads until `stop`. Raises kafka.errors.KafkaError when Kafka cannot be used."""
+        """Read until `stop`. Raises kafka.errors.KafkaError."""
         consumer: Any = None
         try:
             consumer = self._clients.board_consumer()
@@ -68,7 +68,7 @@ class CollectorFeed:
                 consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
 
     def _note_where_news_begin(self, consumer: Any) -> None:
-        """What stands in the topic before this process began was not opened since."""
+        """Remember the ends of the topic at the start: earlier incidents were not opened since this process began."""
         parts = [part for part in consumer.assignment() if part.topic == self._topics.incidents]
         if self._news_from is None and parts:
             ends = consumer.end_offsets(parts, timeout_ms=_ASK_MS)
@@ -90,39 +90,39 @@ class CollectorFeed:
                 skipped += 1
                 self._board.count_skipped(topic, _reason(error))
         if skipped:
-            log.warning("records skipped", topic=topic, count=skipped)
+            log.warning("skipped records that cannot be read", topic=topic, count=skipped)
 
     def _count_opened(self, record: Any, transition: Transition) -> None:
         if self._news_from is None or record.offset < self._news_from.get(record.partition, 0):
             return
         self._board.count_opened(transition)
-        # Once: after an error everything is read from its beginning again.
+        # Count each record once: after an error, everything is read from the beginning again.
         self._news_from[record.partition] = record.offset + 1
 
     def _check(self, consumer: Any) -> None:
-        """Asks now and then how far the topics have come: a consumer alone does not notice that Kafka is away."""
+        """Ask for the ends of the topics from time to time: a consumer alone does not notice that Kafka is down."""
         if time.monotonic() < self.next_check:
             return
         assigned = consumer.assignment()
         if not assigned:
-            self._problem = f"no topics {self._topics.incidents}, {self._topics.readings}"
+            self._problem = f"the topics {self._topics.incidents} and {self._topics.readings} do not exist"
         else:
             ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
             positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
             self._judge_completeness(ends, positions)
             behind = sum(max(0, end - positions[part]) for part, end in ends.items())
-            # Once it has caught up, a few new records are no reason to say otherwise.
+            # Once it has caught up, a few unread records are no problem.
             if behind == 0 or (self._problem is None and behind < _MUCH):
                 self._problem = None
             else:
-                self._problem = f"{behind} records of incidents and readings are not read yet"
+                self._problem = f"{behind} records of incidents and readings are unread"
         ready = self._problem is None
         self.next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
 
     def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
-        """Up to the ends as they were at the start: what comes meanwhile must not put it off."""
+        """Complete means read up to the ends at the start, so that new records do not delay it."""
         for part, end in ends.items():
-            # A topic that was made again is shorter than it was.
+            # A topic that was recreated is shorter than before.
             self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
         if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
             self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)

@@ -1,4 +1,4 @@
-"""The HTTP page: /metrics for Prometheus, /-/healthy and /-/ready for whoever restarts or routes."""
+"""The HTTP server: /metrics for Prometheus, /-/healthy and /-/ready for orchestrators."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -19,21 +19,21 @@ from sinks.prometheus.families import MetricFamily
 log = structlog.get_logger()
 
 ReadinessCheck = Callable[[], str | None]
-"""Why something is not ready, or None when it is. It must return at once and not raise."""
+"""Returns why something is not ready, or None if it is ready. It must return at once and not raise."""
 
 
 class Readiness(Collector):
-    """The checks of /-/ready, and the same as metrics: an orchestrator's probe alerts nobody."""
+    """The checks of /-/ready, also as metrics, because an orchestrator's probe sends no alerts."""
 
     def __init__(self) -> None:
         self._checks: dict[str, ReadinessCheck] = {}
 
     def add(self, name: str, check: ReadinessCheck) -> None:
-        """One more check, by its name."""
+        """Add a check."""
         self._checks[name] = check
 
     def answers(self) -> list[tuple[str, str | None]]:
-        """Name and answer of every check."""
+        """Name and result of every check."""
         return [(name, check()) for name, check in list(self._checks.items())]
 
     def collect(self) -> Iterator[Metric]:
@@ -44,12 +44,12 @@ class Readiness(Collector):
         yield ready.metric
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: registration need not ask."""
+        """Nothing, because registration must not run the checks."""
         return iter(())
 
 
 class StatusServer:
-    """Serves `registry`, to which the job and delivery add their collectors."""
+    """Serves the metrics in `registry`, to which the job and delivery add their collectors."""
 
     def __init__(self, config: PrometheusConfig) -> None:
         self.registry = CollectorRegistry()
@@ -64,24 +64,24 @@ class StatusServer:
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
-        """/-/ready answers 200 only while every check gives None."""
+        """Add a check: /-/ready returns 200 only while every check returns None."""
         self._readiness.add(name, check)
 
     def add_remark(self, name: str, check: ReadinessCheck) -> None:
-        """/-/ready says what `check` gives and is ready all the same: no restart and no other route mends it."""
+        """Show the text of `check` on /-/ready without failing it, for problems that a restart does not fix."""
         self._remarks[name] = check
 
     def hold_metrics_while(self, incomplete: ReadinessCheck) -> None:
-        """/metrics answers 503 while `incomplete` gives a reason: without its incidents a page would end alerts."""
+        """Make /metrics return 503 while `incomplete` gives a reason: missing incidents would resolve alerts."""
         self._incomplete = incomplete
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 while it does not."""
+        """The port on which the server listens; 0 while it does not."""
         return int(self.server.server_address[1]) if self.server is not None else 0
 
     def start(self) -> None:
-        """Listens, unless it does. Raises OSError, naming address and port, when it cannot."""
+        """Start to listen, if not yet started. Raises OSError with address and port."""
         if self.server is not None:
             return
         address = (self._config.address, self._config.port)
@@ -94,10 +94,10 @@ class StatusServer:
         self.server = server
         self._thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics page", daemon=True)
         self._thread.start()
-        log.info("metrics page is up", address=address[0], port=self.port)
+        log.info("HTTP server is listening", address=address[0], port=self.port)
 
     def stop(self) -> None:
-        """Stops listening; nothing to do when it never did."""
+        """Stop listening."""
         if self.server is not None and self._thread is not None:
             self.server.shutdown()
             self.server.server_close()
@@ -162,15 +162,15 @@ class _StatusHandler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_POST(self) -> None:
-        """Refused, as every method that could change something: the page only tells."""
+        """Refuse the request, as for all methods but GET and HEAD."""
         self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
         self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Length", "0")
-        # What the client sends beside it is not read, and must not be taken for its next request.
+        # The body is not read, so it must not be parsed as the next request.
         self.send_header("Connection", "close")
         self.end_headers()
 
     do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_POST  # noqa: N815 - the base class names them so
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Nothing: a scrape every few seconds is no news."""
+        """Do not log requests, since there is a scrape every few seconds."""

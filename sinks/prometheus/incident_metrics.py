@@ -1,4 +1,4 @@
-"""What Prometheus is told of incidents that are not resolved: little of each, since there may be ten thousand."""
+"""Metrics about incidents that are not resolved. Few per incident, because there may be ten thousand."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from sinks.prometheus.families import MetricFamily
 
 
 class OpenIncident(NamedTuple):
-    """One incident; times are epoch ms, those of the forecast None where there is none."""
+    """One incident; times are in epoch ms, `forecast` is (expected, earliest, latest)."""
 
     labels: tuple[str, str, str, str]
     since: int
@@ -21,7 +21,7 @@ class OpenIncident(NamedTuple):
 
     @classmethod
     def of(cls, one: Transition) -> Self:
-        """What of a transition is shown. Labels are kept once, however many incidents have them."""
+        """The parts of a transition that are shown. Equal labels share memory."""
         labels = (intern(one.cause), intern(one.severity), intern(one.cluster), intern(one.job_name))
         since = min((finding.since for finding in one.findings), default=one.opened_at or one.at)
         ahead = one.forecast
@@ -41,13 +41,13 @@ _RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITI
 
 
 def active_metrics(incidents: Iterable[OpenIncident]) -> Iterator[Metric]:
-    """How many are active by kind, severity, cluster and job; of several with the same labels the earliest times."""
+    """Counts by kind, severity, cluster and job, and the earliest times of incidents with the same labels."""
     incidents = list(incidents)
     active, silenced = MetricFamily("incident_active"), MetricFamily("incident_silenced")
-    hushed = Counter(one.labels for one in incidents if one.silenced)
+    silenced_count = Counter(one.labels for one in incidents if one.silenced)
     for labels, count in Counter(one.labels for one in incidents).items():
         active.add(labels, count)
-        silenced.add(labels, hushed[labels])
+        silenced.add(labels, silenced_count[labels])
     yield from (active.metric, silenced.metric)
     for name, time_of in _FORECASTS:
         earliest: dict[tuple[str, ...], int] = {}
@@ -62,7 +62,7 @@ def active_metrics(incidents: Iterable[OpenIncident]) -> Iterator[Metric]:
 
 
 def open_metrics(incidents: Mapping[str, OpenIncident]) -> Iterator[Metric]:
-    """Two series an incident: one that stays the same as long as it is open, and one with what may change."""
+    """Two series per incident: one with fixed labels, and one with the labels that may change."""
     opened, about = MetricFamily("incident_open"), MetricFamily("incident_info")
     for incident, one in incidents.items():
         kind, severity, cluster, job = one.labels

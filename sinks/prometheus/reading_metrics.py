@@ -1,4 +1,4 @@
-"""Readings as metrics."""
+"""Converts readings to metrics."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -10,21 +10,21 @@ from detectors.incident import Reading
 from sinks.prometheus.catalogue import NAMESPACE, READINGS
 
 _BUCKET = "bucket"
-_UNKNOWN_HELP = "A reading of another version of flinkwatch."
-# A bucket that has said nothing for so long while others have is of a checkpoint that is no more.
+_UNKNOWN_HELP = "A reading from another version of flinkwatch."
+# A bucket without readings for so long, while others have some, belongs to an earlier checkpoint.
 _GONE_AFTER_MS = 600_000
 
 Labels = tuple[tuple[str, str], ...]
 
 
 def compact(reading: Reading) -> Reading:
-    """The same, with every text kept once however many readings have it: a job's name stands in a dozen."""
+    """The same reading with shared texts, because a dozen readings have the same job name."""
     labels = {intern(label): intern(value) for label, value in reading.labels.items()}
     return Reading(name=intern(reading.name), labels=labels, value=reading.value, at=reading.at, type=reading.type)
 
 
 def reading_metrics(readings: Iterable[Reading]) -> Iterator[Metric]:
-    """One family for each name. What each bucket of the job says for itself is added up."""
+    """One metric family for each name. Values of the job's buckets are added up."""
     by_name: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
         by_name[reading.name].append(reading)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.incident import Evidence, Finding, Transition
-from detectors.incidents.recurrence import spoken_recurrence
+from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
 from sinks.contract.wording import kind_words, with_words
 from streaming.terminal import Console
@@ -153,7 +153,7 @@ def _when(t: Transition, clock: ReportClock) -> Iterator[Row]:
     reported = f", reported {humanize(t.opened_at - since)} later" if t.opened_at > since else ""
     yield "started", f"{clock.time(since)}{reported}"
     if t.recurrence is not None:
-        yield "recurring", spoken_recurrence(t.recurrence)
+        yield "recurring", humanize_recurrence(t.recurrence)
     if t.merged:
         yield "with", f"incident {', '.join(t.merged)}"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from detectors.events.envelopes.logs import MAX_LOG_BYTES, MAX_METRIC_BYTES
-from detectors.events.reader import gate
+from detectors.events.reader import prefilter
 
 # A log record is a line, or a JSON document with a line in it; anything else is decoded, and rejected with its reason.
 LOG_SHAPE = (
@@ -18,9 +18,9 @@ LOG_SHAPE = (
     r'|\{\s*"resourceLogs"\s*:\s*\[.*\}\s*$)'
 )
 # NUL stands among the literals: such a record is decoded, and rejected.
-_GATES = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in gate(m))]) for m in (False, True)}
+_PREFILTERS = {m: "|".join([r"\x00", *(re.escape(g).replace(r"\ ", " ") for g in prefilter(m))]) for m in (False, True)}
 # Flink's OpenTelemetry reporter writes dots where its others write underscores.
-_GATES[True] = _GATES[True].replace("_", "[._]")
+_PREFILTERS[True] = _PREFILTERS[True].replace("_", "[._]")
 # A metric record is a page whose first line is a comment, a sample or an influx line, or one of the JSON documents.
 _METRIC_SHAPE = (
     r"(?s)^\s*(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^\n]*\})? +[-+0-9.NI]|[a-zA-Z_][^\s{]*,[^\n]* [^\n]*=[-0-9.tTfF\"]"
@@ -32,7 +32,7 @@ def may_matter(values: pa.Array, metrics: bool) -> pa.Array:
     """Which records are decoded: those with a literal of the vocabulary, and those that do not look like a record."""
     limit = MAX_METRIC_BYTES if metrics else MAX_LOG_BYTES
     odd = pc.fill_null(pc.greater(pc.binary_length(values), limit), True)
-    mask = pc.or_(matches(values, _GATES[metrics]), odd)
+    mask = pc.or_(matches(values, _PREFILTERS[metrics]), odd)
     mask = pc.or_(mask, pc.invert(matches(values, _METRIC_SHAPE) if metrics else log_shaped(values)))
     bad = _not_utf8(values)
     return mask if bad is None else pc.or_(mask, bad)

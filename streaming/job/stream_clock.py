@@ -20,13 +20,15 @@ def read_up_to(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, in
     if not clocks:
         return index.clock, index.front
     # A host whose clock was set has this one wrong, too.
-    now = max(p.wall for p in packed) - (index.beats.wrong if abs(index.beats.wrong) > host_clock.FAR_MS else 0)
+    now = max(p.wall for p in packed) - (
+        index.heartbeat_clock.wrong if abs(index.heartbeat_clock.wrong) > host_clock.FAR_MS else 0
+    )
     beat, heartbeat = max(
         ((p.beat, p.heartbeat) for p in packed if p.beat), key=lambda b: b[0].counted, default=(None, "")
     )
     if beat is not None:
         others = max((t for partition, t in clocks.items() if partition != heartbeat), default=0)
-        now = clocks[heartbeat] = host_clock.heard(index.beats, beat, others, index.clock)
+        now = clocks[heartbeat] = host_clock.current_time(index.heartbeat_clock, beat, others, index.clock)
         if index.clock - now > host_clock.FAR_MS:
             index.go_back(now)
         # What was read may be as new as the batch.

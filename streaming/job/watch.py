@@ -88,7 +88,7 @@ class BucketProcessor(StatefulProcessor):
             readings.append(canary.reading(sent, index.clock))
         for reading in readings:
             yield from self._rows(self._topics.readings, outlet.reading(reading))
-        for gone in said.gone + left:
+        for gone in said.removed + left:
             yield from self._rows(self._topics.readings, outlet.gone(gone))
         letters += _counted(index, outlet, [])
         for letter in letters:
@@ -165,12 +165,12 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
         for c, order in index.orders.items()
     ]
     # The index is a row itself.
-    rows, clock = float(len(index.dues) + 1), index.clock / 1000
+    rows, clock = float(len(index.deadlines) + 1), index.clock / 1000
     readings.append(Reading(name="state_rows", labels={"bucket": str(number)}, value=rows, at=index.clock))
     if number == 0 and clock:
         # All buckets have the same clock: every batch brings it to each of them.
         readings.append(Reading(name="stream_time_timestamp_seconds", labels={}, value=clock, at=index.clock))
-        wrong = index.beats.wrong / 1000
+        wrong = index.heartbeat_clock.wrong / 1000
         readings.append(Reading(name="clock_host_ahead_seconds", labels={}, value=wrong, at=index.clock))
     return readings
 

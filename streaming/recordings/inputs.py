@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from detectors.engine.replay_clock import SLACK_MS, believed
+from detectors.engine.replay_clock import SLACK_MS, trusted_clock
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.layouts.wrappers import head
 from detectors.events.reader import Reader
@@ -219,7 +219,7 @@ def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[in
     highest = list(accumulate(moving, max))
     if any(high - time > SLACK_MS for high, time in zip(highest, moving, strict=True)):
         others = (r for r in records_of(file) if r.topic != config_topic)
-        highest = believed([(source_of(r, reader.read(r)), r.timestamp) for r in others])
+        highest = trusted_clock([(source_of(r, reader.read(r)), r.timestamp) for r in others])
     if len(moving) == len(stamps):
         return highest
     return _with_changes([topic == config_topic for topic, _ in stamps], highest)

@@ -11,7 +11,7 @@ from pathlib import Path
 from detectors.engine import bucket
 from detectors.engine.engine import ClusterState, encode_state
 from detectors.engine.late_partitions import BOUND_MS
-from detectors.engine.replay_clock import believed
+from detectors.engine.replay_clock import trusted_clock
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
@@ -54,7 +54,7 @@ def replay(
     if rejected is not None:
         rejected.update(found.reason for found in read if isinstance(found, Rejected))
     moving = [(r, found) for r, found in zip(records, read, strict=True) if r.topic != config_topic]
-    clocks = iter(believed([(source_of(r, found), r.timestamp) for r, found in moving]))
+    clocks = iter(trusted_clock([(source_of(r, found), r.timestamp) for r, found in moving]))
     arrived = (
         (0 if r.topic == config_topic else next(clocks), r, found) for r, found in zip(records, read, strict=True)
     )

@@ -33,7 +33,7 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from detectors.events.vocabulary.match import WORDINGS
+from detectors.events.vocabulary.match import PATTERNS
 from sinks.kafka.access import spark_options
 from sinks.kafka.topics import ensure_topics
 from streaming.configuration.settings import Settings
@@ -149,11 +149,11 @@ class Bench:
 
 
 def mtail_program() -> str:
-    """The job's vocabulary in mtail's language: every wording with its fields, counted by meaning and job."""
+    """The job's vocabulary in mtail's language: every log_pattern with its fields, counted by meaning and job."""
     rules = [
         f"/{'' if w.anywhere else ' - '}{w.pattern.replace('/', chr(92) + '/')}/ {{\n"
         f'  lines_total["{w.event_type}"][{"$job" if "(?P<job>" in w.pattern else chr(34) * 2}]++\n}}\n'
-        for w in WORDINGS
+        for w in PATTERNS
     ]
     return "counter lines_total by meaning, job\n" + "".join(rules)
 

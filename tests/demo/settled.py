@@ -43,7 +43,7 @@ class Settled:
         return self._delivered()
 
     def _last_canary(self) -> float:
-        """When the last canary that came back was sent, epoch s; 0 when none did or the page does not answer."""
+        """When the last canary that arrived was sent, epoch s; 0 when none did or the page does not answer."""
         try:
             with urllib.request.urlopen(f"{self._page_url}/metrics", timeout=10) as page:  # nosec B310 - its own page
                 found = _CANARY.search(page.read().decode())

@@ -82,7 +82,7 @@ def test_readiness_goes_with_the_canary_and_no_incident_comes_of_it(here: Instal
         said = await_status(port, 503)
     finally:
         os.kill(jvm, signal.SIGCONT)
-    assert said.startswith("canary: the last canary that came back was sent ")
+    assert said.startswith("canary: the last canary that arrived was sent ")
     await_status(port, 200)
 
     # The page of a job without delivery: what Spark says of its progress.

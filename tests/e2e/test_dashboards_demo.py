@@ -38,17 +38,17 @@ NOT_IN_THE_DEMO: dict[str, dict[str, str]] = {
     "cluster": {
         "Open incidents C": NO_FORECAST,
         "Growth of checkpoint durations A": TOO_SHORT,
-        "Checkpoints reach their limit in A": TOO_SHORT,
-        "Checkpoints since the last commit of offsets A": NO_LEAK,
-        "Heap is full in A": NO_LEAK,
-        "Clocks ahead A": "the clocks of the recording are right",
+        "Time until checkpoints reach their limit A": TOO_SHORT,
+        "Checkpoints since the last offset commit A": NO_LEAK,
+        "Time until the heap is full A": NO_LEAK,
+        "Clock skew A": "the clocks of the recording are right",
     },
     "flinkwatch": {
-        "Not sent on purpose A": "nothing is silenced, folded or held back",
-        "The stream's clock is behind by C": ALL_WELL,
-        "The oldest waits for A": ALL_WELL,
-        "Notification log unsettled for A": ALL_WELL,
-        "Records delivery could not read A": ALL_WELL,
+        "Suppressed notifications A": "nothing is silenced, folded or held back",
+        "Delay of the stream's clock C": ALL_WELL,
+        "Oldest waiting notification A": ALL_WELL,
+        "Oldest unknown outcome A": ALL_WELL,
+        "Unreadable records A": ALL_WELL,
     },
 }
 CLUSTER = "clickstream"

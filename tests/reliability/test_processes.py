@@ -135,7 +135,7 @@ def test_a_signal_while_it_runs_ends_in_good_order(installation: Make, number: s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_of_the_start_ends_in_good_order(installation: Make, number: signal.Signals) -> None:
     """To the group, as soon as each line of the start was logged: exit status 0 and no traceback."""
-    for event in ("metrics page is up", "starting Spark", "configuration in force", "watching"):
+    for event in ("HTTP server is listening", "starting Spark", "configuration in force", "watching"):
         here = installation()
         here.create_inputs()
         here.job.start()

@@ -1,4 +1,4 @@
-"""What log shippers and metric agents put around a line or a sample.
+"""The documents in which log shippers and metric agents send lines and samples.
 
 The line itself is read in `layouts`.
 """

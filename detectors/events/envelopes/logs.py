@@ -1,8 +1,8 @@
-"""Bytes of a Kafka record → the log texts in it and their origin.
+"""Reads the log texts in a Kafka record and their origin.
 
-Read here: the raw line (origin in headers and key), also where it is the JSON of a layout, and what Filebeat, Fluent
-Bit, Fluentd, Vector, Logstash and the OpenTelemetry collector make of it. Every envelope raises `UnreadableError` with
-a reason from `REASONS` when the bytes are not one.
+Supported are raw lines (origin in headers and key), also in a JSON layout, and the documents of Filebeat, Fluent Bit,
+Fluentd, Vector, Logstash and the OpenTelemetry Collector. Bytes that are none of these raise `UnreadableError` with a
+reason from `REASONS`.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ MAX_METRIC_BYTES = 16 * 1024 * 1024
 
 
 class UnreadableError(Exception):
-    """A record is no envelope that is read: `reason` is one of REASONS, the message says what is wrong."""
+    """A record cannot be read: `reason` is one of REASONS, the message says what is wrong."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -54,7 +54,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 class _Kubernetes(msgspec.Struct, frozen=True):
-    """Filebeat nests (`pod.name`, `namespace`), Fluent Bit, Fluentd and Vector are flat, in two ways."""
+    """Filebeat nests the names (`pod.name`, `namespace`); Fluent Bit, Fluentd and Vector use two flat forms."""
 
     pod: _Named = _Named()
     namespace: str = ""
@@ -90,7 +90,7 @@ class _Shipped(msgspec.Struct, frozen=True):
 
 
 Entry = tuple[str, Origin, LoggedLine | None]
-"""One log text of a record: the text, its origin, and what a JSON layout says of it where the record is such JSON."""
+"""One log text of a record: the text, its origin, and the parsed line if the record is a line in a JSON layout."""
 
 
 _NOWHERE = Origin()
@@ -106,18 +106,18 @@ _APP_LABELS = (
 
 
 def check(value: bytes | None, limit: int) -> bytes:
-    """The bytes, when they can be text at all; else raises UnreadableError."""
+    """The bytes, if they can be text. Raises UnreadableError."""
     if not value or value.isspace():
         raise UnreadableError("empty", "the record has no value")
     if len(value) > limit:
-        raise UnreadableError("too_large", f"{len(value)} bytes; at most {limit} are read")
+        raise UnreadableError("too_large", f"the record has {len(value)} bytes, more than the limit of {limit}")
     if b"\x00" in value:
-        raise UnreadableError("nul_byte", f"a NUL byte at {value.index(0)}")
+        raise UnreadableError("nul_byte", f"NUL byte at offset {value.index(0)}")
     return value
 
 
 def decode_text(value: bytes) -> str:
-    """UTF-8 text; raises UnreadableError naming the first bad byte."""
+    """The value as UTF-8 text. Raises UnreadableError with the first invalid byte."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -125,7 +125,7 @@ def decode_text(value: bytes) -> str:
 
 
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
-    """`decode(value)`, with every way in which JSON can be wrong turned into UnreadableError."""
+    """`decode(value)`, with every error in the JSON raised as UnreadableError."""
     try:
         return decoded(decode, value)
     except UndecodableError as error:
@@ -134,7 +134,7 @@ def decode_json(decode: Any, value: bytes, what: str) -> Any:
 
 
 def origin_of(record: Record, header: str) -> Origin:
-    """The origin as headers and key tell it; a bad byte in them is replaced, never fatal."""
+    """The origin given by headers and key. Invalid bytes in them are replaced."""
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
     for name, raw in record.headers:
         if name == header:
@@ -147,9 +147,9 @@ def origin_of(record: Record, header: str) -> Origin:
 
 
 def open_log(record: Record, identity: Identity) -> list[Entry]:
-    """The log texts of a record, of one or more lines each; raises UnreadableError."""
+    """The log texts of a record, of one or more lines each. Raises UnreadableError."""
     if record.value and record.value.isspace():
-        # Logs hold blank lines, and a shipper may send each as a record.
+        # Logs contain blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
     origin = origin_of(record, identity.header).guarded(identity.envelope)
@@ -159,7 +159,7 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     try:
         shipped: _Shipped = decode_json(_decode, value, "a document that holds a log line")
     except UnreadableError as error:
-        # A JSON layout's line may be followed by the raw lines of its stack, or be no JSON at all (EMR).
+        # A line in a JSON layout may be followed by the raw lines of its stack, or be invalid JSON (EMR).
         if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
             return [(decode_text(value), origin, None)]
         raise
@@ -176,19 +176,19 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     ) and (logged := json_layout.read(value)) is not None:
         return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]
     if not isinstance(text, str):
-        raise UnreadableError("wrong_shape", 'neither "message" nor "log" holds a line')
+        raise UnreadableError("wrong_shape", 'neither "message" nor "log" contains a line')
     return [(text, origin, None)]
 
 
 def within(origin: Origin, logged: LoggedLine | None) -> Origin:
-    """The origin, with what a layout's own line adds to it."""
+    """The origin, completed with container and host from a line in a JSON layout."""
     if logged is None or not (logged.container or logged.host):
         return origin
     return origin._replace(container=origin.container or logged.container, host=origin.host or logged.host)
 
 
 def _is_array(value: bytes) -> bool:
-    """Whether it is JSON; a line of text may begin with a bracket too: YARN's diagnostics do."""
+    """Whether the value is JSON. A line of text may begin with a bracket too, as YARN's diagnostics do."""
     try:
         msgspec.json.decode(value)
     except RecursionError:
@@ -199,24 +199,24 @@ def _is_array(value: bytes) -> bool:
 
 
 def _collected(known: Origin, line: otlp.OtlpLine) -> Entry:
-    """The origin as the attributes of an OpenTelemetry log record tell it."""
-    told = line.attributes
+    """The origin given by the attributes of an OpenTelemetry log record."""
+    given = line.attributes
     origin = known._replace(
-        field=told.get("cluster", ""),
-        namespace=told.get("k8s.namespace.name", ""),
+        field=given.get("cluster", ""),
+        namespace=given.get("k8s.namespace.name", ""),
         app=next(
-            (v for k in _APP_LABELS if (v := told.get(f"k8s.pod.labels.{k}", told.get(f"k8s.pod.label.{k}")))), ""
+            (v for k in _APP_LABELS if (v := given.get(f"k8s.pod.labels.{k}", given.get(f"k8s.pod.label.{k}")))), ""
         ),
-        pod=told.get("k8s.pod.name", ""),
-        container=told.get("k8s.container.name", ""),
-        file=told.get("log.file.path") or told.get("log.file.name") or known.file,
-        host=told.get("host.name") or told.get("k8s.node.name") or known.host,
+        pod=given.get("k8s.pod.name", ""),
+        container=given.get("k8s.container.name", ""),
+        file=given.get("log.file.path") or given.get("log.file.name") or known.file,
+        host=given.get("host.name") or given.get("k8s.node.name") or known.host,
     )
     return line.text, origin, line.logged
 
 
 def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
-    """The origin as the document tells it, over what headers and key say."""
+    """The origin given by the document, which overrides headers and key."""
     log, host, pod, cluster = shipped.log, shipped.host, shipped.kubernetes, shipped.fields.get("cluster")
     cluster = cluster or shipped.cluster
     host = host if isinstance(host, str) else host.name
@@ -237,5 +237,5 @@ def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
 
 
 def _path(shipped: _Shipped) -> str:
-    """The log's file; a layout may have put the name of a Java file there, which is no path."""
+    """The path of the log file. A layout may put the name of a Java file there, which has no slash."""
     return next((f for f in (shipped.path, shipped.file) if isinstance(f, str) and "/" in f), "")

@@ -1,8 +1,8 @@
-"""Metrics in other envelopes than a Prometheus page and Telegraf's JSON.
+"""Reads metrics in formats other than Prometheus text and Telegraf's JSON.
 
-Read here: influx line protocol (Telegraf's, and that of Flink's own influx reporter), prometheus-kafka-adapter, Vector
-and OTLP JSON. Flink's own reporters leave out `flink_`, write dots, and do not put labels into Prometheus form: that is
-made good here, so that nobody after this sees a difference.
+Supported are the InfluxDB line protocol (from Telegraf and from Flink's InfluxDB reporter), prometheus-kafka-adapter,
+Vector and OTLP JSON. Flink's own reporters leave out `flink_`, write dots, and do not use Prometheus's form of labels.
+This is corrected here, so that later stages see no difference.
 """
 
 import re
@@ -14,13 +14,13 @@ import msgspec
 from detectors.events.envelopes import otlp
 from detectors.events.event import Sample
 from detectors.events.layouts import times
-from detectors.events.vocabulary.metric_names import Tags, filtered, meaning_of, samples_of
+from detectors.events.vocabulary.metric_names import Tags, detector_name, filtered, samples_of
 
 Page = tuple[list[Sample], Tags, int]
-"""Samples of one source: those that matter, the tags of their agent, and their time in epoch ms or 0."""
+"""The samples of one source that detectors use, the tags of the agent, and the time in epoch ms or 0."""
 
 _ESCAPED = re.compile(r"\\(.)")
-# measurement[,tag=value…] field=value[,…] [time]; a blank, comma or equals sign may be escaped, a text may hold any.
+# measurement[,tag=value…] field=value[,…] [time]; blanks, commas and equals signs are escaped except in quoted text.
 _LINE = re.compile(
     r"(?P<name>(?:[^\s,\\]|\\.)+)(?P<tags>(?:,(?:[^\s\\]|\\.)*)?) "
     r'(?P<fields>(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+)(?: (?P<time>-?\d+))?\s*$'
@@ -35,7 +35,7 @@ class _MetricValue(msgspec.Struct, frozen=True):
 
 
 class _Single(msgspec.Struct, frozen=True):
-    """Vector's metric, or prometheus-kafka-adapter's, whose value is a string."""
+    """A metric from Vector, or from prometheus-kafka-adapter, where the value is a string."""
 
     name: str
     namespace: str | None = None
@@ -57,20 +57,20 @@ _decode_native = msgspec.json.Decoder(_Native).decode
 
 
 def is_line_protocol(text: str) -> bool:
-    """Whether the first line is influx's: it has an equals sign outside of braces, which no Prometheus line has."""
+    """Whether the first line is line protocol: it has an equals sign outside braces, unlike Prometheus text."""
     line = text.lstrip().partition("\n")[0]
     return _LINE.match(line) is not None and "=" in line.partition("{")[0]
 
 
 def read_lines(text: str) -> list[Page]:
-    """The pages of influx lines, one for each source. Raises ValueError, with the line, when one is none."""
+    """The pages of lines in line protocol, one for each source. Raises ValueError with the first invalid line."""
     pages: dict[tuple[str, str], Page] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line[0] == "#":
             continue
         found = _LINE.match(line)
         if found is None:
-            raise ValueError(f"line {number} is not influx line protocol: {line[:80]!r}")
+            raise ValueError(f"line {number} is not InfluxDB line protocol: {line[:80]!r}")
         name = _plain(found["name"])
         own = name.startswith(("taskmanager_", "jobmanager_"))
         tags = {_plain(k): _plain(v) for k, v in _PAIR.findall(found["tags"])}
@@ -82,9 +82,9 @@ def read_lines(text: str) -> list[Page]:
 
 
 def _numbers(name: str, fields: str) -> Iterator[tuple[str, float]]:
-    """(metric, value) of a line: the measurement is the metric, or its fields are (Telegraf's metric_version 2)."""
+    """(metric, value) pairs of a line. The metric is the measurement, or each field (Telegraf's metric_version 2)."""
     numbers = {_plain(k): n for k, v in _FIELD.findall(fields) if (n := _number(v.rstrip("iu"))) is not None}
-    if meaning_of(name)[0]:
+    if detector_name(name)[0]:
         first = next((f for f in _VALUES if f in numbers), None)
         if first is not None:
             yield name, numbers[first]
@@ -93,7 +93,7 @@ def _numbers(name: str, fields: str) -> Iterator[tuple[str, float]]:
 
 
 def read_document(value: bytes) -> list[Page]:
-    """The pages of a JSON document. Raises msgspec.MsgspecError (a ValueError) when it is none that is known."""
+    """The pages of a JSON document. Raises msgspec.MsgspecError (a ValueError) if its format is unknown."""
     if b'"resourceMetrics"' in value[:200]:
         return _otlp_pages(value)
     metric = (
@@ -101,13 +101,13 @@ def read_document(value: bytes) -> list[Page]:
     )
     tags = metric.labels or {k: v for k, v in (metric.tags or {}).items() if isinstance(v, str)}
     name = f"{metric.namespace}_{metric.name}" if metric.namespace else metric.name
-    told = metric.gauge or metric.counter
-    number = told.value if told is not None else metric.value
+    measured = metric.gauge or metric.counter
+    number = measured.value if measured is not None else metric.value
     if number is None and not metric.kind:
-        raise msgspec.ValidationError("Object holds no value")
+        raise msgspec.ValidationError("Object contains no value")
     if isinstance(number, str):
         number = _number(number)
-    # What grows by each record cannot be read as a level.
+    # An increment is not a current value.
     if number is None or metric.kind == "incremental":
         return []
     return [(list(_samples(name, tags, number, own=False)), tags, _time(metric.timestamp))]
@@ -118,18 +118,18 @@ def _otlp_pages(value: bytes) -> list[Page]:
     for shared, points in otlp.metric_points(value):
         samples: list[Sample] = []
         time = 0
-        for name, number, at, told in points:
+        for name, number, at, own_tags in points:
             time = time or at
             own = "." in name
-            samples.extend(_samples(filtered(name), {**shared, **told}, number, own))
+            samples.extend(_samples(filtered(name), {**shared, **own_tags}, number, own))
         tags = {**shared, "host": shared.get("host") or shared.get("host.name") or shared.get("k8s.pod.name", "")}
         pages.append((samples, tags, time))
     return pages
 
 
 def _samples(name: str, tags: Tags, value: float, own: bool) -> Iterator[Sample]:
-    """`own`: Flink's own reporter wrote it, and put no label into Prometheus form."""
-    event_type, collector = meaning_of(name)
+    """The sample of one metric. `own` is set if Flink's own reporter wrote it, without Prometheus's form of labels."""
+    event_type, collector = detector_name(name)
     if not event_type:
         return
     if own:

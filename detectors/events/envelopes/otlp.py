@@ -1,7 +1,7 @@
-"""OpenTelemetry's JSON (OTLP), as the collector's Kafka exporter writes it: many log records or metrics in one record.
+"""Reads OTLP JSON as the OpenTelemetry Collector's Kafka exporter writes it: many log records or metrics per record.
 
-Numbers of 64 bits are strings or numbers. What is known of a whole resource (pod, host, cluster) stands once, above the
-records it is true of.
+Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, above its
+records.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
 
 
 class OtlpLine(NamedTuple):
-    """One log record; `logged` when the collector or an appender knows time and level apart from the text."""
+    """One log record. `logged` is set if time and level are given as fields, not only in the text."""
 
     text: str
     attributes: Attributes
@@ -80,7 +80,7 @@ def _line(record: _LogRecord, shared: Attributes) -> OtlpLine:
 
 
 def attributes(given: list[_Attribute]) -> Attributes:
-    """Key → text; lists and objects are left out."""
+    """The attributes as text by key, without lists and objects."""
     return {a.key: v for a in given if (v := _text(a.value)) is not None}
 
 
@@ -92,7 +92,7 @@ def _text(value: _AnyValue) -> str | None:
 
 
 def nanos(value: str | int) -> int:
-    """Nanoseconds since the epoch → ms; 0 when there is no such time."""
+    """Nanoseconds since the epoch in ms; 0 if the value is no plausible time."""
     try:
         ms = int(value) // 1_000_000
     except ValueError:

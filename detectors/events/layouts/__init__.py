@@ -1,4 +1,4 @@
-"""How a log line is laid out: patterns of log4j and logback, JSON, stack traces, times, what tools put before a line.
+"""Layouts of log lines: log4j and logback patterns, JSON, stack traces, times, and prefixes added by tools.
 
-What the line says is in `vocabulary`.
+The meaning of the message is found in `vocabulary`.
 """

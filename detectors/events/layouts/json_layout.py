@@ -1,9 +1,8 @@
-"""One log line as a JSON document → its time, its message and its stack.
+"""Reads time, message and stack trace of a log line that is a JSON document.
 
-Read here: log4j 1 JSONEventLayoutV1, log4j 2 JsonLayout and JsonTemplateLayout (Logstash, ECS, GELF, GCP), logback's
-LogstashEncoder, and JSON written by a PatternLayout (EMR), which escapes nothing and lets the stack follow as raw
-lines.
-Shippers nest the dotted keys of ECS, or decode the document and put their own keys beside it; both are read.
+Supported are log4j 1 JSONEventLayoutV1, log4j 2 JsonLayout and JsonTemplateLayout (Logstash, ECS, GELF, GCP), logback's
+LogstashEncoder, and JSON written by a PatternLayout (EMR), which escapes nothing and prints the stack as raw lines
+after the document. Log shippers may nest ECS's dotted keys, or put the decoded document next to their own keys.
 """
 
 import re
@@ -25,7 +24,7 @@ _PATTERN_TIME = re.compile(r'"(?:timestamp|@timestamp|time|date|datetime)"\s*:\s
 
 
 class LoggedLine(NamedTuple):
-    """What a layout logged; `time` is UTC when `zoned`, else local time read as UTC, -1 when there is none."""
+    """A line in a JSON layout. `time` is UTC if `zoned`, else local time read as UTC; -1 if there is none."""
 
     message: str
     time: int
@@ -36,7 +35,7 @@ class LoggedLine(NamedTuple):
 
 
 def read(line: str | bytes) -> LoggedLine | None:
-    """The log line in a JSON document, or None when the document is no layout's."""
+    """The log line in a JSON document, or None if the document is not in a known layout."""
     try:
         document = _decode(line)
     except msgspec.ValidationError:
@@ -66,7 +65,7 @@ def _of(document: dict[str, Any]) -> LoggedLine | None:
 
 
 def _of_pattern(line: str) -> LoggedLine | None:
-    """A line that a pattern made: quotes in the message are not escaped, and its end may be missing."""
+    """A line written by a PatternLayout: quotes in the message are not escaped, and its end may be missing."""
     found = _PATTERN.match(line)
     if found is None or not _PATTERN_LEVEL.search(found["head"]):
         return None
@@ -83,7 +82,7 @@ def _text(value: object) -> str:
 
 
 def _time(document: dict[str, Any]) -> tuple[int, bool]:
-    """The layout's own time; `@timestamp` last, where a shipper may have put the time at which it read the line."""
+    """The layout's own time. `@timestamp` is tried late, since a shipper may have put its own time there."""
     instant = document.get("instant")
     if isinstance(instant, dict):
         second, nano = instant.get("epochSecond"), instant.get("nanoOfSecond", 0)
@@ -99,7 +98,7 @@ def _time(document: dict[str, Any]) -> tuple[int, bool]:
 
 
 def _stack(document: dict[str, Any]) -> Iterator[str]:
-    """Lines of the throwable, wherever the layout puts it; empty when there is none."""
+    """The lines of the throwable, from the field where the layout puts it; empty if there is none."""
     error, exception, own = document.get("error"), document.get("exception"), document.get("_exception")
     for found in (
         document.get("thrown"),
@@ -127,7 +126,7 @@ def _lines_of(found: object) -> Iterator[str]:
 
 
 def _thrown(thrown: dict[str, Any] | None) -> Iterator[str]:
-    """A throwable as log4j's JsonLayout writes it, as Java prints it."""
+    """A throwable as log4j's JsonLayout writes it, in the form that Java prints."""
     for number in range(_MAX_CAUSES):
         if not isinstance(thrown, dict):
             return

@@ -1,7 +1,7 @@
-"""Lines of a Java stack trace: the throwable with its message, its causes, and the first frame of the user's own code.
+"""Reads lines of a Java stack trace: the throwable with its message, its causes, and frames of user code.
 
-A stack may come as one record with the line it explains or as one record a line, so each line is read by itself;
-`detectors.flink.stack_traces` joins them again, per source.
+A stack may be in the same record as the line that it explains, or each line in a record of its own. Each line is
+therefore read separately, and `detectors.flink.stack_traces` joins them per source.
 """
 
 import re
@@ -9,8 +9,11 @@ import re
 THROWN = "thrown"
 FRAME = "frame"
 
-GATE: tuple[str, ...] = ("Exception", "Error", "Caused by: ", r"\tat ", "\tat ")
-"""Of which every line of a stack that is read holds at least one; a tab is two characters inside JSON."""
+PREFILTER: tuple[str, ...] = ("Exception", "Error", "Caused by: ", r"\tat ", "\tat ")
+"""Literals of which every stack line of interest contains at least one.
+
+In JSON, a tab is written with two characters.
+"""
 
 _THROWN = re.compile(
     r'(?:Exception in thread ".{0,200}?" )?(?P<caused>Caused by: )?'
@@ -25,7 +28,7 @@ _NOT_OWN = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "akka.", "o
 def read(line: str) -> tuple[str, dict[str, str]] | None:
     """(THROWN, class, message and whether it is a cause) or (FRAME, frame) of one line of a stack, else None.
 
-    Frames of Java's and Apache's packages are none: what helps is where the user's code stands.
+    Frames in packages of Java and Apache are skipped, because only the position in user code helps.
 
     >>> read("Caused by: java.lang.ArithmeticException: / by zero")
     ('thrown', {'class': 'java.lang.ArithmeticException', 'message': '/ by zero', 'caused': 'yes'})

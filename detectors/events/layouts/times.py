@@ -1,4 +1,4 @@
-"""Times as logs and agents write them, as epoch milliseconds."""
+"""Converts times in logs and metrics to epoch milliseconds."""
 
 import re
 from calendar import timegm
@@ -10,11 +10,11 @@ _TEXT = re.compile(
 )
 
 seconds: dict[str, int] = {}
-"""Lines share seconds: what `of_second` has read lately."""
+"""Cache of `of_second`, because many lines have the same second."""
 
 
 def of_second(text: str) -> int:
-    """Epoch ms of "yyyy-MM-dd HH:mm:ss" read as UTC; -1 when there is no such time."""
+    """Epoch ms of "yyyy-MM-dd HH:mm:ss" read as UTC; -1 if there is no such time."""
     found = seconds.get(text)
     if found is None:
         if len(seconds) > 4096:
@@ -56,7 +56,7 @@ def of_text(text: str) -> tuple[int, bool]:
 
 
 def of_number(number: float) -> int:
-    """Epoch ms of a number that may be seconds, ms, us or ns: told apart by size; 0 when it is no time of ours."""
+    """Epoch ms of a number of seconds, ms, us or ns, distinguished by size; 0 if it is too large."""
     for limit, scale in ((1e11, 1000.0), (1e14, 1.0), (1e17, 1e-3), (1e20, 1e-6)):
         if abs(number) < limit:
             return round(number * scale)

@@ -1,7 +1,7 @@
-"""What tools put around a log line in a file: kubectl, container runtimes, Docker and log shippers.
+"""Unwraps log lines in files written by kubectl, container runtimes, Docker and log shippers.
 
-`Triggering checkpoint` and all the rest is read from the line inside; what is around it gives pod, container and the
-time at which the line was written to the container's output.
+Events are read from the line inside. The wrapping gives pod, container and the time at which the line was written to
+the container's output.
 """
 
 import re
@@ -16,9 +16,9 @@ from detectors.events.layouts import json_layout, stack_line, text_layout, times
 class UnwrappedLine(NamedTuple):
     """The line inside a wrapping.
 
-    `arrival` is the time the wrapping shows (epoch ms, -1 without one), `host` and `container` the places it names.
-    `partial`: the runtime has cut the line, and the rest of it follows. `value` is what the reader is to be given where
-    that is not `text`.
+    `arrival` is the time in the wrapping (epoch ms, -1 without one); `host` and `container` are from the wrapping too.
+    `partial` is set if the runtime has split the line and the rest follows. `value` is the input for the reader, if it
+    is not `text`.
     """
 
     text: bytes
@@ -30,18 +30,18 @@ class UnwrappedLine(NamedTuple):
 
 
 Unwrap = Callable[[bytes], UnwrappedLine | None]
-"""The line inside, or None for a line without the wrapping."""
+"""Returns the line inside, or None for a line without the wrapping."""
 
 
 class WrapperFormat(NamedTuple):
-    """A wrapping, named as in "looks like …"."""
+    """A wrapping; `name` completes the sentence "looks like …"."""
 
     name: str
     unwrap: Unwrap
 
 
 class LineHead(NamedTuple):
-    """The beginning of a log line: its time in ms (-1: none is printed), and whether it is in UTC."""
+    """The beginning of a log line: its time in ms (-1 if there is none), and whether it is in UTC."""
 
     time: int
     zoned: bool
@@ -68,7 +68,7 @@ _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _plain(line: bytes) -> UnwrappedLine | None:
-    # What a process prints besides its log may begin with a time in UTC, as log4j's own errors do.
+    # Other output of a process may begin with a time in UTC, as log4j's own errors do.
     found = _STAMP.match(line) if line[10:11] == b"T" else None
     return UnwrappedLine(line) if found is None else UnwrappedLine(line, _ms(found[1]))
 
@@ -113,7 +113,7 @@ def _composed(line: bytes) -> UnwrappedLine | None:
 
 
 def _shipped(line: bytes) -> UnwrappedLine | None:
-    """A shipper's JSON document: the reader opens it, here only its time and its line are looked at."""
+    """A log shipper's JSON document. The reader decodes it; only its time and its line are read here."""
     if not line.startswith(b"{"):
         return None
     try:
@@ -149,18 +149,18 @@ FORMATS = (
     WrapperFormat("documents of a log shipper", _shipped),
     WrapperFormat("`docker compose logs`", _composed),
 )
-"""Those that hold another come before it: of two that explain a file equally well the first is taken."""
+"""A format that contains another comes before it: if two explain a file equally well, the first one is used."""
 
 
 def head(line: str) -> LineHead | None:
-    """The beginning of a line in a layout that is read; None for any other line.
+    """The beginning of a line in a known layout; None for any other line.
 
     >>> head("2018-11-29 18:43:04,624 INFO  o.a.f.CheckpointCoordinator - Checkpoint 224 expired").time
     1543516984624
     """
     found = text_layout.split(line)
     if found is None and line[:1].isspace() | line[:1].isdigit():
-        found = text_layout.split(text_layout.unnumbered(line))
+        found = text_layout.split(text_layout.without_line_number(line))
     if found is not None:
         return LineHead(found[0], found[2])
     logged = json_layout.read(line) if line[:1] == "{" else None
@@ -168,18 +168,18 @@ def head(line: str) -> LineHead | None:
 
 
 def continues(line: str) -> bool:
-    """Whether a line without a head is of the kind that follows one: a stack."""
+    """Whether a line without a head continues the previous one, as stack lines do."""
     return line[:1].isspace() or line.startswith(("Caused by:", "Suppressed:")) or stack_line.read(line) is not None
 
 
 def guess(lines: Iterable[bytes]) -> tuple[WrapperFormat, bool]:
-    """The format of these lines, and whether any of them, taken that way, is in a layout that is read."""
+    """The most likely format of these lines, and whether any line is in a known layout once unwrapped."""
     lines = list(lines)
     best, score = PLAIN, (0, 0)
     for each in FORMATS:
         inner = [found for line in lines if (found := each.unwrap(line)) is not None]
         heads = sum(head(found.text.decode(errors="replace")) is not None for found in inner)
-        # A wrapping around most of the lines is named even where nothing inside is understood.
+        # A wrapping around most lines is reported even if no line inside is understood.
         around = len(inner) if each is not PLAIN and 2 * len(inner) > len(lines) else 0
         if (heads, around) > score:
             best, score = each, (heads, around)
@@ -187,7 +187,7 @@ def guess(lines: Iterable[bytes]) -> tuple[WrapperFormat, bool]:
 
 
 def zone_of(local: int, utc: int) -> int | None:
-    """The offset of a local time (read as UTC) from the same time in UTC, in ms; None when they are not the same time.
+    """The offset in ms of a local time (read as UTC) from the same time in UTC; None if they cannot be the same time.
 
     >>> zone_of(1543516984624, 1543488184600) // 3_600_000
     8

@@ -1,4 +1,4 @@
-"""Where a line of `yarn logs` comes from: the aggregate of many files names container, host and file between them."""
+"""Finds the origin of a line of `yarn logs`, which prints container, host and name before each file."""
 
 import re
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _BETWEEN = (
 
 
 class AggregateFile(NamedTuple):
-    """One file of an aggregate: its host, its container and its name; empty strings outside of an aggregate."""
+    """A file in the output of `yarn logs`: its host, container and name, empty for other lines."""
 
     host: str = ""
     container: str = ""
@@ -30,7 +30,7 @@ NO_PART = AggregateFile()
 
 
 def part_of(line: bytes, before: AggregateFile) -> AggregateFile | None:
-    """The part that begins or goes on with a line that is the aggregate's own; None for a line of a log.
+    """The file after a line printed by `yarn logs` itself; None for a line of a log.
 
     >>> part_of(b"Container: container_1_2_3_4 on node-7_8041", NO_PART)
     AggregateFile(host='node-7', container='container_1_2_3_4', file='')

@@ -1,4 +1,4 @@
-"""Flink's log vocabulary as data: one module per subject, one `LogPattern` per way a meaning has been written."""
+"""Flink's log lines and metric names as data: one module per subject, one `LogPattern` per form of a log line."""
 
 from detectors.events.vocabulary import (
     checkpoints,
@@ -14,16 +14,16 @@ from detectors.events.vocabulary import (
 )
 from detectors.events.vocabulary.pattern import LogPattern
 
-WORDINGS: tuple[LogPattern, ...] = (
-    *checkpoints.WORDINGS,
-    *jobs.WORDINGS,
-    *failures.WORDINGS,
-    *taskmanagers.WORDINGS,
-    *leadership.WORDINGS,
-    *memory.WORDINGS,
-    *processes.WORDINGS,
-    *flinkwatch_itself.WORDINGS,
-    *resource_managers.WORDINGS,
-    *kafka_source.WORDINGS,
+PATTERNS: tuple[LogPattern, ...] = (
+    *checkpoints.PATTERNS,
+    *jobs.PATTERNS,
+    *failures.PATTERNS,
+    *taskmanagers.PATTERNS,
+    *leadership.PATTERNS,
+    *memory.PATTERNS,
+    *processes.PATTERNS,
+    *flinkwatch_itself.PATTERNS,
+    *resource_managers.PATTERNS,
+    *kafka_source.PATTERNS,
 )
-"""In the order in which they are tried."""
+"""All patterns, in the order in which they are tried."""

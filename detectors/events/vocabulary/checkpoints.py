@@ -1,8 +1,8 @@
-"""Checkpoints, as the JobManager's CheckpointCoordinator and the tasks tell them."""
+"""Log lines about checkpoints from the JobManager's CheckpointCoordinator and from tasks."""
 
 from detectors.events.vocabulary.pattern import AT, ATTEMPT, JOB, LogPattern, N
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "checkpoint_triggered",
         "Triggering checkpoint ",

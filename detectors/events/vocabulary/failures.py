@@ -1,10 +1,10 @@
-"""Failures of jobs, their restarts and restores, and slots that are missing, as the JobManager tells them."""
+"""Log lines of the JobManager about failures, restarts and restores of jobs, and about missing slots."""
 
 from detectors.events.vocabulary.pattern import JOB, LogPattern, N
 
 _FAILED_TASK = r"the failed task (?P<failed>[0-9a-f]{32}\S*?)\.? *$"
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "tasks_restarting",
         "tasks should be restarted to recover the failed task ",
@@ -25,7 +25,7 @@ WORDINGS: tuple[LogPattern, ...] = (
         since="1.11",
         throws=True,
     ),
-    # The adaptive scheduler; a rescale says "Restarting job to scale up" or "Restarting the job".
+    # From the adaptive scheduler. A rescale logs "Restarting job to scale up" or "Restarting the job".
     LogPattern("job_restarting", "Restarting job.", r"Restarting job\.", since="1.13", throws=True),
     LogPattern("job_refused", "Failed to submit job ", rf"Failed to submit job {JOB}", since="1.9", throws=True),
     LogPattern(

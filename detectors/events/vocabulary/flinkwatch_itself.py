@@ -1,4 +1,4 @@
-"""What flinkwatch's own driver says of its input, through the heartbeat topic."""
+"""Lines that flinkwatch's driver writes to the heartbeat topic about its own input."""
 
 import re
 
@@ -6,7 +6,7 @@ from detectors.events.vocabulary.pattern import LogPattern, N
 
 _WHERE = rf"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>{N})"
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "input_lost",
         "unread records were removed by Kafka",
@@ -28,21 +28,21 @@ WORDINGS: tuple[LogPattern, ...] = (
 )
 
 CLUSTER = "flinkwatch"
-"""The cluster to which these lines belong: the watcher itself."""
+"""The cluster name of these lines, which are about flinkwatch itself."""
 
 
 def lost(topic: str, partition: str, count: int, until: int) -> str:
-    """The line that says that records were removed before they were read."""
+    """The line for records that Kafka removed before they were read."""
     return f"flinkwatch: {count} unread records were removed by Kafka from {topic}/{partition} before offset {until}"
 
 
 def began_again(topic: str, partition: str, below: int) -> str:
-    """The line that says that a topic was made again and is read from its beginning."""
+    """The line for a topic that was recreated and is read from its beginning."""
     return f"flinkwatch: {topic}/{partition} was deleted and made again, its offsets began again below {below}"
 
 
 def read_up(topic: str, partition: str) -> str:
-    """The line that says that nothing is left to read."""
+    """The line for a partition that has been read to its end."""
     return f"flinkwatch has read up to the end of {topic}/{partition}"
 
 

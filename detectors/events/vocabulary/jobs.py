@@ -1,8 +1,8 @@
-"""Jobs, their tasks and their restarts, as the JobManager and the tasks tell them."""
+"""Log lines of the JobManager and of tasks about jobs and tasks."""
 
 from detectors.events.vocabulary.pattern import AT, ATTEMPT, JOB, TASK, LogPattern
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "job_state",
         "switched from state ",
@@ -15,7 +15,7 @@ WORDINGS: tuple[LogPattern, ...] = (
         rf"Job {JOB} reached (?:globally )?terminal state (?P<state>[A-Z]+)",
         throws=True,
     ),
-    # A job that cannot even be started has no other line that tells its name.
+    # A job that cannot be started has no other line with its name.
     LogPattern("job_initializing", "Initializing job ", rf"Initializing job '?(?P<name>.+?)'? \({JOB}\)", since="1.9"),
     LogPattern(
         "task_deploying",

@@ -1,9 +1,9 @@
-"""Sources, as their readers tell them in the TaskManagers' logs."""
+"""Log lines of Kafka source readers in TaskManagers."""
 
 from detectors.events.vocabulary.pattern import LogPattern, N
 
-WORDINGS: tuple[LogPattern, ...] = (
-    # By the reader where commit.offsets.on.checkpoint is off, by the builder where no group.id is set
+PATTERNS: tuple[LogPattern, ...] = (
+    # From the reader if commit.offsets.on.checkpoint is false, from the builder if no group.id is set
     LogPattern(
         "offset_commit_disabled",
         "Offset commit on checkpoint is disabled",

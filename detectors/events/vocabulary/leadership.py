@@ -1,7 +1,7 @@
-"""JobManagers as they end, as their TaskManagers lose them, and the leader election of both: ZooKeeper or Kubernetes.
+"""Log lines about the end or loss of JobManagers, and about leader election with ZooKeeper or Kubernetes.
 
-Lines of Curator and fabric8 belong here too: Flink prints them under their own loggers. `Authentication failed` and
-SASL or JAAS lines come at every connect to ZooKeeper and mean nothing.
+Lines of the libraries Curator and fabric8 are included. `Authentication failed` and SASL or JAAS lines are ignored,
+because they are logged at every connection to ZooKeeper.
 """
 
 import re
@@ -12,11 +12,11 @@ _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://flink@(?P<address>[^/\]\s]+)"
 
 
 def _configured(key: str) -> LogPattern:
-    """A start-up line that gives one option its value."""
+    """A start-up line with the value of one option."""
     return LogPattern("configured", key, rf"Loading configuration property: (?P<key>{re.escape(key)}), *(?P<value>.+)")
 
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     # The JobManager itself
     LogPattern(
         "jm_fatal",
@@ -46,7 +46,7 @@ WORDINGS: tuple[LogPattern, ...] = (
         r"DefaultDispatcherRunner was granted leadership",
         since="1.13",
     ),
-    # A job's leadership is revoked when the job ends, too: only the process's own says that it was lost.
+    # A job's leadership is also revoked when the job ends. Only the process's own leadership shows a loss.
     LogPattern(
         "leader_revoked",
         "was revoked leadership. Clearing fencing token",
@@ -66,7 +66,7 @@ WORDINGS: tuple[LogPattern, ...] = (
         r"DefaultDispatcherRunner was revoked the leadership",
         since="1.13",
     ),
-    # Of both kinds of process; the metrics have an actor system of their own
+    # From JobManagers and TaskManagers; the actor system for metrics logs a different line
     LogPattern("rpc_started", "Actor system started at ", rf"Actor system started at {_RPC}", since="1.5"),
     # The JobManager, as a TaskManager sees it
     LogPattern(
@@ -98,7 +98,7 @@ WORDINGS: tuple[LogPattern, ...] = (
     ),
     LogPattern("jm_leader_lost", "lost leadership.", rf"JobManager for job {JOB} with leader id \S+ lost leadership\."),
     LogPattern("jm_closed", "Close JobManager connection for job ", rf"Close JobManager connection for job {JOB}"),
-    # With a reason behind a colon it is the JobMaster's line.
+    # The JobMaster's line has a colon and a reason at the end.
     LogPattern("jm_closed", "Close ResourceManager connection ", r"Close ResourceManager connection [0-9a-f]+\."),
     LogPattern("jm_silent", "Ask timed out on ", rf"Ask timed out on \[Actor\[{_RPC}/user/(?:rpc/)?job", anywhere=True),
     LogPattern(
@@ -121,7 +121,7 @@ WORDINGS: tuple[LogPattern, ...] = (
     LogPattern("ha_gave_up", "Ensure path threw exception", r"Ensure path threw exception"),
     # Kubernetes
     LogPattern("ha_lock_failed", "Exception occurred while renewing lock", r"Exception occurred while renewing lock"),
-    # Timeouts in force, which say what follows and when
+    # Timeouts in force, from which forecasts are made
     LogPattern(
         "ha_session",
         "negotiated timeout = ",

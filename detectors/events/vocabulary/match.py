@@ -1,24 +1,24 @@
-"""What a log line means, whatever version of Flink wrote it: lines held against the wordings of `words`.
+"""Finds the event type of a log line by matching it against the patterns of `vocabulary`, for all versions of Flink.
 
-Loggers and levels are not part of it: both changed too often.
+Loggers and levels are not compared, because both have changed often.
 """
 
 import re
 
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary import WORDINGS
+from detectors.events.vocabulary import PATTERNS
 from detectors.events.vocabulary.pattern import LogPattern
 
-MEANINGS: frozenset[str] = frozenset(w.event_type for w in WORDINGS)
+EVENT_TYPES: frozenset[str] = frozenset(w.event_type for w in PATTERNS)
 
-THROWS: frozenset[str] = frozenset(w.event_type for w in WORDINGS if w.throws)
-"""Meanings whose line is followed by the throwable that explains it."""
+THROWS: frozenset[str] = frozenset(w.event_type for w in PATTERNS if w.throws)
+"""Event types whose line is followed by the throwable that explains it."""
 
-GATE: tuple[str, ...] = (*dict.fromkeys(w.gate or w.anchor for w in WORDINGS), *stack_line.GATE)
-"""The literals of which every record that matters holds at least one: search them before decoding anything."""
+PREFILTER: tuple[str, ...] = (*dict.fromkeys(w.prefilter or w.anchor for w in PATTERNS), *stack_line.PREFILTER)
+"""Literals of which every record of interest contains at least one, to search for before decoding."""
 
-_AT_START = [(w, re.compile(w.pattern)) for w in WORDINGS if not w.anywhere]
-_ANYWHERE = [(w, re.compile(w.pattern)) for w in WORDINGS if w.anywhere]
+_AT_START = [(w, re.compile(w.pattern)) for w in PATTERNS if not w.anywhere]
+_ANYWHERE = [(w, re.compile(w.pattern)) for w in PATTERNS if w.anywhere]
 
 
 def _first_word(pattern: str) -> str:
@@ -36,29 +36,29 @@ _BY_FIRST_WORD: dict[str, _Candidates] = {
 
 
 def match(message: str) -> tuple[str, dict[str, str]] | None:
-    """The meaning of one physical line's message and its named fields, or None when it says nothing that matters.
+    """The event type of one physical line's message and its named fields, or None if it is of no interest.
 
     >>> match("Checkpoint 6 of job e04f0bd47405a7a169914793d27ced1f expired before completing.")
     ('checkpoint_expired', {'checkpoint': '6', 'job': 'e04f0bd47405a7a169914793d27ced1f'})
     """
-    for wording, pattern in _BY_FIRST_WORD.get(message[: message.find(" ")], _NO_FIRST_WORD):
-        # Looking for the anchor first costs a tenth of a pattern that fails.
-        if wording.anchor in message and (found := pattern.match(message)):
-            return wording.event_type, _fields(found)
+    for log_pattern, pattern in _BY_FIRST_WORD.get(message[: message.find(" ")], _NO_FIRST_WORD):
+        # Searching for the anchor costs a tenth of a pattern that does not match.
+        if log_pattern.anchor in message and (found := pattern.match(message)):
+            return log_pattern.event_type, _fields(found)
     return match_anywhere(message)
 
 
 def match_anywhere(text: str) -> tuple[str, dict[str, str]] | None:
-    """As `match`, for a line without a head: the stack of a throwable, or a continuation."""
-    for wording, pattern in _ANYWHERE:
-        if wording.anchor in text:
+    """Like `match`, for a line without a head: a stack line or a continuation."""
+    for log_pattern, pattern in _ANYWHERE:
+        if log_pattern.anchor in text:
             found = pattern.search(text)
             if found:
-                return wording.event_type, _fields(found)
+                return log_pattern.event_type, _fields(found)
     return None
 
 
 def _fields(found: re.Match[str]) -> dict[str, str]:
-    """The groups that took part; most often all of them do."""
+    """The groups that matched; usually all of them."""
     fields = found.groupdict()
     return {k: v for k, v in fields.items() if v is not None} if None in fields.values() else fields

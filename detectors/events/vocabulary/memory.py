@@ -1,4 +1,4 @@
-"""Containers killed for their memory, as YARN's NodeManager writes it (also quoted in diagnostics)."""
+"""Log lines of YARN's NodeManager about containers killed for their memory use, also when quoted in diagnostics."""
 
 from detectors.events.vocabulary.pattern import LogPattern
 
@@ -8,7 +8,7 @@ _HOW_MUCH = (
     r"(?:; (?P<virtual>[\d.]+ ?\w+ of [\d.]+ ?\w+) virtual)?"
 )
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     # Hadoop 3
     LogPattern(
         "container_over_limit",

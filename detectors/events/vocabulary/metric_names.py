@@ -1,7 +1,7 @@
-"""Flink's metric vocabulary, and the two envelopes that carry it most: Prometheus text and Telegraf JSON.
+"""Flink's metric names, and readers for the two most common formats: Prometheus text and Telegraf JSON.
 
-Names are Flink's own in Prometheus form (`flink_` + scope + `_` + metric); Telegraf keeps them. Values of labels are
-compared in Prometheus form as well, where every character outside [a-zA-Z0-9:_] is an underscore.
+Names are Flink's own in Prometheus form (`flink_` + scope + `_` + metric), which Telegraf keeps. Label values are also
+compared in Prometheus form, where every character outside [a-zA-Z0-9:_] is an underscore.
 """
 
 import re
@@ -47,7 +47,7 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inPoolUsage": "in_pool_usage",
     "flink_taskmanager_job_task_buffers_inputQueueLength": "input_queue_length",
     "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inputQueueLength": "input_queue_length",
-    # TaskManager, source operators; the last name is the universal connector's before FLIP-27
+    # TaskManager, source operators
     "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsSucceeded": "commits_succeeded",
     "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsFailed": "commits_failed",
     "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset": "current_offset",
@@ -56,13 +56,16 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_operator_numRecordsOut": "operator_records_out",
     "flink_taskmanager_job_task_operator_pendingRecords": "pending_records",
 }
-"""Prometheus name → the name detectors use. Durations are milliseconds, as Flink writes them."""
+"""The names that detectors use, by Prometheus name. Durations are milliseconds, as in Flink."""
 
 _COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
-"""Names that hold a garbage collector's: `gc_count` and `gc_time` (cumulative ms), `jm_gc_…` of a JobManager."""
+"""Names that contain a garbage collector's name.
+
+Detectors use `gc_count` and `gc_time` (cumulative ms), or `jm_gc_…`.
+"""
 
 _SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
-"""What Telegraf's and OpenTelemetry's Prometheus outputs put behind a name; no metric of Flink's ends so."""
+"""Suffixes added by the Prometheus outputs of Telegraf and OpenTelemetry. No metric of Flink ends with them."""
 
 LABELS = (
     "job_id",
@@ -79,17 +82,17 @@ LABELS = (
     "collector",
 )
 
-GATE: tuple[str, ...] = (
+PREFILTER: tuple[str, ...] = (
     *dict.fromkeys(n.removeprefix("flink_jobmanager_").removeprefix("flink_taskmanager_") for n in NAMES),
     "Status_JVM_GarbageCollector_",
 )
-"""The literals of which every metric record that matters holds at least one."""
+"""Literals of which every metric record of interest contains at least one."""
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+))?\s*$")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LABEL = 300
-# Beyond it numbers are no longer exact, and sums would not fit into 64 bits. No count, size or time comes near.
+# Larger numbers are not exact, and sums of them would not fit into 64 bits. No count, size or time is that large.
 _MOST = 2.0**53
 _UNESCAPED = {"n": "\n"}
 
@@ -113,26 +116,26 @@ Tags = dict[str, str]
 
 @lru_cache(maxsize=16_384)
 def filtered(value: str) -> str:
-    """An id as Prometheus writes it in a label: compare ids of logs and metrics in this form only."""
+    """An ID in the form that Prometheus labels have. IDs from logs and metrics must be compared in this form."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", value)
 
 
 @lru_cache(maxsize=4096)
-def meaning_of(name: str) -> tuple[str, str]:
-    """(name detectors use or empty, garbage collector or empty) of a Prometheus name."""
+def detector_name(name: str) -> tuple[str, str]:
+    """(name that detectors use, garbage collector) of a Prometheus name; both may be empty."""
     name = _SUFFIX.sub("", name)
     known = NAMES.get(name)
     if known is not None:
         return known, ""
     found = _COLLECTOR.match(name)
-    # `All` is the sum that Flink ≥ 1.19 adds beside the collectors.
+    # `All` is the sum over all collectors, since Flink 1.19.
     if found is None or found[2] == "All":
         return "", ""
     return f"{'jm_' if found[1] == 'job' else ''}gc_{found[3].lower()}", found[2]
 
 
 def read_prometheus(text: str) -> list[Sample]:
-    """The samples of a Prometheus text page that matter. Raises ValueError, with the line, when it is not one."""
+    """The samples of a Prometheus text page that detectors use. Raises ValueError with the first invalid line."""
     samples: list[Sample] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line[0] == "#":
@@ -148,8 +151,8 @@ def read_prometheus(text: str) -> list[Sample]:
 
 @lru_cache(maxsize=16_384)
 def _series(name: str, labels: str) -> tuple[str, Tags]:
-    """(name detectors use or empty, labels that matter): the same series stand on every page of a process."""
-    event_type, collector = meaning_of(name)
+    """(name that detectors use or empty, labels that they use). Cached, because every scrape has the same series."""
+    event_type, collector = detector_name(name)
     if not event_type:
         return "", {}
     tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(labels)}
@@ -157,10 +160,10 @@ def _series(name: str, labels: str) -> tuple[str, Tags]:
 
 
 def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
-    """(samples that matter, tags of the agent, time in epoch ms or 0) of Telegraf JSON, single or batch.
+    """(samples that detectors use, tags of the agent, time in epoch ms or 0) of Telegraf JSON, single or batch.
 
-    Both shapes of its Prometheus input are read: `metric_version = 1` (the metric is the name, the value a field) and 2
-    (the name is "prometheus", the metric a field). Raises msgspec.MsgspecError (a ValueError) when it is neither.
+    Both forms of its Prometheus input are read: `metric_version = 1` (the metric is the name, the value a field) and 2
+    (the name is "prometheus", the metric a field). Raises msgspec.MsgspecError (a ValueError) if it is neither.
     """
     batch = b'"metrics"' in value[:64]
     metrics = _decode_batch(value).metrics if batch else [_decode_metric(value)]
@@ -174,9 +177,9 @@ def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
 
 
 def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
-    single = meaning_of(metric.name)
+    single = detector_name(metric.name)
     for field, value in metric.fields.items():
-        name, collector = single if single[0] else meaning_of(field)
+        name, collector = single if single[0] else detector_name(field)
         if name and isinstance(value, int | float) and not isinstance(value, bool):
             yield name, collector, float(value)
             if single[0]:
@@ -184,7 +187,7 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
 
 
 def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
-    """The sample, with the labels that matter; none when the value is no number that Flink could mean."""
+    """The sample with the labels that detectors use; none if no metric of Flink can have the value."""
     if abs(value) <= _MOST:
         yield Sample(name, _kept(tags), value)
 

@@ -1,12 +1,12 @@
-"""What a wording is, and the pieces that wordings share.
+"""The type of a log pattern, and the parts that patterns share.
 
-Sources of all wordings: the log calls in the Flink release jars 1.4.2 to 2.3.0; `since` and `until` are the versions
-they were read in.
+All patterns come from the log calls in the Flink release jars 1.4.2 to 2.3.0; `since` and `until` are the versions that
+contain them.
 """
 
 import msgspec
 
-# Bounded: a longer number is no Flink's, and would not fit into 64 bits.
+# Limited, because Flink logs no longer numbers and they would not fit into 64 bits.
 N = r"\d{1,18}"
 JOB = r"(?P<job>[0-9a-f]{32})"
 ATTEMPT = r"(?P<attempt>[0-9a-f]{32}(?:_[0-9a-f]{32}_\d+_\d+)?)"
@@ -15,12 +15,12 @@ AT = r"(?P<tm>\S+) @ (?P<host>\S+)"
 
 
 class LogPattern(msgspec.Struct, frozen=True):
-    """One wording of one meaning.
+    """One form of a log line with the given event type.
 
-    `pattern` is matched at the start of the message unless `anywhere`. `anchor` is a literal piece that stands in every
-    line of the wording, and in its JSON-escaped form too (letters, digits, blanks and dots only), so that a record can
-    be passed over without being decoded; `gate` is a rarer literal of the same lines, where the anchor is too common.
-    `throws`: the line is followed by the throwable that explains it.
+    `pattern` is matched at the start of the message unless `anywhere` is set. `anchor` is a literal that every such
+    line contains, with the same characters in JSON, so that other records can be skipped without decoding. `prefilter`
+    is a rarer literal of the same lines, set if the anchor is too common. If `throws` is set, the line is followed by
+    the throwable that explains it.
     """
 
     event_type: str
@@ -29,5 +29,5 @@ class LogPattern(msgspec.Struct, frozen=True):
     since: str = "1.4"
     until: str = ""
     anywhere: bool = False
-    gate: str = ""
+    prefilter: str = ""
     throws: bool = False

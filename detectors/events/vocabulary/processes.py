@@ -1,25 +1,25 @@
-"""What a Flink process says of itself: start, signal, end."""
+"""Log lines of a Flink process about itself: start, signal, end."""
 
 from detectors.events.vocabulary.pattern import LogPattern, N
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern("process_signalled", "RECEIVED SIGNAL ", rf"RECEIVED SIGNAL (?P<signal>{N})"),
     LogPattern(
         "tm_started", "Starting TaskManager with ResourceID", r"Starting TaskManager with ResourceID: (?P<tm>\S+)"
     ),
-    # "Starting " alone would let half of every start-up through.
+    # "Starting " alone would select half of all start-up lines.
     LogPattern(
         "process_version",
         "Starting ",
         r" *Starting (?P<what>.+) \(Version: (?P<version>[0-9][0-9A-Za-z.\-]*)",
-        gate="Version: ",
+        prefilter="Version: ",
     ),
     LogPattern(
         "cluster_ending",
         "down with application status ",
         r"Shutting (?P<what>\S+) down with application status (?P<status>\w+)",
     ),
-    # Amazon's Kinesis producer: its helper's lines, passed on through a pipe, with the time at which it wrote them
+    # Lines that the native helper of Amazon's Kinesis producer sends through a pipe, with the time of writing
     LogPattern(
         "native_line",
         ".cc",

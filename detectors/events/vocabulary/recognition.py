@@ -1,7 +1,7 @@
-"""Whether a record is written in a form that is understood: a log line of a known layout, a metric of a known name.
+"""Decides whether a record is understood: a log line in a known layout, or a metric with a known name.
 
-A record may be well formed and say nothing of interest, as most do. One whose layout or names are not known says
-nothing ever, which nobody would notice; so a few records are looked at for this alone.
+Most well-formed records contain nothing of interest. Records with an unknown layout or unknown names never do, and
+without this check no one would notice. A sample of all records is therefore checked.
 """
 
 import re
@@ -26,7 +26,7 @@ _decode_tagged = msgspec.json.Decoder(_Tagged).decode
 
 
 class RecognisedRecord(NamedTuple):
-    """What was seen of one record: where it belongs, whether it is understood, whether it seems to be Flink's."""
+    """A checked record: its cluster and host, whether it is understood, and whether it seems to come from Flink."""
 
     cluster: str
     host: str
@@ -35,12 +35,12 @@ class RecognisedRecord(NamedTuple):
 
 
 def of_flink(value: bytes) -> bool:
-    """Whether a record that is not understood seems to be Flink's; a topic may hold those of others as well."""
+    """Whether a record that is not understood seems to come from Flink; a topic may contain other records too."""
     return _OF_FLINK.search(value) is not None
 
 
 def has_layout(entry: Entry) -> bool | None:
-    """Whether a line of the text has a known layout; None for a part of a stack, which has none by itself."""
+    """Whether a line of the text has a known layout; None for parts of a stack, which have no layout."""
     text, _, logged = entry
     if logged is not None:
         return True
@@ -51,7 +51,7 @@ def has_layout(entry: Entry) -> bool | None:
 
 
 def _is_head(line: str) -> bool:
-    if text_layout.split(line) is not None or text_layout.split(text_layout.unnumbered(line)) is not None:
+    if text_layout.split(line) is not None or text_layout.split(text_layout.without_line_number(line)) is not None:
         return True
     return line[:1] == "{" and json_layout.read(line) is not None
 
@@ -61,7 +61,7 @@ def _continues(line: str) -> bool:
 
 
 def tags_of(value: bytes) -> dict[str, str]:
-    """The tags of a single metric as JSON, whose name is not known; none of another record."""
+    """The tags of a JSON record with one metric of unknown name; empty for other records."""
     if value.lstrip()[:1] != b"{" or b'"tags"' not in value:
         return {}
     try:

@@ -1,8 +1,8 @@
-"""TaskManagers, as the JobManager and their peers tell them."""
+"""Log lines of the JobManager and of other TaskManagers about TaskManagers."""
 
 from detectors.events.vocabulary.pattern import LogPattern
 
-WORDINGS: tuple[LogPattern, ...] = (
+PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "tm_registered", "Registering TaskManager with ", r"Registering TaskManager with ResourceID (?P<tm>\S+)"
     ),

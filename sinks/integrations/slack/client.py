@@ -1,6 +1,6 @@
-"""Talks to Slack and says what became of it. It neither formats, nor retries, nor waits between tries.
+"""Calls Slack's Web API and classifies the responses. It does not format messages, retry, or wait.
 
-Every call ends as one of the outcomes of `sinks.contract.outcome`, never as an exception.
+Every call returns an outcome of `sinks.contract.outcome` and raises no exception.
 """
 
 import http.client
@@ -25,38 +25,38 @@ _T = TypeVar("_T")
 
 _EVENT_TYPE = "flinkwatch_incident"
 _HISTORY_LIMIT = 200
-# Beyond so many messages a look takes too long.
+# Searching more pages would take too long.
 _HISTORY_PAGES = 20
 
 
-# What the SDK raises over an answer that is not a JSON object, or not text.
+# What the SDK raises for a response that is not a JSON object, or not text.
 _NOT_SLACK = (AttributeError, TypeError, ValueError, LookupError)
 
 
 class SlackClient:
-    """Posts, edits and looks up messages of one channel."""
+    """Posts, edits and finds messages in one channel."""
 
     def __init__(self, config: SlackConfig) -> None:
         self._config = config
-        # The SDK writes an error line for each failed try and, below this level, whole bodies.
+        # Below this level, the SDK logs an error for each failed attempt, and whole message bodies.
         self._silent = logging.getLogger("flinkwatch.slack_sdk")
         self._silent.setLevel(logging.CRITICAL)
 
     def post(self, message: Message, incident: str, seq: int) -> Outcome:
-        """A new message in the channel."""
+        """Post a new message in the channel."""
         return self._call("chat.postMessage", {"channel": self._config.channel, **_body(message, incident, seq)})
 
     def edit(self, channel: str, ts: str, message: Message, incident: str, seq: int) -> Outcome:
-        """The message `ts` of channel ID `channel` with new content. Doing it twice changes nothing."""
+        """Replace the content of message `ts` in channel ID `channel`. Doing it twice changes nothing."""
         return self._call("chat.update", {"channel": channel, "ts": ts, **_body(message, incident, seq)})
 
     def reply(self, channel: str, ts: str, message: Message, *, broadcast: bool = False) -> Outcome:
-        """A line in the thread of `ts`; it shows in the channel only with `broadcast`."""
+        """Post a line in the thread of `ts`, with `broadcast` also in the channel."""
         body = {"channel": channel, "thread_ts": ts, "text": message.text, "reply_broadcast": broadcast, **_QUIET}
         return self._call("chat.postMessage", body)
 
     def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
-        """A picture into the thread of `ts` of channel ID `channel`: announced, sent, then shared there."""
+        """Upload a chart to the thread of `ts` in channel ID `channel`; the SDK makes three calls for that."""
 
         def put(web: WebClient) -> Delivered:
             web.files_upload_v2(
@@ -72,9 +72,9 @@ class SlackClient:
         return self._outcome(put, calls=3)
 
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
-        """Our newest message of `incident` in channel ID `channel` not older than `since` (epoch ms).
+        """Our newest message of `incident` in channel ID `channel` since `since` (epoch ms).
 
-        None: it is not there, or Slack refuses to tell (no right to read the channel).
+        None if there is none, or if the app has no permission to read the channel.
         """
         for page in self._pages(channel, since):
             if isinstance(page, RetryAfter) or incident in page.found:
@@ -82,15 +82,15 @@ class SlackClient:
         return None
 
     def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
-        """Our newest message of each incident in channel ID `channel` not older than `since` (epoch ms).
+        """Our newest message of each incident in channel ID `channel` since `since` (epoch ms).
 
-        What Slack refuses to tell is not there.
+        Empty if the app has no permission to read the channel.
         """
         found: dict[str, Found] = {}
         for page in self._pages(channel, since):
             if isinstance(page, RetryAfter):
                 return page
-            # Newest first: an older message of the same incident is no longer ours to edit.
+            # Pages are newest first. An older message of the same incident is not edited any more.
             found = page.found | found
         return found
 
@@ -128,7 +128,7 @@ class SlackClient:
         return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else _Page({}, "")
 
     def _web(self) -> WebClient:
-        # Made for each call, so that a rotated token takes effect; it holds no connection.
+        # A new client for each call, so that a rotated token takes effect. It keeps no connection open.
         web = WebClient(
             token=self._config.token(),
             base_url=self._config.base_url,
@@ -137,7 +137,7 @@ class SlackClient:
             logger=self._silent,
         )
         if urllib.request.proxy_bypass(urlsplit(self._config.base_url).hostname or ""):
-            # The SDK takes HTTPS_PROXY from the environment but does not look at NO_PROXY.
+            # The SDK uses HTTPS_PROXY from the environment but ignores NO_PROXY.
             web.proxy = None
         return web
 
@@ -150,7 +150,7 @@ class SlackClient:
         return self._outcome(call)
 
     def _within(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T:
-        """One call, or so many. Its time covers the connection and the answer, each of which has the timeout."""
+        """Run one or more calls. The timeout applies to connection and response of each, so the limit is twice that."""
         web = self._web()
         return within(f"{self._config.base_url} {self._config.channel}", 2 * web.timeout * calls, lambda: call(web))
 
@@ -166,7 +166,7 @@ class SlackClient:
         except (OSError, http.client.HTTPException) as error:
             return classify_transport(error)
         except _NOT_SLACK as error:
-            return Unknown(f"not an answer of Slack's API: {type(error).__name__}", "other")
+            return Unknown(f"the response is not from Slack's API: {type(error).__name__}", "other")
 
 
 _QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
@@ -184,7 +184,7 @@ def _ours(messages: list[dict[str, Any]], channel: str) -> dict[str, Found]:
         payload = metadata.get("event_payload") or {}
         incident, seq = payload.get("incident"), payload.get("seq")
         if metadata.get("event_type") == _EVENT_TYPE and isinstance(incident, str) and isinstance(seq, int):
-            # The newest come first.
+            # The newest message comes first.
             found.setdefault(incident, Found(channel, str(message["ts"]), seq))
     return found
 
@@ -193,7 +193,7 @@ def _body(message: Message, incident: str, seq: int) -> dict[str, Any]:
     payload = {"incident": incident, "seq": seq}
     return {
         "text": message.text,
-        # Always sent: an edit without blocks keeps the old ones.
+        # Always sent, because an edit without blocks would keep the old ones.
         "blocks": message.blocks,
         "metadata": {"event_type": _EVENT_TYPE, "event_payload": payload},
         **_QUIET,

@@ -1,4 +1,4 @@
-"""Which outcome an answer of Slack is, or the lack of one."""
+"""Classifies Slack's error responses, and failed connections, as outcomes."""
 
 import http.client
 import socket
@@ -17,16 +17,16 @@ _RATE_LIMIT_MAX_S = 3600.0
 _SETUP = {
     "invalid_auth": "the token is not valid: set the bot token of the app (xoxb-...)",
     "not_authed": "no token was sent: set the bot token of the app (xoxb-...)",
-    "account_inactive": "the token's user or workspace is gone: install the app again",
+    "account_inactive": "the token's user or workspace was deleted: install the app again",
     "token_revoked": "the token was revoked: install the app again and set the new token",  # nosec B105 - a sentence
     "token_expired": "the token has expired: set a new one",  # nosec B105 - a sentence
     "missing_scope": "the app lacks a permission: add the scope chat:write and install it again",
-    "no_permission": "the token may not do this: give the app the scope chat:write",
+    "no_permission": "the token lacks a permission: add the scope chat:write to the app",
     "not_allowed_token_type": "use a bot token (xoxb-...)",  # nosec B105 - a sentence
-    "channel_not_found": "no such channel, or it is private: check its name or invite the app",
+    "channel_not_found": "the channel does not exist or is private: check its name or invite the app",
     "not_in_channel": "the app is not in the channel: /invite it",
     "is_archived": "the channel is archived: choose another one",
-    "restricted_action": "a workspace setting forbids the app to post here: ask an administrator",
+    "restricted_action": "a workspace setting does not allow the app to post here: ask an administrator",
 }
 _AUTH_CODES = frozenset(_SETUP) - {"channel_not_found", "not_in_channel", "is_archived", "restricted_action"}
 _TARGET = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found"})
@@ -37,7 +37,7 @@ _UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
 def classify_answer(error: SlackApiError) -> Outcome:
-    """The outcome of an answer that is not ok."""
+    """The outcome of an error response."""
     status, data = error.response.status_code, error.response.data
     code = str(data.get("error", "")) if isinstance(data, dict) else ""
     if status == 429 or code in _RATE_LIMITED:
@@ -56,36 +56,36 @@ def _classify_code(code: str, status: int) -> Refused | Unknown:
     if code in _TARGET:
         return Refused(code, "the earlier message is gone or can no longer be edited", "target", "clientError")
     if not code or " " in code:
-        # Not Slack's JSON: a proxy's page, or an answer that was cut.
-        return Unknown(f"not an answer of Slack's API, HTTP status {status}", "other")
-    return Refused(code, "Slack does not take the message as it is", "message", "clientError")
+        # Not Slack's JSON: a proxy's error page, or a truncated response.
+        return Unknown(f"the response is not from Slack's API, HTTP status {status}", "other")
+    return Refused(code, "Slack rejected the content of the message", "message", "clientError")
 
 
 def _wish(headers: dict[str, Any]) -> float | None:
-    """Seconds of Retry-After, None when missing or not a number."""
+    """Seconds in the header Retry-After, None if it is missing or not a number."""
     value = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
     try:
         seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-    # Not `< 0`: NaN is in no range. At least a second, so that "0" is no busy loop.
+    # `>= 0` also excludes NaN. At least a second, so that "0" does not cause a busy loop.
     return min(max(seconds, 1.0), _RATE_LIMIT_MAX_S) if seconds >= 0 else None
 
 
 def classify_transport(error: OSError | http.client.HTTPException) -> Outcome:
-    """The outcome of a call without an answer: only a failure to connect proves that nothing was sent."""
+    """The outcome of a call without a response. Only a failure to connect proves that nothing was sent."""
     if isinstance(error, HangingError):
         return RetryAfter(None, str(error), "contextDeadlineExceeded")
     if isinstance(error, urllib.error.HTTPError):
-        # An upload, the one call that the SDK does not answer for: nothing shows before the call after it.
+        # From an upload. Nothing is visible in Slack before the call that follows it.
         return RetryAfter(None, f"Slack failed with HTTP status {error.code}", "serverError")
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     name = type(reason).__name__
     if isinstance(error, urllib.error.URLError) and not isinstance(reason, ConnectionResetError | BrokenPipeError):
         timeout = isinstance(reason, TimeoutError)
         what = "certificate not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "cannot connect"
-        why = "its name cannot be resolved" if isinstance(reason, socket.gaierror) else name
+        why = "the host name cannot be resolved" if isinstance(reason, socket.gaierror) else name
         return RetryAfter(None, f"{what}: {why}", "contextDeadlineExceeded" if timeout else "other")
     if isinstance(reason, TimeoutError):
-        return Unknown("no answer in time", "contextDeadlineExceeded")
+        return Unknown("no response within the timeout", "contextDeadlineExceeded")
     return Unknown(f"connection lost: {name}", "other")

@@ -1,4 +1,4 @@
-"""What users set of Slack: the section `sinks.slack`."""
+"""The section `sinks.slack` of the configuration."""
 
 from pathlib import Path
 from typing import Self
@@ -12,92 +12,106 @@ from sinks.secret import Secret, read_header_secret
 
 
 class SlackConfig(BaseModel):
-    """Where and how incidents are told to Slack."""
+    """Messages to Slack."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Tell Slack of incidents; needs a channel and a bot token.")
+    enabled: bool = Field(
+        default=False, description="Whether to send messages to Slack. Needs a channel and a bot token."
+    )
     channel: str = Field(
         default="",
-        description="Channel to post to: name or, better, its ID (survives a renaming, and lets a lost answer be "
-        "looked up). The bot must be a member.",
+        description="Channel to post to, preferably its ID: an ID stays the same if the channel is renamed, and lets "
+        "flinkwatch look up a message after a lost response. The bot must be a member of the channel.",
     )
     token_env: str = Field(
         default="SLACK_BOT_TOKEN",
-        description="Environment variable that holds the bot token (xoxb-..., scope chat:write; with "
-        "channels:history a message whose fate is unknown is looked up and not sent twice).",
+        description="Environment variable with the bot token (xoxb-..., scope chat:write). With the scope "
+        "channels:history, flinkwatch looks up a message after a lost response instead of posting it twice.",
     )
     token_file: Path | None = Field(
-        default=None, description="File that holds the bot token, read at each call; wins over the variable."
+        default=None,
+        description="File with the bot token, read at each request. It overrides the environment variable.",
     )
     min_severity: Severity = Field(
         default="warning",
-        description="Incidents below this are not posted: a channel of noise is muted.",
+        description="Lowest severity that is posted. Other incidents are posted once they reach it.",
     )
     thread_updates: bool = Field(
         default=True,
-        description="Also say changes in one line each in the incident's thread; off: nothing goes into threads, the "
-        "message alone is edited.",
+        description="Whether to post each change as one line in the incident's thread. If it is set to false, only "
+        "the message is edited and nothing is posted in threads.",
     )
     thread_every: Duration = Field(
         default=600_000,
         ge=60_000,
         le=86_400_000,
-        description="Least time between two lines in a thread that only bring newer numbers; a change of cause, "
-        "severity or findings, and the end, are always said. A thread notifies all who follow it.",
+        description="Shortest time between two lines in a thread that only bring new numbers, because a thread "
+        "notifies "
+        "everyone who follows it. Changes of cause, severity or findings, and the end, are always posted.",
     )
     broadcast_critical: bool = Field(
         default=True,
-        description="Show in the channel, too, that an incident has become critical: an edit notifies nobody.",
+        description="Whether to post also in the channel when an incident becomes critical, because an edit "
+        "notifies "
+        "no one.",
     )
     charts: bool = Field(
         default=True,
-        description="Put a picture of the numbers behind an incident into its thread, at most one an hour and one at "
-        "its end; needs the scope files:write, without it flinkwatch says so once and draws none.",
+        description="Whether to post a chart of the numbers behind an incident in its thread, at most one per hour "
+        "and "
+        "one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
     )
     runbook_base_url: str = Field(
         default="",
         pattern=r"^(https?://[^\s<>|]+)?$",
-        description="Address of the runbooks; {kind} in it is replaced by the kind of the cause, which is otherwise "
-        "added as the last part. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
+        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
+        "the "
+        "kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
     )
     dashboard_url: str = Field(
         default="",
-        description="Address of a dashboard; {cluster}, {job}, {incident}, {from} and {to} are replaced, the times in "
-        "epoch ms as Grafana takes them (https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}).",
+        description="Address of a dashboard, linked in each message. {cluster}, {job}, {incident}, {from} and {to} are "
+        "replaced, the times in epoch ms as in Grafana "
+        "(https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}).",
     )
     explain_url: str = Field(
         default="",
-        description="Address that explains an incident, with the same places: a viewer of Kafka, a search in the logs.",
+        description="Address of a page with more about an incident, such as a Kafka viewer or a log search, linked in "
+        "each message. It has the same placeholders as dashboard_url.",
     )
     posts_per_minute: int = Field(
         default=60,
         ge=1,
         le=100_000,
-        description="New messages and thread lines a minute in one channel, 10 of them at once: Slack takes about one "
-        "a second.",
+        description="Limit for new messages and thread lines per minute in one channel, with bursts of up to 10. Slack "
+        "accepts about one per second.",
     )
     edits_per_minute: int = Field(
-        default=50, ge=1, le=100_000, description="Edits a minute in one channel: Slack takes about 50."
+        default=50,
+        ge=1,
+        le=100_000,
+        description="Limit for edits per minute in one channel. Slack accepts about 50.",
     )
     digest_above: int = Field(
         default=30,
         ge=1,
         le=100_000,
-        description="When so many new messages wait for a channel, or have come within a minute, what comes then is "
-        "told in one message, the digest; critical incidents from twice as many on. 30 take half a minute.",
+        description="Number of new messages, waiting for a channel or sent to it within a minute, from which further "
+        "incidents are collected in one message, the digest. The number is twice as high for critical incidents. 30 "
+        "messages take half a minute.",
     )
     timeout: Duration = Field(
         default=10_000,
         ge=1_000,
         le=120_000,
-        description="How long to wait for the connection and for each part of Slack's answer, which usually comes "
-        "within a second. A call ends after twice this time, however slowly the answer arrives.",
+        description="Timeout for the connection and for each part of Slack's response, which usually takes less than a "
+        "second. A call is abandoned after twice this time.",
     )
     base_url: str = Field(
         default="https://slack.com/api/",
         pattern=r"^https?://[^\s/]+",
-        description="Address of Slack's web API; another one for tests and proxies.",
+        description="Address of Slack's Web API. Change it only for tests and proxies.",
     )
 
     @field_validator("dashboard_url", "explain_url")
@@ -114,5 +128,5 @@ class SlackConfig(BaseModel):
         return self
 
     def token(self) -> Secret:
-        """The bot token. Raises SecretError when it is not set, or is none."""
+        """The bot token. Raises SecretError if it is not set or cannot be sent in an HTTP header."""
         return read_header_secret("token", self.token_env, self.token_file)

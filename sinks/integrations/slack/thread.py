@@ -1,8 +1,8 @@
-"""What goes into an incident's thread beside the edit of its message, and when. Pure: time is an argument.
+"""Decides what is posted in an incident's thread in addition to the edit of its message, and when. Time is an argument.
 
-A thread notifies everybody who follows it, so that newer numbers alone are said seldom. An edit notifies nobody, so
-that an incident that becomes critical is also said in the channel. Under a silence nothing is said; what changed
-meanwhile is said when it is over.
+A thread notifies everyone who follows it, so lines with only new numbers are posted rarely. An edit notifies no one, so
+an incident that becomes critical is also posted in the channel. Nothing is posted while the incident is silenced; the
+changes since then are posted when the silence ends.
 """
 
 from typing import NamedTuple
@@ -18,8 +18,8 @@ _POINTS_NEEDED = 3
 
 
 class ThreadPlan(NamedTuple):
-    """`reply`: say the change in the thread; `broadcast`: and show that line in the channel; `chart`: draw one;
-    `unsilenced`: the change is that a silence is over.
+    """`reply`: post the change in the thread; `broadcast`: show that line in the channel too; `chart`: post a chart;
+    `unsilenced`: the change is the end of a silence.
 
     `notified` is what the notification log keeps once the message is delivered.
     """
@@ -42,15 +42,15 @@ def plan(
     replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
     news = before is None or not before.same_but_for_numbers(current)
     worse = before is not None and before.severity != "critical" == current.severity
-    goes_on = current.change in {"opened", "updated"}
-    unsilenced = before is not None and bool(before.silence) and not current.silence and goes_on
+    still_open = current.change in {"opened", "updated"}
+    unsilenced = before is not None and bool(before.silence) and not current.silence and still_open
     in_thread = edited and config.thread_updates and not current.silence
     reply = in_thread and (news or now - replied_at >= config.thread_every)
     worse = worse or (unsilenced and current.severity == "critical")
-    broadcast = in_thread and config.broadcast_critical and worse and goes_on
+    broadcast = in_thread and config.broadcast_critical and worse and still_open
     chart = config.charts and config.thread_updates and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
     chart = chart and not current.silence
-    # A new message says all there is, as a line in the thread would.
+    # A new message contains everything, so it counts as a line in the thread.
     replied_at = now if reply or broadcast or not edited else replied_at
     kept = msgspec.structs.replace(current, replied_at=replied_at, charted_at=now if chart else charted_at)
     return ThreadPlan(reply or broadcast, broadcast, chart, kept, unsilenced)

@@ -77,10 +77,10 @@ def batches(arrived: list[Arrived], widths: Iterable[int]) -> Iterator[list[Arri
     yield batch
 
 
-def said(
+def output(
     name: str, lags: dict[str, int] | None = None, widths: Iterable[int] = repeat(1_000), known_for: int = 0
 ) -> list[Transition]:
-    """All that is said up to AFTER_MS after the last record of a scenario."""
+    """All transitions up to AFTER_MS after the last record of a scenario."""
     index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     found: list[Transition] = []
     for batch in batches(arrivals(name, lags or {}, known_for), widths):

@@ -52,7 +52,7 @@ class Played:
         self.index = bucket.decode_index(bucket.encode_index(self.index))
         said = bucket.step(self.index, self.store, events, clock)
         assert not said.defects, said.defects
-        self.gone += said.gone
+        self.gone += said.removed
         self.read |= {r.key(): r.value for r in said.readings}
         return said.transitions
 

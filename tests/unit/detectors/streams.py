@@ -16,8 +16,8 @@ from detectors.engine import bucket
 from detectors.engine.bucket import BucketOutput
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary import WORDINGS
-from detectors.events.vocabulary.match import MEANINGS, THROWS
+from detectors.events.vocabulary import PATTERNS
+from detectors.events.vocabulary.match import EVENT_TYPES, THROWS
 from detectors.events.vocabulary.metric_names import NAMES
 from detectors.flink.stack_traces import FAILURE
 from detectors.incident import Transition
@@ -192,12 +192,12 @@ def page(at: int, samples: list[Sample], offset: int = 0) -> MetricEvent:
 
 @cache
 def fields_of(event_type: str) -> tuple[tuple[tuple[str, bool], ...], ...]:
-    """For each wording of a meaning its fields, and whether they may be missing."""
+    """For each log_pattern of a meaning its fields, and whether they may be missing."""
     found = []
-    for wording in WORDINGS:
-        if wording.event_type == event_type:
-            pattern = re.compile(wording.pattern)
-            found.append(tuple((name, not _always(wording.pattern, name)) for name in pattern.groupindex))
+    for log_pattern in PATTERNS:
+        if log_pattern.event_type == event_type:
+            pattern = re.compile(log_pattern.pattern)
+            found.append(tuple((name, not _always(log_pattern.pattern, name)) for name in pattern.groupindex))
     return tuple(found)
 
 
@@ -254,7 +254,7 @@ def _scrape(chance: Random, names: Sequence[str], at: int, offset: int) -> Metri
 
 def stream(seed: int, length: int, event_types: Collection[str]) -> list[Event]:
     chance = Random(seed)
-    lines = sorted(MEANINGS & set(event_types) if event_types else MEANINGS)
+    lines = sorted(EVENT_TYPES & set(event_types) if event_types else EVENT_TYPES)
     names = sorted(METRICS & set(event_types) if event_types else METRICS)
     stacks = not event_types or FAILURE in event_types
     if stacks and event_types:

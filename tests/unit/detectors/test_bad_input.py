@@ -12,7 +12,7 @@ import pytest
 
 from detectors import DETECTORS
 from detectors.events.event import Event, LogEvent, MetricEvent
-from detectors.events.vocabulary.match import MEANINGS
+from detectors.events.vocabulary.match import EVENT_TYPES
 from detectors.events.vocabulary.metric_names import read_prometheus, read_telegraf
 from tests.recorded import NAMES, events, truth
 from tests.unit.detectors.streams import METRICS, START, alone, fields_of, in_order, log, metric, run
@@ -203,7 +203,7 @@ def test_no_detector_fails_on_lines_that_lack_what_they_may_lack(kind: str) -> N
             stream.append(metric(want, n * 1_000, value, len(stream)))
             stream.append(metric(want, n * 1_000, value, len(stream), job_id=JOB, tm_id="tm_1", host="h"))
             stream.append(metric(want, n * 1_000 - 10 * HOUR, value, len(stream), job_id="", tm_id="", host=""))
-    for n, want in enumerate(sorted(MEANINGS & event_types) * 3):
+    for n, want in enumerate(sorted(EVENT_TYPES & event_types) * 3):
         for fields in fields_of(want):
             least = {name: "1" for name, optional in fields if not optional}
             stream.append(log(want, n * 1_000, len(stream), **least))

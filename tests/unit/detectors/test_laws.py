@@ -15,7 +15,7 @@ from detectors.engine.bucket import BucketIndex, step
 from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event, LogEvent
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary.match import MEANINGS
+from detectors.events.vocabulary.match import EVENT_TYPES
 from detectors.flink.stack_traces import FAILURE
 from detectors.incident import Transition
 from streaming.recordings.replay import MemoryStore
@@ -71,7 +71,7 @@ def outline(transitions: list[Transition]) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
 def test_a_kind_is_named_as_its_module_and_wants_only_what_can_be_read(detector: type[Detector]) -> None:
     assert detector.__module__ == f"detectors.kinds.{detector.kind}"
-    assert detector.event_types <= MEANINGS | {FAILURE} | METRICS
+    assert detector.event_types <= EVENT_TYPES | {FAILURE} | METRICS
     assert (detector.__doc__ or "").strip()
 
 
@@ -139,7 +139,7 @@ def test_after_a_step_nothing_is_due_any_more(kind: str, data: st.DataObject) ->
     engine, state = Engine(alone(kind).live().detectors), ClusterState()
     for event in stream_for(data, kind):
         engine.step("c", state, [event], event.timestamp)
-        due = engine.due(state)
+        due = engine.next_step(state)
         assert due is None or due > event.timestamp
 
 
@@ -355,7 +355,7 @@ def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count
 
 def _everything_new(event_types: frozenset[str], count: int) -> list[Event]:
     """Lines and samples that a detector wants, none of whose ids was ever seen before."""
-    lines = [(m, f) for m in sorted(MEANINGS & event_types) for f in fields_of(m)]
+    lines = [(m, f) for m in sorted(EVENT_TYPES & event_types) for f in fields_of(m)]
     names = sorted(METRICS & event_types)
     found: list[Event] = []
     for n in range(count):

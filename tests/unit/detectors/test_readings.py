@@ -17,7 +17,7 @@ def test_the_readings_of_a_taskmanager_end_minutes_after_its_last_sample() -> No
     def feed(events: list[Event], until: int) -> None:
         said = bucket.step(index, store, events, START + until)
         standing.update(r.key() for r in said.readings)
-        standing.difference_update(said.gone)
+        standing.difference_update(said.removed)
 
     def sawtooth(n: int, *tms: str) -> list[Event]:
         told = story("heap_exhaustion").at(n * 10 * SECOND)

@@ -11,7 +11,7 @@ import pytest
 
 from detectors import DETECTORS
 from detectors.detector import Detector
-from detectors.events.vocabulary.match import MEANINGS
+from detectors.events.vocabulary.match import EVENT_TYPES
 from detectors.flink.stack_traces import FAILURE
 from detectors.incidents import cause_graph
 from sinks.prometheus.catalogue import NAMESPACE, READINGS
@@ -79,7 +79,7 @@ def missing_of(detector: type[Detector], kind: str) -> Iterator[str]:
         yield f'{file}: no belongs_to: whose end ends its findings, "job", "process" or "cluster"'
     if not getattr(detector, "event_types", ()):
         yield f"{file}: has no event_types; lines have their wording in detectors/events/vocabulary"
-    elif unknown := detector.event_types - MEANINGS - METRICS - {FAILURE}:
+    elif unknown := detector.event_types - EVENT_TYPES - METRICS - {FAILURE}:
         yield f"detectors/events/vocabulary: no wording for {', '.join(sorted(unknown))}"
     for name in sorted(readings_of(detector)):
         if name not in READINGS:

@@ -45,7 +45,7 @@ def told(kind: str, seed: int) -> str:
     steps += [bucket.step(index, store, [], events[-1].timestamp + after) for after in AFTER]
     transitions = [t for said in steps for t in said.transitions]
     readings = [(r.key(), r.at, r.type, rounded(r.value)) for said in steps for r in said.readings]
-    gone = [said.gone for said in steps]
+    gone = [said.removed for said in steps]
     digest = sha256(msgspec.json.encode((transitions_text(transitions), readings, gone))).hexdigest()[:12]
     left = sum(map(len, gone))
     return f"{kind} {seed:2}: {len(transitions)} transitions, {len(readings)} readings, {left} gone, {digest}\n"

@@ -74,7 +74,7 @@ def test_each_channel_that_a_rule_names_is_a_receiver() -> None:
 
 @pytest.mark.parametrize("receiver", ["pagerduty", "webhook:x", "slack:", "mail"])
 def test_a_rule_that_leads_nowhere_is_an_error_that_names_what_there_is(receiver: str) -> None:
-    with pytest.raises(ValidationError, match=r"no sink that is enabled; there are: slack, slack:<channel>"):
+    with pytest.raises(ValidationError, match=r"not an enabled receiver; enabled: slack, slack:<channel>"):
         sinks(routing={"routes": [{"to": [receiver]}]})
 
 
@@ -126,9 +126,9 @@ def test_quiet_hours_spare_what_is_severe_and_other_receivers() -> None:
     ("wrong", "says"),
     [
         ({"time_zone": "Berlin"}, "write a name such as Europe/Berlin"),
-        ({"end": "22:00"}, "the same"),
+        ({"end": "22:00"}, "must differ"),
         # What YAML makes of 22:00 without quotes.
-        ({"begin": 1320}, 'between quotes, such as "22:00"'),
+        ({"begin": 1320}, 'in quotes, such as "22:00"'),
         ({"begin": "22:00Z"}, "local time"),
         ({"end": "24:00"}, "hour"),
     ],

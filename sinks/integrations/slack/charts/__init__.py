@@ -1,4 +1,4 @@
-"""Charts for Slack: drawn in a process of their own, uploaded by the client.
+"""Charts for Slack, drawn in a separate process and uploaded by the client.
 
-Which incidents have one is decided by `sink`.
+`thread` decides which incidents get a chart.
 """

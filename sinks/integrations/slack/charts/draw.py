@@ -1,7 +1,7 @@
-"""Draws the numbers behind an incident as a PNG, in a process of its own (`python -m` this module).
+"""Draws the numbers behind an incident as a PNG, in a separate process (`python -m` this module).
 
-An order comes as JSON on standard input, the picture goes to standard output, and matplotlib's memory goes with the
-process.
+The process reads a request as JSON from standard input and writes the picture to standard output. Its end frees the
+memory that matplotlib used.
 """
 
 import os
@@ -22,19 +22,19 @@ WIDTH, HEIGHT = 900, 420
 _DPI = 100
 _POINTS = 64
 _TITLE_LIMIT, _NAME_LIMIT = 90, 50
-# Times that every calendar holds: from 1970 to the year 9000.
+# Times that can be drawn: from 1970 to the year 9000.
 _TIMES = range(221_845_392_000_000)
 _MUCH = 1e300
-# A limit or a forecast more times farther away than this would press the numbers into a line.
+# A limit or a forecast beyond this multiple of the values or of the time span would flatten the curve.
 _FAR_UP, _FAR_ON = 8.0, 4.0
-# Ticks are minutes apart in a picture of more than 20 minutes, days apart in one of more than 8 days.
+# Tick labels have no seconds in a chart of more than 20 minutes, and no time of day in one of more than 8 days.
 _SECONDS_BELOW_DAYS, _DATES_FROM_DAYS = 20 / 1440, 8.0
 
 Points = list[tuple[int, float]]
 
 
 class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to draw: `since` is the first symptom, `until` the end of the incident, None while it lasts (epoch ms)."""
+    """What to draw: `since` is the first symptom, `until` the end of the incident or None (epoch ms)."""
 
     title: str
     series: Series
@@ -44,11 +44,11 @@ class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(order: ChartRequest) -> bytes:
-    """The picture as a PNG of WIDTH × HEIGHT pixels, the same bytes for the same order.
+    """The chart as a PNG of WIDTH × HEIGHT pixels, the same bytes for the same request.
 
-    Raises ValueError when there is nothing that can be drawn.
+    Raises ValueError if no point can be drawn.
     """
-    # Here and not above: who only orders pictures does not load it.
+    # Imported here, so that processes that only request charts do not load matplotlib.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -72,14 +72,14 @@ def draw(order: ChartRequest) -> bytes:
     _label(axes, order, scale, everything)
     written = BytesIO()
     with warnings.catch_warnings():
-        # A character without a glyph is drawn as a box.
+        # A character that the font lacks is drawn as a box.
         warnings.simplefilter("ignore")
         figure.savefig(written, format="png", metadata={"Software": None})
     return written.getvalue()
 
 
 def _drawable(points: Points) -> Points:
-    """The newest points that a calendar and a float can hold, in order of time."""
+    """The newest points that can be drawn, in order of time."""
     return sorted(point for point in points if point[0] in _TIMES and abs(point[1]) < _MUCH)[-_POINTS:]
 
 
@@ -90,11 +90,11 @@ def _columns(points: Points, scale: UnitScale) -> tuple[list[datetime], list[flo
 def _mark_limit(axes: Any, threshold: float | None, points: Points, scale: UnitScale) -> None:
     if threshold is None or not abs(threshold) < _MUCH:
         return
-    label = f"limit {scale.spoken(threshold)}"
+    label = f"limit {scale.format(threshold)}"
     if abs(threshold) <= _FAR_UP * max(abs(value) for _, value in points):
         axes.axhline(threshold / scale.factor, color="#e01e5a", lw=1.2, label=label)
     else:
-        axes.plot([], [], color="#e01e5a", lw=1.2, label=f"{label} (beyond this picture)")
+        axes.plot([], [], color="#e01e5a", lw=1.2, label=f"{label} (outside the chart)")
 
 
 def _mark_times(axes: Any, order: ChartRequest, points: Points) -> None:
@@ -103,7 +103,7 @@ def _mark_times(axes: Any, order: ChartRequest, points: Points) -> None:
     if first <= order.since <= last:
         axes.axvline(_moment(order.since), color="#616061", ls=":", lw=1.2, label="first symptom")
     if order.until is not None and order.until in _TIMES and order.until - last <= _FAR_ON * span:
-        axes.axvline(_moment(order.until), color="#2eb67d", lw=1.2, label="over")
+        axes.axvline(_moment(order.until), color="#2eb67d", lw=1.2, label="resolved")
     forecast = order.forecast
     if forecast is None or not all(time in _TIMES for time in (forecast.at, forecast.earliest, forecast.latest)):
         return
@@ -113,14 +113,14 @@ def _mark_times(axes: Any, order: ChartRequest, points: Points) -> None:
         axes.axvline(_moment(forecast.at), color="#b7791f", lw=1.2, label=what)
         axes.set_xlim(right=_moment(min(max(forecast.latest, last), max(forecast.at, last) + span // 2)))
     else:
-        axes.plot([], [], color="#b7791f", lw=1.2, label=f"{what} (beyond this picture)")
+        axes.plot([], [], color="#b7791f", lw=1.2, label=f"{what} (outside the chart)")
 
 
 def _label(axes: Any, order: ChartRequest, scale: UnitScale, points: Points) -> None:
     from matplotlib.dates import AutoDateLocator, DateFormatter  # noqa: PLC0415
     from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
 
-    unit = f", {scale.in_words}" if scale.unit else ""
+    unit = f", {scale.full_name}" if scale.unit else ""
     axes.set_title(_text(order.title, _TITLE_LIMIT), loc="left", fontsize=11, fontweight="bold", parse_math=False)
     axes.set_ylabel(_text(f"{order.series.name}{unit}"), parse_math=False)
     axes.set_xlabel(f"UTC, from {_moment(points[0][0]):%Y-%m-%d %H:%M:%S}")
@@ -132,12 +132,12 @@ def _label(axes: Any, order: ChartRequest, scale: UnitScale, points: Points) -> 
     axes.spines[["top", "right"]].set_visible(False)
     legend = axes.figure.legend(loc="outside lower left", ncols=3, fontsize=8, frameon=False)
     for text in legend.get_texts():
-        # A `$` in a name is a dollar.
+        # A `$` in a name is not the beginning of a formula.
         text.set_parse_math(False)
 
 
 def _tick_format(limits: tuple[float, float]) -> str:
-    """Every tick is a whole time of day, or a date: a lone "15" is neither. `limits` are days."""
+    """The format of tick labels: always a complete time of day or date. `limits` are in days."""
     days = limits[1] - limits[0]
     if days > _DATES_FROM_DAYS:
         return "%b %d"
@@ -151,14 +151,14 @@ def _moment(time: int) -> datetime:
 
 
 def _text(text: str, limit: int = _NAME_LIMIT) -> str:
-    """One line of what a font can show; a leading underscore would hide it from the legend."""
+    """The text as one line of printable characters. A leading underscore would hide it from the legend."""
     shown = "".join(character if character.isprintable() else " " for character in text[:limit]).lstrip("_ ")
     return shown or "value"
 
 
 def main() -> None:
-    """Reads an order, writes the picture; exit status 1 and a line on standard error when there is none."""
-    # Delivery comes first.
+    """Reads a request and writes the chart. On failure: exit status 1 and one line on standard error."""
+    # Delivery has priority.
     os.nice(10)
     try:
         picture = draw(msgspec.json.decode(sys.stdin.buffer.read(), type=ChartRequest))

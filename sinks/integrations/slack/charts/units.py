@@ -1,13 +1,13 @@
-"""Units of a chart as people read them: seconds, minutes or hours, bytes or gigabytes, one for a whole axis."""
+"""Chooses a readable unit for the axis of a chart: seconds, minutes or hours, bytes or gigabytes."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# As Flink's pages count memory.
+# 1 kB is 1,024 bytes, as in Flink's web UI.
 _BYTES = (("bytes", 1.0), ("kB", 1024.0), ("MB", 1024.0**2), ("GB", 1024.0**3), ("TB", 1024.0**4))
 _SECONDS = (("ms", 0.001), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("days", 86_400.0))
 _WORDS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
-# From so many of a unit on, it is used.
+# A unit is used from this many of it.
 _FEW = {"ms": 1.0, "s": 1.0, "min": 3.0, "h": 3.0, "days": 3.0}
 
 
@@ -17,18 +17,18 @@ class UnitScale(NamedTuple):
     factor: float
     unit: str
 
-    def spoken(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """A value with its unit, for instance "30 s"."""
         return f"{value / self.factor:,.4g} {self.unit}".rstrip()
 
     @property
-    def in_words(self) -> str:
-        """The unit's whole name."""
+    def full_name(self) -> str:
+        """The unit's full name."""
         return _WORDS.get(self.unit, self.unit)
 
 
 def scale_for(unit: str, values: Iterable[float]) -> UnitScale:
-    """The unit in which the greatest of `values` is a number people are used to.
+    """The unit in which the greatest of `values` is a readable number.
 
     >>> scale_for("bytes", [3e9]), scale_for("s", [240.0]), scale_for("MB", [12.0])
     (UnitScale(factor=1073741824.0, unit='GB'), UnitScale(factor=60.0, unit='min'), UnitScale(factor=1.0, unit='MB'))

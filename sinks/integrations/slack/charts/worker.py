@@ -1,7 +1,7 @@
-"""Has charts drawn and puts them into threads, beside delivery: nothing waits for a picture, and what becomes of one
-touches no message.
+"""Draws charts and uploads them to threads in the background. Delivery never waits for a chart, and a failed chart
+does not affect messages.
 
-Drawing happens in a short-lived process (0.8 s, 90 MB, one at a time), so that delivery itself stays small.
+Each chart is drawn in a short-lived process (0.8 s, 90 MB, one at a time), so that delivery needs little memory.
 """
 
 import functools
@@ -23,7 +23,7 @@ from sinks.integrations.slack.charts.draw import ChartRequest
 log = structlog.get_logger()
 
 _DRAW_TIMEOUT_S = 30.0
-# In a storm the newest charts are drawn; the messages say everything.
+# In a storm only the newest charts are drawn. The messages contain everything.
 _WAITING_MOST = 20
 _TRIES = 3
 _WAIT_S, _WAIT_MOST_S = 5.0, 60.0
@@ -32,20 +32,20 @@ _WHAT_TO_DO = {
     "what_to_do": "add the scope files:write to the app and install it again, or set sinks.slack.charts: false"
 }
 _ROOT = Path(__file__).parents[4]
-# No token among them.
+# The drawing process gets no tokens.
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
-# Also where several channels want one.
+# Charts of all channels are drawn one at a time.
 _one_at_a_time = threading.Lock()
 
 
 class DrawingError(Exception):
-    """No picture came of an order; the text says why."""
+    """A chart could not be drawn; the text says why."""
 
 
 class ChartImage(NamedTuple):
-    """A PNG, what stands beside it, and what a screen reader says."""
+    """A PNG, its title, and its text for screen readers."""
 
     content: bytes
     title: str
@@ -53,19 +53,19 @@ class ChartImage(NamedTuple):
 
 
 class Uploader(Protocol):
-    """Puts a picture into a thread; `sinks.integrations.slack.client.SlackClient` does."""
+    """Uploads a chart to a thread, as `sinks.integrations.slack.client.SlackClient` does."""
 
     def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
-        """Into the thread of message `ts` of channel ID `channel`."""
+        """Upload to the thread of message `ts` in channel ID `channel`."""
 
 
 class Charts:
-    """One worker, which lives while there is something to draw. Used from any thread."""
+    """A worker thread that runs while there are charts to draw. Safe to use from several threads."""
 
     def __init__(
         self, uploader: Uploader, *, draw: Callable[[ChartRequest], bytes] | None = None, wait: float = _WAIT_S
     ) -> None:
-        """`wait`: seconds before a try that Slack put off without a time of its own."""
+        """`wait`: seconds before a retry if Slack asks for one without naming a time."""
         self._uploader = uploader
         self._draw = draw_apart if draw is None else draw
         self._wait = wait
@@ -77,7 +77,7 @@ class Charts:
         self._off = False
 
     def order(self, order: ChartRequest, channel: str, ts: str) -> None:
-        """Orders a chart for the thread of `ts`; it takes the place of one that waits for the same thread."""
+        """Request a chart for the thread of `ts`. It replaces one that waits for the same thread."""
         with self._lock:
             if self._off or self._closed.is_set():
                 return
@@ -90,7 +90,7 @@ class Charts:
                 self.worker.start()
 
     def close(self, seconds: float = 0.0) -> None:
-        """Waits at most so long for the charts that were ordered; what is not there by then is lost."""
+        """Wait at most `seconds` for the requested charts, then drop the remaining ones."""
         worker = self.worker
         if worker is not None:
             worker.join(timeout=seconds)
@@ -99,7 +99,7 @@ class Charts:
             lost = len(self._waiting) + self._at_hand
             self._waiting.clear()
         if lost:
-            log.warning("charts not drawn before the end", count=lost)
+            log.warning("charts dropped at shutdown", count=lost)
 
     def _work(self) -> None:
         while True:
@@ -117,7 +117,7 @@ class Charts:
             except DrawingError as error:
                 log.warning("chart not drawn", title=order.title, reason=str(error))
             except Exception:
-                # The outer edge of a picture: the next one is another.
+                # A failure affects only this chart.
                 log.exception("chart not drawn", title=order.title)
 
     def _deliver(self, order: ChartRequest, channel: str, ts: str) -> None:
@@ -129,15 +129,17 @@ class Charts:
                 return
             if isinstance(outcome, Refused) and outcome.code in _NOT_ALLOWED:
                 self._off = True
-                log.warning("slack takes no charts, none are drawn until a restart", **_WHAT_TO_DO, error=outcome.code)
+                log.warning(
+                    "Slack refused a chart, charts are disabled until restart", **_WHAT_TO_DO, error=outcome.code
+                )
                 return
             wait = self._wait_for(outcome)
             if wait is None or not tries_left or self._closed.wait(wait):
-                log.warning("chart not delivered", title=order.title, reason=outcome.reason)
+                log.warning("chart not uploaded", title=order.title, reason=outcome.reason)
                 return
 
     def _wait_for(self, outcome: Outcome) -> float | None:
-        """Seconds before another try, None when there is to be none: after an unclear answer it may stand already."""
+        """Seconds before a retry, None for no retry: after an unclear response the chart may already be there."""
         if not isinstance(outcome, RetryAfter):
             return None
         wait = self._wait if outcome.seconds is None else outcome.seconds
@@ -145,9 +147,9 @@ class Charts:
 
 
 def draw_apart(order: ChartRequest) -> bytes:
-    """The picture of an order, drawn in a process of its own. Raises DrawingError."""
+    """Draw the chart in a separate process. Raises DrawingError."""
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    # One thread: a picture is small, and the machine has other work.
+    # One thread is enough for a small chart.
     environment |= {"MPLBACKEND": "Agg", "MPLCONFIGDIR": _matplotlibs_folder().name, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "sinks.integrations.slack.charts.draw"]
     try:
@@ -162,7 +164,7 @@ def draw_apart(order: ChartRequest) -> bytes:
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise DrawingError(f"it takes longer than {_DRAW_TIMEOUT_S:.0f} s") from None
+        raise DrawingError(f"drawing takes longer than {_DRAW_TIMEOUT_S:.0f} s") from None
     except OSError as error:
         raise DrawingError(f"cannot start {sys.executable}: {error.strerror}") from None
     if drawn.returncode != 0:
@@ -173,5 +175,5 @@ def draw_apart(order: ChartRequest) -> bytes:
 
 @functools.cache
 def _matplotlibs_folder() -> tempfile.TemporaryDirectory[str]:
-    """Where matplotlib keeps its list of fonts, so that it is made once: a container's home may not be writable."""
+    """A folder for matplotlib's font cache, since a container's home may not be writable."""
     return tempfile.TemporaryDirectory(prefix="flinkwatch-charts-")

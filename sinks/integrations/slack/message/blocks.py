@@ -8,20 +8,23 @@ import msgspec
 Block = dict[str, Any]
 
 MESSAGE_LIMIT = 12_000
-"""Characters of a whole message: Slack refuses near 13,200 (`msg_blocks_too_long`), undocumented."""
+"""Limit for the characters of a message.
+
+Slack refuses messages from about 13,200 (`msg_blocks_too_long`, undocumented).
+"""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What Slack shows: `blocks`, and `text` in notifications and where blocks are not shown.
+    """A message: Slack shows `blocks`, and `text` in notifications and where it cannot show blocks.
 
-    Without blocks `text` is the whole message.
+    Without blocks, `text` is the whole message.
     """
 
     text: str
     blocks: list[Block]
 
     def size(self) -> int:
-        """Characters that count against MESSAGE_LIMIT, an emoji as two: nobody says how Slack counts them."""
+        """Characters that count against MESSAGE_LIMIT. An emoji counts as two, since Slack does not document this."""
         written = json.dumps({"text": self.text, "blocks": self.blocks}, ensure_ascii=False)
         return len(written.encode("utf-16-le", "surrogatepass")) // 2
 
@@ -33,7 +36,7 @@ def section(text: str) -> Block:
 
 def mrkdwn(text: str) -> Block:
     """Text in Slack's markup."""
-    # verbatim: Slack makes no links and mentions of its own out of what a log line says.
+    # verbatim: Slack then does not turn parts of a log line into links and mentions.
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 

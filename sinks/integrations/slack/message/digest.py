@@ -1,4 +1,4 @@
-"""A storm of incidents as one message; see `sinks.contract.digest`."""
+"""Renders a storm of incidents as one message; see `sinks.contract.digest`."""
 
 from detectors.incident import SEVERITIES
 from sinks.contract.digest import Folded, Summary
@@ -7,12 +7,12 @@ from sinks.integrations.slack.message.blocks import Message, mrkdwn, plain_objec
 from sinks.integrations.slack.message.escape import code, prose
 from sinks.integrations.slack.message.phrases import kind
 
-_WHY = "More incidents than a channel can take, told in one message; each gets its own when the storm is over."
+_WHY = "There are more incidents than the channel can take. Each gets its own message when the storm ends."
 _NAME = 50
 
 
 def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
-    """Counts of all incidents of a storm, and the worst by name. `plain_text`: without blocks."""
+    """Counts of all incidents of a storm, and a list of the most severe ones. `plain_text`: without blocks."""
     over = summary.open + summary.silenced == 0
     mark = "✅" if over else "🌊"
     head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.resolved:,} over"
@@ -28,15 +28,15 @@ def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     if plain_text:
         return Message(text, [])
     blocks = [{"type": "header", "text": plain_object(head)}, section(_WHY)]
-    blocks += [section(part) for part in (body, f"*The worst*\n{worst}" if worst else "") if part]
-    blocks.append({"type": "context", "elements": [mrkdwn(f"storm since {moment(summary.storm)}")]})
+    blocks += [section(part) for part in (body, f"*Most severe*\n{worst}" if worst else "") if part]
+    blocks.append({"type": "context", "elements": [mrkdwn(f"storm began {moment(summary.storm)}")]})
     return Message(head, blocks)
 
 
 def _severities(summary: Summary) -> str:
     counts = [(name, summary.severities.get(name, 0)) for name in reversed(SEVERITIES)]
-    said = [f"{SEVERITY_MARKS[name]} {count:,} {SEVERITY_WORDS[name].lower()}" for name, count in counts if count]
-    return f"*Open:* {', '.join(said)}" if said else ""
+    shown = [f"{SEVERITY_MARKS[name]} {count:,} {SEVERITY_WORDS[name].lower()}" for name, count in counts if count]
+    return f"*Open:* {', '.join(shown)}" if shown else ""
 
 
 def _groups(label: str, counts: list[tuple[str, int]]) -> str:

@@ -1,15 +1,16 @@
-"""Text from logs made harmless for Slack: no mention, no link, no formatting, no character that JSON inflates.
+"""Makes text from logs harmless for Slack: no mentions, links, formatting or control characters.
 
-Slack parses `mrkdwn` text: `<!channel>` wakes everybody, `*` and backticks change the look of all that follows.
-Entities handle the first, look-alikes the second; Slack knows no escape for its formatting characters.
+Slack parses `mrkdwn` text: `<!channel>` notifies everyone, `*` and backticks change the format of the following text.
+Control characters are written as entities. Formatting characters are replaced by look-alikes, because Slack has no
+escape for them.
 """
 
 import re
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-# A formatting character counts only next to a blank or punctuation: `my_job_name` stays as it is and can be copied.
-# But not the tilde: what has ended is struck out as a whole.
+# `*` and `_` are formatting only next to a blank or punctuation, so `my_job_name` is unchanged and can be copied. The
+# tilde is always replaced, because the summary of a resolved incident is struck out with tildes.
 _FORMATTING = re.compile(r"(?<![^\W_])[*_]|[*_](?![^\W_])|[~`]")
 _LOOK_ALIKES = {
     "*": "\N{ASTERISK OPERATOR}",
@@ -22,14 +23,14 @@ _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def prose(text: str, limit: int) -> str:
-    """`text` as one line of mrkdwn that Slack shows as it is, at most `limit` characters long."""
+    """`text` as one line of mrkdwn that Slack shows unchanged, at most `limit` characters long."""
     return _entities(_FORMATTING.sub(lambda found: _LOOK_ALIKES[found[0]], _one_line(text)), limit)
 
 
 def code(text: str, limit: int) -> str:
-    """`text` as one line for the inside of a code span or block, at most `limit` characters long.
+    """`text` as one line inside a code span or block, at most `limit` characters long.
 
-    Only the backtick ends code, so nothing else is replaced: a log line can be copied.
+    Only the backtick ends code, so nothing else is replaced and a log line can be copied.
     """
     return _entities(_one_line(text).replace("`", _LOOK_ALIKES["`"]), limit)
 
@@ -44,7 +45,7 @@ def _one_line(text: str) -> str:
 
 
 def _entities(text: str, limit: int) -> str:
-    """Entities for the three control characters, cut so that no entity is halved."""
+    """The text with entities for the three control characters, cut at the limit but never inside an entity."""
     escaped: list[str] = []
     room = limit
     for character in text:
@@ -64,5 +65,5 @@ def _cut(escaped: list[str], limit: int) -> str:
 
 
 def _width(piece: str) -> int:
-    # An emoji counts twice, as in JavaScript and Java: nobody says how Slack counts.
+    # An emoji counts as two characters, as in JavaScript and Java, since Slack does not document this.
     return 2 if ord(piece[0]) > _ONE_UNIT else len(piece)

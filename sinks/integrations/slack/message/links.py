@@ -1,4 +1,6 @@
-"""Addresses that a message leads to: the runbook of its cause, the dashboard at its time, what explains it."""
+"""Links in a message: the runbook of the cause, the dashboard at the time of the incident, the page that explains
+it.
+"""
 
 import re
 from string import Formatter
@@ -10,40 +12,41 @@ from detectors.incident import Transition
 from sinks.contract.runbook import runbook_url
 
 PLACES = ("cluster", "job", "incident", "from", "to")
-"""What an address may hold in braces."""
+"""Placeholders that an address may contain in braces."""
 
-# Also no `<`, `>`, `|`: they end a link of Slack's.
+# `<`, `>` and `|` are not allowed, because they end a link in Slack.
 _ADDRESS = re.compile(r"https?://[^\s<>|]{1,2000}")
 _KIND = re.compile(r"[a-z0-9_]{1,80}")
 # The incident of `flinkwatch sinks test` has no runbook.
 _NO_RUNBOOK = "test"
 _NAME_LIMIT, _LINK_LIMIT = 200, 700
-# What led to it, and what came of it.
+# The dashboard also shows the time before and after the incident.
 _BEFORE_MS, _AFTER_MS = 1_800_000, 600_000
 
 
 def check_template(template: str) -> None:
-    """Raises ValueError that says what is wrong with an address that has places."""
+    """Raises ValueError if an address or its placeholders are not valid."""
     if not _ADDRESS.fullmatch(template):
         raise ValueError("must be an http(s) address without blanks, <, > and |")
     try:
         places = [place[1:] for place in Formatter().parse(template) if place[1] is not None]
     except ValueError:
-        raise ValueError("has a { or } that is no part of a place such as {job}") from None
+        raise ValueError("has a { or } that is not part of a placeholder such as {job}") from None
     unknown = [name for name, spec, conversion in places if name not in PLACES or spec or conversion]
     if unknown:
-        raise ValueError(f"cannot fill {{{unknown[0]}}}: there are {', '.join(f'{{{name}}}' for name in PLACES)}")
+        allowed = ", ".join(f"{{{name}}}" for name in PLACES)
+        raise ValueError(f"unknown placeholder {{{unknown[0]}}}; allowed: {allowed}")
 
 
 class Links(msgspec.Struct, frozen=True):
-    """What the settings say of addresses; empty: there is none."""
+    """The addresses in the settings; an empty address gives no link."""
 
     runbook_base_url: str = ""
     dashboard_url: str = ""
     explain_url: str = ""
 
     def of(self, transition: Transition, since: int, until: int) -> list[str]:
-        """The links of an incident from `since` to `until` (epoch ms), in Slack's form."""
+        """The links of an incident from `since` to `until` (epoch ms), in Slack's markup."""
         found: list[str] = []
         if self.runbook_base_url and _KIND.fullmatch(transition.cause) and transition.cause != _NO_RUNBOOK:
             found.append(_link(runbook_url(self.runbook_base_url, transition.cause), "Runbook"))

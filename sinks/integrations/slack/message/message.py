@@ -1,7 +1,7 @@
-"""A transition as a Slack message: pure, so that golden files can hold it.
+"""Renders a transition as a Slack message. A pure function, so that tests can compare it with golden files.
 
-A person on call must read from it what is wrong, where, how bad it is, what happens next and what to do.
-Everything that came out of a log passes through `escape`.
+The message shows the person on call what is broken, where, how severe it is, what happens next and what to do. All text
+from logs passes through `escape`.
 """
 
 from detectors.incident import Transition
@@ -36,14 +36,15 @@ from sinks.integrations.slack.message.sections import (
 _HEADER_LIMIT = 150
 _TEXT_LIMIT = 400
 _PLAIN_LIMIT = 3000
-# How much of each part's share is used; the smaller ones are for texts of quotes and backslashes, which JSON doubles.
+# Shares of each part's limit, tried in turn. The small ones are for texts of quotes and backslashes, which JSON
+# doubles.
 _SCALES = (1.0, 0.6, 0.35, 0.15)
 
 
 def render(transition: Transition, links: Links = NO_LINKS, note: str = "") -> Message:
-    """The message of an incident as it stands, at most MESSAGE_LIMIT characters.
+    """The message of an incident after a transition, at most MESSAGE_LIMIT characters.
 
-    `note` is a sentence of our own, put in front, such as why this is a new message and not an edit.
+    `note` is a sentence put in front, such as the reason why this is a new message and not an edit.
     """
     text = prose(f"{title(transition)} — {transition.summary}", _TEXT_LIMIT)
     for scale in _SCALES:
@@ -54,7 +55,7 @@ def render(transition: Transition, links: Links = NO_LINKS, note: str = "") -> M
 
 
 def render_plain(transition: Transition) -> Message:
-    """The same without blocks, for when Slack refuses them."""
+    """The same message without blocks, for use if Slack refuses them."""
     ended = transition.transition == "resolved"
     lines = [
         title(transition),
@@ -63,15 +64,21 @@ def render_plain(transition: Transition) -> Message:
         reason(transition),
         forecast_words(transition),
     ]
-    lines += [recurrence(transition), "" if ended else transition.advice, "" if ended else issue_words(transition)]
-    said = [line for line in lines if line]
-    text = "\n".join(prose(line, _PLAIN_LIMIT // len(said)) for line in said)
+    again = recurrence(transition)
+    lines += [
+        f"Recurring: {again}" if again else "",
+        "" if ended else transition.advice,
+        "" if ended else issue_words(transition),
+    ]
+    shown = [line for line in lines if line]
+    text = "\n".join(prose(line, _PLAIN_LIMIT // len(shown)) for line in shown)
     return Message(f"{text}\n{identity(transition, 1.0)}", [])
 
 
 def render_reply(transition: Transition, *, broadcast: bool = False, unsilenced: bool = False) -> Message:
-    """One short line for the incident's thread: what changed, with `unsilenced` that a silence is over; with
-    `broadcast` it can be understood outside of it.
+    """One short line for the incident's thread: what changed, or with `unsilenced` that a silence ended.
+
+    With `broadcast`, the line can be understood outside of the thread.
     """
     what = (unsilenced and silence_words(transition)) or reason(transition) or transition.summary
     head = title(transition) if broadcast else f"{mark(transition)} {state(transition)}"

@@ -1,4 +1,7 @@
-"""The parts of an incident's message, each as blocks; `scale` is how much of its share of characters it may use."""
+"""The sections of an incident's message as blocks.
+
+`scale` is the share of its character limit that a section may use.
+"""
 
 import re
 
@@ -25,34 +28,34 @@ _ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
 _EVIDENCE_LINES = 5
 _TIMELINE_LINES = 8
 _SILENCE = (
-    "*No more data:* whether this goes on is not known, and it has not been seen to recover. "
-    "First check that the cluster runs and that its logs and metrics still reach Kafka."
+    "*No data from this cluster:* it is not known whether the incident continues or has recovered. "
+    "First check that the cluster is running and that its logs and metrics reach Kafka."
 )
-_CONFIDENCE = {"learning": "confidence: learning, little history yet", "sure": "confidence: sure"}
+_CONFIDENCE = {"learning": "confidence: learning (little history yet)", "sure": "confidence: sure"}
 
 
 def note_part(note: str) -> list[Block]:
-    """A sentence of our own."""
+    """The note in front of a message."""
     return [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
 
 
 def silence_part(transition: Transition, scale: float) -> list[Block]:
-    """Under which silence it is, or was."""
+    """The silence in force, or the one that ended."""
     words = silence_words(transition)
     mark = "🔕" if transition.silence is not None else "🔔"
     return [section(f"{mark} {prose(words, int(600 * scale))}")] if words else []
 
 
 def summary_part(transition: Transition, scale: float) -> list[Block]:
-    """What is wrong, and what has changed or how it ended."""
+    """What is broken, and what changed or why it is resolved."""
     summary = prose(transition.summary, int(1200 * scale))
     change = prose(reason(transition), int(400 * scale))
     lines = [summary]
     if transition.part_of:
         other = f"`{code(transition.part_of, int(100 * scale))}`"
-        lines = [f"*Not over:* it has turned out to be part of incident {other} and goes on there.", summary]
+        lines = [f"*Not resolved:* this incident was merged into incident {other} and continues there.", summary]
     elif transition.transition == "resolved":
-        lines = [f"~{summary}~" if summary else "", f"*How it ended:* {change}" if change else ""]
+        lines = [f"~{summary}~" if summary else "", f"*Resolved because:* {change}" if change else ""]
     elif transition.transition == "stale":
         lines = [_SILENCE, change, summary]
     elif transition.transition == "updated" and change and not transition.reason.endswith(transition.summary):
@@ -62,7 +65,7 @@ def summary_part(transition: Transition, scale: float) -> list[Block]:
 
 
 def fields_part(transition: Transition, scale: float) -> list[Block]:
-    """Where and since when."""
+    """Where it is, since when, and for how long."""
 
     def names(word: str) -> list[str]:
         found = (finding.entity.get(word, "") for finding in transition.findings)
@@ -77,21 +80,21 @@ def fields_part(transition: Transition, scale: float) -> list[Block]:
         ("Host", codes(names("host"), limit)),
         ("Task", codes(names("task"), limit)),
         ("Checkpoint", codes(names("checkpoint"), limit)),
-        ("Since", moment(since(transition))),
-        ("Comes again", prose(recurrence(transition), 200)),
+        ("Started", moment(since(transition))),
+        ("Recurring", prose(recurrence(transition), 200)),
     ]
     if transition.transition == "resolved":
         fields += [("Ended", moment(ended_at(transition))), ("Cause", kind(transition.cause))]
     elif transition.transition == "stale":
-        fields.append(("Last look", moment(transition.at)))
+        fields.append(("As of", moment(transition.at)))
     elif transition.at > since(transition):
-        fields += [("Lasts", f"{humanize(transition.at - since(transition))} at {moment(transition.at)}")]
+        fields += [("Duration", f"{humanize(transition.at - since(transition))} as of {moment(transition.at)}")]
     shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
     return [{"type": "section", "fields": shown}]
 
 
 def forecast_part(transition: Transition, scale: float) -> list[Block]:
-    """What happens next."""
+    """What is expected to happen next."""
     words = forecast_words(transition)
     if not words:
         return []
@@ -99,14 +102,14 @@ def forecast_part(transition: Transition, scale: float) -> list[Block]:
 
 
 def advice_part(transition: Transition, scale: float) -> list[Block]:
-    """What to do."""
+    """What to do now and for good."""
     if not transition.advice or transition.transition == "resolved":
         return []
     return [section(f"*What to do*\n{prose(transition.advice, int(1200 * scale))}")]
 
 
 def known_issue_part(transition: Transition, scale: float) -> list[Block]:
-    """The known issue it looks like, with a link."""
+    """The matching known issue, with a link."""
     issue = transition.known_issue
     if issue is None or transition.transition == "resolved":
         return []
@@ -115,7 +118,7 @@ def known_issue_part(transition: Transition, scale: float) -> list[Block]:
 
 
 def evidence_part(transition: Transition, scale: float) -> list[Block]:
-    """The records that prove it, each with its address."""
+    """The records that prove the incident, each with its address."""
     shown = sorted(transition.evidence[:_EVIDENCE_LINES], key=lambda evidence: evidence.time)
     if not shown:
         return []
@@ -126,12 +129,12 @@ def evidence_part(transition: Transition, scale: float) -> list[Block]:
 
 
 def _evidence_line(evidence: Evidence, now: int) -> str:
-    # The address stands before the text: it must survive the cut.
+    # The address comes before the text, because the end of the line may be cut.
     return f"{clock_time(evidence.time, now)} {evidence.topic}/{evidence.partition}@{evidence.offset} {evidence.text}"
 
 
 def timeline_part(transition: Transition, scale: float) -> list[Block]:
-    """The findings in the order in which what is said of them became known: a sentence is as new as its time."""
+    """The findings, ordered by the time of the latest report about each."""
     findings = sorted(transition.findings, key=_known_at)
     if not findings or (transition.transition == "opened" and len(findings) == 1):
         return []
@@ -161,11 +164,11 @@ def _lines(lines: list[str], total: int) -> str:
 
 
 def context_part(transition: Transition, links: Links, scale: float) -> list[Block]:
-    """What it is called, how sure it is, where to read on."""
+    """IDs, confidence and links."""
     words = [identity(transition, scale)]
     if transition.confidence in _CONFIDENCE:
         words.append(_CONFIDENCE[transition.confidence])
     if transition.merged:
-        words.append(f"with incident {codes(transition.merged, int(200 * scale))}")
+        words.append(f"merged with incident {codes(transition.merged, int(200 * scale))}")
     words += links.of(transition, since(transition), ended_at(transition))
     return [{"type": "context", "elements": [mrkdwn(" · ".join(words))]}]

@@ -15,13 +15,13 @@ from tests.recorded import PUBLISHED, events
 from tests.unit.detectors.streams import START, in_order, log
 
 
-def told(*batches: list[Event]) -> BucketOutput:
-    """What these batches say, one after the other."""
+def output_of(*batches: list[Event]) -> BucketOutput:
+    """The output of these batches, one after the other."""
     index, store, every = BucketIndex(published=PUBLISHED), MemoryStore(), BucketOutput([], [], [], [], {}, [], [])
     for batch in batches:
-        said = step(index, store, batch, max(e.timestamp for e in batch))
-        every.transitions.extend(said.transitions)
-        every.defects.extend(said.defects)
+        output = step(index, store, batch, max(e.timestamp for e in batch))
+        every.transitions.extend(output.transitions)
+        every.defects.extend(output.defects)
     return every
 
 
@@ -38,12 +38,12 @@ def test_all_others_are_taken_as_if_it_had_never_come(seed: int) -> None:
     good = [*events("late-barrier-acks")]
     chance, middle = random.Random(seed), len(good) // 2
     bad = [spoilt(event) for event in chance.sample(good[:middle], 1 + seed)]
-    said = told(chance.sample([*good[:middle], *bad], middle + len(bad)), good[middle:])
-    expected = told(good[:middle], good[middle:])
+    output = output_of(chance.sample([*good[:middle], *bad], middle + len(bad)), good[middle:])
+    expected = output_of(good[:middle], good[middle:])
     assert expected.transitions
-    assert said.transitions == expected.transitions
-    assert sorted(d.event.offset for d in said.defects) == sorted(event.offset for event in bad)
-    assert {d.error for d in said.defects} == {"ValueError: invalid literal for int() with base 10: 'soon'"}
+    assert output.transitions == expected.transitions
+    assert sorted(d.event.offset for d in output.defects) == sorted(event.offset for event in bad)
+    assert {d.error for d in output.defects} == {"ValueError: invalid literal for int() with base 10: 'soon'"}
 
 
 def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,9 +57,9 @@ def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.
     one = Engine.step
     monkeypatch.setattr(Engine, "step", counted)
     bad = [spoilt(event) for event in events("late-barrier-acks")]
-    said = told(bad)
-    assert said.transitions == []
-    assert sorted(d.event.offset for d in said.defects) == sorted(event.offset for event in bad)
+    output = output_of(bad)
+    assert output.transitions == []
+    assert sorted(d.event.offset for d in output.defects) == sorted(event.offset for event in bad)
     assert len(bad) > 200
     assert steps < 50
 
@@ -68,8 +68,8 @@ def test_another_cluster_is_not_touched() -> None:
     bad = log("checkpoint_triggered", 0, 1, checkpoint="not a number", job="a" * 32, epoch=str(START))
     good = msgspec.structs.replace(log("checkpoint_triggered", 0, 2, checkpoint="1", job="b" * 32), cluster="other")
     index, store = BucketIndex(published=PUBLISHED), MemoryStore()
-    said = step(index, store, [bad, good], START + 1_000)
-    assert [d.event for d in said.defects] == [bad]
+    output = step(index, store, [bad, good], START + 1_000)
+    assert [d.event for d in output.defects] == [bad]
     assert store.get("c") is None
     assert store.get("other") is not None
 
@@ -81,10 +81,10 @@ ENDED_BY_THE_CLOCK = ("checkpoint-hung-then-done", "taskmanager-frozen", "taskma
 def test_deadlines_within_the_batch_are_met_at_their_time(name: str) -> None:
     """The clock of the first half is that of its last event: what the second half brings in time is in time."""
     good = in_order(events(name))
-    expected = told(good)
+    expected = output_of(good)
     assert expected.transitions
     for place in (0, len(good) // 3, len(good) - 1):
-        assert told([*good, spoilt(good[place])]).transitions == expected.transitions
+        assert output_of([*good, spoilt(good[place])]).transitions == expected.transitions
 
 
 def test_an_event_ahead_of_the_clock_does_not_drive_it_where_a_batch_is_halved() -> None:
@@ -110,9 +110,9 @@ def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> 
     engine = Engine(LiveSettings().detectors)
     for start in range(0, len(stream), 60):
         batch = stream[start : start + 60]
-        said = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
-        shown = (shown | {r.key() for r in said.readings}) - set(said.gone)
-        assert shown == set(engine.said(decode_state(store.get(stream[0].cluster) or b"")))
+        output = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
+        shown = (shown | {r.key() for r in output.readings}) - set(output.removed)
+        assert shown == set(engine.reading_keys(decode_state(store.get(stream[0].cluster) or b"")))
     assert shown
 
 
@@ -123,7 +123,7 @@ def test_series_that_a_change_of_the_configuration_ends_end_also_in_a_batch_that
     index, store = BucketIndex(published=PUBLISHED), MemoryStore()
     before = step(index, store, stream[:half], stream[half - 1].timestamp)
     index.configure(off, ())
-    said = step(index, store, [*stream[half:], spoilt(stream[-1])], stream[-1].timestamp)
+    output = step(index, store, [*stream[half:], spoilt(stream[-1])], stream[-1].timestamp)
     ended = {r.key() for r in before.readings if r.name == "gc_time_ratio"}
     assert ended
-    assert ended <= set(said.gone)
+    assert ended <= set(output.removed)

@@ -27,25 +27,25 @@ def line(at: int, offset: int = 0, cluster: str = "c", **fields: str) -> LogEven
 def test_a_cluster_without_an_event_for_a_week_is_forgotten_with_all_that_was_kept_of_it() -> None:
     played = Played(live(overrides=[{"job": "orders", "detectors": {"restart_loop": {"enabled": False}}}]))
     played.take(line(0))
-    assert list(played.index.dues) == ["c"]
+    assert list(played.index.deadlines) == ["c"]
     played.take(until=WEEK - 1)
     assert played.store.get("c") is not None
     played.take(until=WEEK)
     assert played.store.get("c") is None
-    assert played.index.dues == {}
+    assert played.index.deadlines == {}
 
 
 def test_a_cluster_is_stepped_when_its_deadline_comes_and_not_before() -> None:
     played = Played(PUBLISHED)
     triggered = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
     played.take(triggered)
-    due = played.index.dues["c"] - START
+    due = played.index.deadlines["c"] - START
     before = played.store.get("c")
     played.take(until=due - 1)
     assert played.store.get("c") == before
     played.take(until=due)
     assert played.store.get("c") != before
-    assert played.index.dues["c"] > START + due
+    assert played.index.deadlines["c"] > START + due
 
 
 def test_the_clock_of_a_bucket_never_runs_back() -> None:
@@ -137,12 +137,12 @@ def test_a_silence_is_forgotten_a_day_after_its_end() -> None:
 def test_a_change_steps_every_cluster_and_the_same_again_steps_none() -> None:
     played = Played(live())
     played.take(line(0), line(0, 1, "d"))
-    before = dict(played.index.dues)
+    before = dict(played.index.deadlines)
     played.change(live())
-    assert played.index.dues == before
+    assert played.index.deadlines == before
     played.change(silence(DAY))
-    assert played.index.dues == {"c": 0, "d": 0}
+    assert played.index.deadlines == {"c": 0, "d": 0}
     played.take(until=MINUTE)
-    again = dict(played.index.dues)
+    again = dict(played.index.deadlines)
     played.change(silence(DAY))
-    assert played.index.dues == again
+    assert played.index.deadlines == again

@@ -23,12 +23,12 @@ def engine() -> Engine:
 def test_the_clock_of_a_cluster_does_not_run_back() -> None:
     state = ClusterState()
     engine().step("c", state, [log("tm_registered", 0, tm="t")], START + 100_000)
-    said = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
+    output = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
     assert state.clock == START + 100_000
     later = engine().step("c", state, [], START + 130_000)
-    told = [t.at for t in (*said.transitions, *later.transitions)]
-    assert told
-    assert min(told) >= START + 100_000
+    times = [t.at for t in (*output.transitions, *later.transitions)]
+    assert times
+    assert min(times) >= START + 100_000
 
 
 def test_the_clock_of_a_bucket_does_not_run_back() -> None:
@@ -44,10 +44,10 @@ def test_the_clock_of_a_bucket_does_not_run_back() -> None:
 
 def test_only_a_clock_that_was_driven_far_ahead_goes_back() -> None:
     state = ClusterState()
-    for ahead, stands in ((FAR_MS, True), (FAR_MS + 1, False)):
+    for ahead, stays in ((FAR_MS, True), (FAR_MS + 1, False)):
         state.clock = START + 200_000 + ahead
         engine().step("c", state, [], START + 200_000)
-        assert (state.clock == START + 200_000 + ahead) == stands
+        assert (state.clock == START + 200_000 + ahead) == stays
 
 
 @pytest.mark.parametrize("ahead", [59_000, 61_000, 3_600_000])
@@ -68,7 +68,7 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
     assert state.clock == START
 
 
-def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_along() -> None:
+def test_a_clock_that_goes_back_takes_what_was_reported_and_published_ahead_of_it_along() -> None:
     ahead, state = 2 * FAR_MS, ClusterState()
     begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
     engine().step("c", state, [begun, log("tm_registered", 0, 1, tm="t")], START + 10_000)
@@ -80,17 +80,17 @@ def test_a_clock_that_goes_back_takes_what_was_said_and_published_ahead_of_it_al
     assert set(state.detectors) == kinds
     assert (state.clock, state.last_event, state.readings_at) == (back, back, back)
     for one in state.incidents:
-        assert max(one.opened_at, one.said_at, *(f.at for f in one.findings)) <= back
-    assert engine().due(state) <= back + 10_000
+        assert max(one.opened_at, one.reported_at, *(f.at for f in one.findings)) <= back
+    assert engine().next_step(state) <= back + 10_000
     assert engine().step("c", state, [], back + 10_000).readings
-    said = engine().step("c", state, [], back + 900_000).transitions
-    assert {t.at for t in said if t.transition == "stale"} == {back + 900_000}
+    output = engine().step("c", state, [], back + 900_000).transitions
+    assert {t.at for t in output if t.transition == "stale"} == {back + 900_000}
 
 
 def test_a_detector_that_is_switched_off_has_no_deadline_left() -> None:
     played = Played(live())
     played.take(log("tm_registered", 0, tm="t"), log("tm_unreachable", 1, 1, tm="t"))
-    assert TaskManagerLost.kind in decode_state(played.store.get("c") or b"").dues
+    assert TaskManagerLost.kind in decode_state(played.store.get("c") or b"").deadlines
     played.change(live({TaskManagerLost.kind: {"enabled": False}}))
     played.take(until=2)
-    assert TaskManagerLost.kind not in decode_state(played.store.get("c") or b"").dues
+    assert TaskManagerLost.kind not in decode_state(played.store.get("c") or b"").deadlines

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors import DETECTORS
-from detectors.engine.bucket import BucketIndex, decode_index, encode_index, step
+from detectors.engine.bucket import INDEX_VERSION, BucketIndex, decode_index, encode_index, step
 from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incident import Finding, Transition
@@ -28,11 +28,11 @@ def triggered(at: int, number: int = 1, **more: Any) -> Event:
     return log("checkpoint_triggered", at, number, checkpoint=str(number), epoch=str(START), **{**JOB, **more})
 
 
-def words(said: list[Transition]) -> list[tuple[str, str, int, str]]:
-    return [(t.transition, t.cause, t.at - START, t.reason) for t in said]
+def words(output: list[Transition]) -> list[tuple[str, str, int, str]]:
+    return [(t.transition, t.cause, t.at - START, t.reason) for t in output]
 
 
-def test_a_creep_keeps_its_history_over_a_change_and_is_told_in_the_step_that_brings_it() -> None:
+def test_a_creep_keeps_its_history_over_a_change_and_is_reported_in_the_step_that_brings_it() -> None:
     stream = in_order(events("checkpoint-creep-linear"))
     opened = next(t.at for t in run(stream) if t.cause == CREEP)
     known = [e for e in stream if e.timestamp <= opened]
@@ -40,10 +40,10 @@ def test_a_creep_keeps_its_history_over_a_change_and_is_told_in_the_step_that_br
     for start in range(0, len(known), 50):
         assert findings(played.take(*known[start : start + 50]), CREEP) == []
     played.change(live())
-    said = played.take(until=known[-1].timestamp - START + 1_000)
-    assert [(t.transition, t.cause, t.config) for t in said] == [("opened", CREEP, live().hash)]
-    assert said[0].series is not None
-    assert len(said[0].series.points) == 20
+    output = played.take(until=known[-1].timestamp - START + 1_000)
+    assert [(t.transition, t.cause, t.config) for t in output] == [("opened", CREEP, live().hash)]
+    assert output[0].series is not None
+    assert len(output[0].series.points) == 20
 
 
 def test_a_creep_of_a_job_that_has_gone_quiet_is_not_dug_up_by_a_change() -> None:
@@ -55,11 +55,11 @@ def test_a_creep_of_a_job_that_has_gone_quiet_is_not_dug_up_by_a_change() -> Non
     assert findings(played.take(until=stream[-1].timestamp - START + DAY + 1_000), CREEP) == []
 
 
-def test_deadlines_are_asked_anew_when_a_limit_is_lowered_or_raised() -> None:
+def test_deadlines_are_asked_again_when_a_limit_is_lowered_or_raised() -> None:
     played = Played(live())
     assert played.take(triggered(0), until=100_000) == []
     played.change(live({"checkpoint_overdue": {"learning_limit": "1m"}}))
-    # Due for long: told on the next second.
+    # Overdue: reported on the next second.
     assert words(played.take(until=105_000)) == [("opened", "checkpoint_overdue", 101_000, "")]
     played = Played(live())
     assert played.take(triggered(0), until=100_000) == []
@@ -71,14 +71,14 @@ def test_a_change_takes_force_at_the_clock_of_the_stream_however_long_a_cluster_
     """Its own clock is that of its last step, and when that was depends on the cuts."""
     for clocks in ([50_000], [20_000, 30_500, 50_000]):
         played = Played(live())
-        said = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
+        output = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
         for clock in clocks:
-            said += played.take(until=clock)
+            output += played.take(until=clock)
         played.change(live({"checkpoint_overdue": {"enabled": False}}))
-        said += played.take(until=200_000)
-        assert words(said) == [
+        output += played.take(until=200_000)
+        assert words(output) == [
             ("opened", "checkpoint_overdue", 100, ""),
-            ("resolved", "checkpoint_overdue", 110_000, "checkpoint_overdue is switched off"),
+            ("resolved", "checkpoint_overdue", 110_000, "detector checkpoint_overdue was disabled"),
         ]
 
 
@@ -86,11 +86,13 @@ def test_switched_off_it_closes_what_is_open_with_the_reason_and_says_nothing_ne
     played = Played(live())
     played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
     played.change(live(overrides=[{"cluster": "c", "detectors": {"checkpoint_overdue": {"enabled": False}}}]))
-    said = played.take(log("checkpoint_expired", 11_000, 2, checkpoint="2", **JOB), triggered(12_000, 3), until=900_000)
-    assert words(said) == [("resolved", "checkpoint_overdue", 70_000, "checkpoint_overdue is switched off")]
+    output = played.take(
+        log("checkpoint_expired", 11_000, 2, checkpoint="2", **JOB), triggered(12_000, 3), until=900_000
+    )
+    assert words(output) == [("resolved", "checkpoint_overdue", 70_000, "detector checkpoint_overdue was disabled")]
 
 
-def test_switched_on_again_it_begins_anew_and_says_nothing_of_what_it_missed() -> None:
+def test_switched_on_again_it_begins_again_and_says_nothing_of_what_it_missed() -> None:
     """It has not seen that the checkpoint completed."""
     played = Played(live())
     played.take(triggered(0), until=1_000)
@@ -130,19 +132,19 @@ def test_findings_that_are_one_of_too_many_to_be_kept_are_closed_too() -> None:
 def test_every_transition_names_the_configuration_under_which_it_was_decided() -> None:
     first, second = live(), live({"checkpoint_overdue": {"factor": 7.0}})
     played = Played(first)
-    said = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
+    output = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **JOB), until=10_000)
     played.change(second)
     done = log("checkpoint_completed", 20_000, 2, checkpoint="2", duration="2000", bytes="1", **JOB)
-    said += played.take(done, until=200_000)
-    assert [t.config for t in said] == [first.hash, second.hash]
+    output += played.take(done, until=200_000)
+    assert [t.config for t in output] == [first.hash, second.hash]
 
 
 def test_the_same_settings_published_again_change_nothing() -> None:
     played = Played(live())
     played.take(triggered(0), until=1_000)
-    before = dict(played.index.dues)
+    before = dict(played.index.deadlines)
     played.change(msgspec.structs.replace(live(), at=99, by="somebody else"))
-    assert played.index.dues == before
+    assert played.index.deadlines == before
     assert played.index.published is not None
     assert played.index.published.by == "somebody else"
 
@@ -152,11 +154,11 @@ def test_a_change_steps_every_cluster_of_the_bucket_in_the_batch_that_brings_it(
     for name in ("c", "d"):
         played.take(msgspec.structs.replace(triggered(0), cluster=name), until=1_000)
     played.change(live({"checkpoint_overdue": {"learning_limit": "1s"}}))
-    said = played.take(until=10_000)
-    assert sorted(t.cluster for t in said) == ["c", "d"]
+    output = played.take(until=10_000)
+    assert sorted(t.cluster for t in output) == ["c", "d"]
 
 
-def test_state_of_before_the_change_is_read_and_asked_anew() -> None:
+def test_state_of_before_the_change_is_read_and_asked_again() -> None:
     """Its states name no mark; what is switched off now is closed."""
     index, store = BucketIndex(published=alone("checkpoint_overdue")), MemoryStore()
     step(index, store, [log("checkpoint_expired", 0, 1, checkpoint="1", **JOB)], START + 10_000)
@@ -166,15 +168,15 @@ def test_state_of_before_the_change_is_read_and_asked_anew() -> None:
     store.put("c", encode_state(older))  # type: ignore[arg-type]
     assert decode_state(store.get("c") or b"").mark == ""
     index.configure(alone("restart_loop"), [])
-    said = step(index, store, [], START + 100_000)
-    assert words(said.transitions)[0][3] == "checkpoint_overdue is switched off"
+    output = step(index, store, [], START + 100_000)
+    assert words(output.transitions)[0][3] == "detector checkpoint_overdue was disabled"
 
 
 def test_an_index_of_before_the_change_is_read() -> None:
     class Old(msgspec.Struct):
-        version: int = 1
+        version: int = INDEX_VERSION
         clock: int = 7
-        dues: dict[str, int] = {}
+        deadlines: dict[str, int] = {}
         published: dict[str, Any] | None = None
         records: int = 3
         rejected: dict[str, int] = {}
@@ -208,7 +210,7 @@ CHANGES: list[Change] = [
     changes=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(CHANGES)), max_size=5),
     cuts=st.lists(st.integers(0, 100), max_size=10),
 )
-def test_the_same_is_said_however_a_stream_with_changes_in_it_is_cut(
+def test_the_same_is_reported_however_a_stream_with_changes_in_it_is_cut(
     stream: list[Event], changes: list[tuple[int, Change]], cuts: list[int]
 ) -> None:
     items: list[Event | Change] = [*stream]
@@ -257,12 +259,12 @@ def test_a_detector_that_is_off_is_not_run_at_all(monkeypatch: pytest.MonkeyPatc
 def test_a_job_for_which_a_detector_is_switched_on_is_the_only_one_it_speaks_of() -> None:
     override = {"job": "orders", "detectors": {"checkpoint_overdue": {"enabled": True}}}
     played = Played(live({"checkpoint_overdue": {"enabled": False}}, overrides=[override]))
-    said = []
+    output = []
     for n, name in enumerate(("orders", "payments")):
         job = {"job": f"{n}" * 32}
-        said += played.take(log("job_state", 1_000 * n, n, name=name, state="RUNNING", **job))
-        said += played.take(log("checkpoint_expired", 1_000 * n + 500, n, checkpoint="1", **job))
-    assert [t.job_name for t in said] == ["orders"]
+        output += played.take(log("job_state", 1_000 * n, n, name=name, state="RUNNING", **job))
+        output += played.take(log("checkpoint_expired", 1_000 * n + 500, n, checkpoint="1", **job))
+    assert [t.job_name for t in output] == ["orders"]
 
 
 def test_without_overrides_all_clusters_share_detectors_that_ask_nobody() -> None:
@@ -276,5 +278,5 @@ def test_without_overrides_all_clusters_share_detectors_that_ask_nobody() -> Non
 def test_settings_of_another_version_that_a_bucket_still_has_stop_nothing() -> None:
     """A batch that is run again after an upgrade."""
     index = BucketIndex(published=PublishedConfiguration("0ld", 1, "me", {"taskmanager_lost": {"renamed_since": "3s"}}))
-    said = step(decode_index(encode_index(index)), MemoryStore(), [triggered(0)], START + 1_000_000)
-    assert [t.cause for t in said.transitions if t.transition == "opened"] == ["checkpoint_overdue"]
+    output = step(decode_index(encode_index(index)), MemoryStore(), [triggered(0)], START + 1_000_000)
+    assert [t.cause for t in output.transitions if t.transition == "opened"] == ["checkpoint_overdue"]

@@ -1,4 +1,4 @@
-"""A partition that lags: what is said does not depend on the lag, nor on where the stream is cut."""
+"""A partition that lags: the output does not depend on the lag, nor on where the stream is cut."""
 
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -14,7 +14,7 @@ from detectors.engine.late_partitions import BOUND_MS, Orders, PartitionOrder, S
 from detectors.events.event import MetricEvent
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, records
-from tests.unit.detectors.arrivals import partitions, said
+from tests.unit.detectors.arrivals import output, partitions
 from tests.unit.detectors.streams import encoded, log, metric, page
 
 SEVERAL = tuple(n for n in NAMES if len(partitions(n)) > 1 and len(records(n)) <= 6_000)
@@ -42,32 +42,32 @@ def cut(seed: int, most: int) -> Iterator[int]:
     st.sampled_from([2_000, 10_000, 40_000, 120_000]),
     st.integers(0, 10**6),
 )
-def test_the_same_is_said_whatever_the_lag_of_one_partition_and_wherever_the_stream_is_cut(
+def test_the_same_is_reported_whatever_the_lag_of_one_partition_and_wherever_the_stream_is_cut(
     name: str, number: int, lag: int, most: int, seed: int
 ) -> None:
     """All of it: ids, causes, texts, times. The lag is one that has been seen."""
     partition = partitions(name)[number % len(partitions(name))]
-    late = said(name, {partition: lag}, cut(seed, most), KNOWN_MS)
-    assert encoded(late) == encoded(said(name, {}, known_for=KNOWN_MS))
+    late = output(name, {partition: lag}, cut(seed, most), KNOWN_MS)
+    assert encoded(late) == encoded(output(name, {}, known_for=KNOWN_MS))
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SEVERAL])
 def test_incidents_have_the_same_ids_whichever_partition_is_ten_seconds_late(name: str) -> None:
     """An older checkpoint that is put back reads in order what came late the first time: nobody is told twice."""
     most = max(3_000, (records(name)[-1].timestamp - records(name)[0].timestamp) // 250)
-    in_order = encoded(said(name, {}, repeat(most), KNOWN_MS))
+    in_order = encoded(output(name, {}, repeat(most), KNOWN_MS))
     for partition in partitions(name):
-        assert encoded(said(name, {partition: 10_000}, cut(0, most), KNOWN_MS)) == in_order, partition
+        assert encoded(output(name, {partition: 10_000}, cut(0, most), KNOWN_MS)) == in_order, partition
 
 
 @pytest.mark.parametrize("lag", [5_000, 20_000, 65_000, 90_000, 200_000])
 @pytest.mark.parametrize("most", [2_000, 10_000, 40_000, 120_000])
 def test_late_acks_are_named_although_the_jobmanager_s_partition_lags(lag: int, most: int) -> None:
     """From the first record: the lag is learned from the lines of its start."""
-    chance, in_order = Random(lag + most), said("late-barrier-acks")[-1]
+    chance, in_order = Random(lag + most), output("late-barrier-acks")[-1]
     for _ in range(2):
         widths = iter(lambda: chance.randint(1, most), 0)
-        last = said("late-barrier-acks", {"flink.logs/0": lag}, widths)[-1]
+        last = output("late-barrier-acks", {"flink.logs/0": lag}, widths)[-1]
         assert (last.cause, last.incident) == ("late_barrier_acks", in_order.incident)
 
 
@@ -183,6 +183,6 @@ def test_what_waits_does_not_hang_on_an_event_that_fails(monkeypatch: pytest.Mon
     assert index.orders["c"].waiting == [lost]
     with monkeypatch.context() as broken:
         broken.setattr(TaskManagerLost, "update", lambda *_: 1 / 0)
-        said = bucket.step(index, store, [], at + 90_000, front=at + 90_000)
-    assert [d.event for d in said.defects] == [lost]
+        output = bucket.step(index, store, [], at + 90_000, front=at + 90_000)
+    assert [d.event for d in output.defects] == [lost]
     assert index.orders["c"].waiting == []

@@ -70,16 +70,16 @@ class Stepped:
         self.store.put(CLUSTER, encode_state(state))
 
 
-def test_a_detectors_state_that_cannot_be_read_is_lost_alone_and_said_once() -> None:
+def test_a_detectors_state_that_cannot_be_read_is_lost_alone_and_reported_once() -> None:
     whole, spoilt_one = Stepped(), Stepped()
     for stepped in (whole, spoilt_one):
         stepped.step(STREAM[:MIDDLE])
     spoilt_one.spoil("restart_loop")
-    said, expected = spoilt_one.step(STREAM[MIDDLE:]), whole.step(STREAM[MIDDLE:])
+    output, expected = spoilt_one.step(STREAM[MIDDLE:]), whole.step(STREAM[MIDDLE:])
     assert expected.transitions
-    assert said.transitions == expected.transitions  # it had found nothing
-    assert said.defects == []
-    ((cluster, kind, error),) = said.dropped
+    assert output.transitions == expected.transitions  # it had found nothing
+    assert output.defects == []
+    ((cluster, kind, error),) = output.dropped
     assert (cluster, kind) == (CLUSTER, "restart_loop")
     assert "Expected `" in error
     assert expected.dropped == []
@@ -91,11 +91,11 @@ def test_what_it_had_found_ends_with_that_reason_and_is_found_again() -> None:
     stepped = Stepped(alone(KIND))
     assert stepped.step(STREAM[:seen]).transitions == [opened]
     stepped.spoil(KIND)
-    said = stepped.step(STREAM[seen:])
-    assert [d.kind for d in said.dropped] == [KIND]
-    assert said.defects == []
-    back = said.transitions[0]
-    assert (back.incident, back.transition, back.reason) == (opened.incident, "updated", f"{KIND} is back")
+    output = stepped.step(STREAM[seen:])
+    assert [d.kind for d in output.dropped] == [KIND]
+    assert output.defects == []
+    back = output.transitions[0]
+    assert (back.incident, back.transition, back.reason) == (opened.incident, "updated", f"{KIND} recurred")
     quiet = Stepped(alone(KIND))
     quiet.step(STREAM[:seen])
     quiet.spoil(KIND)
@@ -103,18 +103,18 @@ def test_what_it_had_found_ends_with_that_reason_and_is_found_again() -> None:
     other = log("checkpoint_completed", at, 10**6, job="b" * 32, checkpoint="3", duration="5", bytes="1")
     quiet.step([msgspec.structs.replace(other, cluster=CLUSTER)])
     last = step(quiet.index, quiet.store, [], STREAM[seen].timestamp + 120_000).transitions[-1]
-    why = f"flinkwatch could not read the stored state of {KIND} and began again without it"
+    why = f"flinkwatch could not read the stored state of {KIND} and restarted the detector without it"
     assert (last.transition, last.reason) == ("resolved", why)
 
 
-def test_it_is_said_once_also_where_an_event_makes_a_detector_fail() -> None:
+def test_it_is_reported_once_also_where_an_event_makes_a_detector_fail() -> None:
     """The batch is then stepped in halves, each from the state before it."""
     stepped = Stepped()
     stepped.step(STREAM[:MIDDLE])
     stepped.spoil(KIND)
-    said = stepped.step([*STREAM[MIDDLE:], spoilt(STREAM[MIDDLE + 40])])
-    assert len(said.defects) == 1
-    assert [d.kind for d in said.dropped] == [KIND]
+    output = stepped.step([*STREAM[MIDDLE:], spoilt(STREAM[MIDDLE + 40])])
+    assert len(output.defects) == 1
+    assert [d.kind for d in output.dropped] == [KIND]
     assert stepped.step(STREAM[-1:]).dropped == []
 
 
@@ -123,7 +123,7 @@ def test_it_is_said_once_also_where_an_event_makes_a_detector_fail() -> None:
 def test_whatever_stands_there_no_detector_fails_on_it(detector: Any, raw: bytes) -> None:
     settings = alone(detector.kind).live().detectors
     engine, state = Engine(settings), ClusterState()
-    state.detectors[detector.kind], state.dues[detector.kind] = msgspec.Raw(raw), STREAM[0].timestamp
+    state.detectors[detector.kind], state.deadlines[detector.kind] = msgspec.Raw(raw), STREAM[0].timestamp
     (dropped,) = engine.step("c", state, [], STREAM[0].timestamp + 1_000).dropped
     assert (dropped.cluster, dropped.kind) == ("c", detector.kind)
     assert isinstance(dropped, DroppedState)

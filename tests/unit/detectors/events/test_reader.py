@@ -11,7 +11,7 @@ from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.envelopes.logs import REASONS
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import Identity
-from detectors.events.reader import MAX_NAME, Reader, gate
+from detectors.events.reader import MAX_NAME, Reader, prefilter
 from tests.recorded import NAMES, READER, records
 
 LINE = "2026-11-21 02:13:00,000 INFO  org.apache.flink.X [] - Checkpoint 6 expired before completing."
@@ -38,7 +38,7 @@ def test_the_gate_lets_every_record_through_that_has_an_event(name: str) -> None
         if isinstance(read, Rejected):
             assert (read.reason, given_record.value) == ("empty", b"")
         elif read:
-            literals = gate(given_record.topic == "flink.metrics")
+            literals = prefilter(given_record.topic == "flink.metrics")
             assert any(literal.encode() in (given_record.value or b"") for literal in literals)
 
 
@@ -170,8 +170,8 @@ def test_a_line_of_a_job_cannot_speak_for_another_cluster(document: dict[str, An
     for rules in (Identity().cluster, ("field", "app", "namespace/app", "yarn", "header", "key", "default")):
         reader = Reader(Identity(cluster=rules), frozenset())
         assert one(json.dumps({"message": LINE, **document}).encode(), reader=reader, **named).cluster == "own"
-        told = Reader(Identity(cluster=rules, envelope="always"), frozenset())
-        by_envelope = one(json.dumps({"message": LINE, **document}).encode(), reader=told, **named).cluster
+        trusting = Reader(Identity(cluster=rules, envelope="always"), frozenset())
+        by_envelope = one(json.dumps({"message": LINE, **document}).encode(), reader=trusting, **named).cluster
         assert by_envelope != "own" or "headers" in named
 
 
@@ -202,7 +202,7 @@ def test_a_collector_s_attributes_cannot_either() -> None:
 
 
 def test_what_came_with_a_raw_line_still_names_its_application() -> None:
-    """The header tells the file, not the value."""
+    """The header names the file, not the value."""
     headers = (("file", b"/logs/application_1543309871234_0057/x"),)
     assert one(LINE.encode(), key=b"node-7", headers=headers).cluster == "application_1543309871234_0057"
 

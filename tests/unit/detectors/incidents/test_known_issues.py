@@ -1,4 +1,4 @@
-"""Which known issue an incident looks like, and what is said of an entry that cannot be read."""
+"""Which known issue an incident looks like, and what is reported of an entry that cannot be read."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from detectors.incident import Evidence, Series
 from detectors.incidents.known_issues import find
 from streaming.configuration.known_issues import FILE, load, shipped
 from streaming.errors import ConfigError
-from tests.unit.detectors.incidents.test_lifecycle import Told, finding
+from tests.unit.detectors.incidents.test_lifecycle import Timeline, finding
 
 NOTHING = StackTraces()
 WATCH = Evidence("flink.logs", 0, 1, 0, "KubernetesClientException: too old resource version: 5906722735 (5907278804)")
@@ -25,10 +25,10 @@ def test_the_leak_of_offsets_to_commit_is_known_by_its_meaning_and_version() -> 
     assert named("zero_input_leak", "1.20.5") == named("zero_input_leak", "1.12.7") == ""
 
 
-def test_an_unknown_version_may_be_affected_and_that_is_said() -> None:
+def test_an_unknown_version_may_be_affected_and_that_is_reported() -> None:
     found = find(shipped(), [finding("zero_input_leak")], "", NOTHING)
     assert found is not None
-    assert "version of Flink is not known" in found.applies
+    assert "version of Flink is unknown" in found.applies
 
 
 def test_a_kubernetes_watch_that_expired_is_known_from_evidence_or_from_a_failure_near_it() -> None:
@@ -42,7 +42,7 @@ def test_a_kubernetes_watch_that_expired_is_known_from_evidence_or_from_a_failur
     assert named("jobmanager_lost", "1.11.0", StackTraces({"jm": stack})) == ""
 
 
-def test_what_must_stand_beside_is_asked_for() -> None:
+def test_what_must_be_alongside_is_asked_for() -> None:
     kill, loop = finding("memory_limit_kill"), finding("restart_loop")
     alone, both = find(shipped(), [kill], "1.12.0", NOTHING), find(shipped(), [kill, loop], "1.12.0", NOTHING)
     assert alone is None
@@ -92,23 +92,23 @@ def test_metrics_and_places_can_be_asked_for(tmp_path: Path) -> None:
     assert not find(issues, [finding("heap_exhaustion", series=floor)], "", NOTHING)
 
 
-@pytest.mark.parametrize(("connector", "said"), [("", ""), ("connector: Kafka 3", "; connector: Kafka 3")])
-def test_what_is_said_of_versions_names_the_connector_where_that_counts(
-    tmp_path: Path, connector: str, said: str
+@pytest.mark.parametrize(("connector", "note"), [("", ""), ("connector: Kafka 3", "; affected connector: Kafka 3")])
+def test_what_is_reported_of_versions_names_the_connector_where_that_counts(
+    tmp_path: Path, connector: str, note: str
 ) -> None:
     text = ENTRY.replace(", series: heap, place: orders", "").replace("fixed_in:", f"{connector}\n    fixed_in:")
     known = find(load(written(tmp_path, text)), [finding("heap_exhaustion")], "", NOTHING)
     assert known is not None
-    assert known.applies == f"any version of Flink, the match is likely{said}"
+    assert known.applies == f"any version of Flink; the match is likely{note}"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "parts"),
     [
         (
             "heap_exhaustion",
             "heap_exaustion",
-            ("FLINK-1", "signature.0.kinds.0", "no kind of finding", "heap_exhaustion"),
+            ("FLINK-1", "signature.0.kinds.0", "not a kind of finding", "heap_exhaustion"),
         ),
         ("series: heap", "series: '(heap'", ("FLINK-1", "signature.0.series", "not a regular expression")),
         ("fixed_in: Flink 1.2", "", ("FLINK-1", "fixed_in", "field required")),
@@ -127,16 +127,16 @@ def test_what_is_said_of_versions_names_the_connector_where_that_counts(
     ],
 )
 def test_an_error_names_file_entry_key_and_what_is_allowed(
-    tmp_path: Path, old: str, new: str, said: tuple[str, ...]
+    tmp_path: Path, old: str, new: str, parts: tuple[str, ...]
 ) -> None:
     file = written(tmp_path, ENTRY.replace(old, new, 1))
     with pytest.raises(ConfigError) as error:
         load(file)
-    for part in (str(file), *said):
+    for part in (str(file), *parts):
         assert part in str(error.value)
 
 
-def test_an_id_stands_once(tmp_path: Path) -> None:
+def test_an_id_is_unique(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ids must be unique: FLINK-1"):
         load(written(tmp_path, ENTRY + ENTRY.split("known_issues:\n")[1]))
 
@@ -145,14 +145,16 @@ def test_the_file_lies_where_the_wheel_puts_it() -> None:
     assert FILE.parts[-2:] == ("conf", "known_issues.yaml")
 
 
-def test_a_known_issue_that_shows_later_is_said_once() -> None:
-    told = Told()
-    told.scene.issues, told.scene.version = shipped(), "1.11.0"
-    told.report(finding("jobmanager_lost"), finding("jobmanager_lost", at=1, evidence=[WATCH]))
-    told.report(finding("jobmanager_lost", at=2, evidence=[WATCH]), finding("jobmanager_lost", at=3, evidence=[WATCH]))
-    said = [(t.at, t.reason, t.known_issue and t.known_issue.id) for t in told.said]
+def test_a_known_issue_that_shows_later_is_reported_once() -> None:
+    timeline = Timeline()
+    timeline.context.issues, timeline.context.version = shipped(), "1.11.0"
+    timeline.report(finding("jobmanager_lost"), finding("jobmanager_lost", at=1, evidence=[WATCH]))
+    timeline.report(
+        finding("jobmanager_lost", at=2, evidence=[WATCH]), finding("jobmanager_lost", at=3, evidence=[WATCH])
+    )
+    transitions = [(t.at, t.reason, t.known_issue and t.known_issue.id) for t in timeline.transitions]
     issue = "FLINK-15836/FLINK-20417"
-    assert said == [(0, "", None), (1, f"it looks like the known issue {issue}", issue)]
+    assert transitions == [(0, "", None), (1, f"looks like known issue {issue}", issue)]
 
 
 @pytest.mark.parametrize(

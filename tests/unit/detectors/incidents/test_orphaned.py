@@ -33,10 +33,10 @@ def hung(kind: str = "checkpoint_overdue", **entity: str) -> Finding:
     return finding(kind, OLD, 0, entity={"job_id": OLD, **entity})
 
 
-def test_a_job_that_returns_under_another_id_after_its_jobmanager_died_ends_what_was_said_of_it() -> None:
+def test_a_job_that_returns_under_another_id_after_its_jobmanager_died_ends_what_was_reported_of_it() -> None:
     (one,) = ended(hung("late_barrier_acks"), started(MINUTE), completed(NEW, 3 * MINUTE))
     assert one.closed_at is not None
-    assert "runs under another id" in one.closed_because
+    assert "runs under another ID" in one.closed_because
 
 
 def test_another_jobs_checkpoint_alone_proves_nothing() -> None:

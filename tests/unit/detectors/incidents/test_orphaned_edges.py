@@ -44,7 +44,7 @@ def test_a_job_of_the_same_name_takes_the_place_of_one_that_is_silent_for_ten_mi
 
 
 @pytest.mark.parametrize(("since", "ends"), [(MINUTE + LAG, 0), (MINUTE + LAG + 1, 1)])
-def test_a_job_of_the_same_name_that_ran_beside_the_other_does_not_take_its_place(since: int, ends: int) -> None:
+def test_a_job_of_the_same_name_that_ran_next_to_the_other_does_not_take_its_place(since: int, ends: int) -> None:
     topology = Topology(jobs={OLD: Job("orders", "RUNNING", 0), NEW: Job("orders", "RUNNING", since)})
     assert len(ended(hung(), of_old(MINUTE), completed(NEW, 20 * MINUTE), topology=topology)) == ends
 
@@ -85,32 +85,32 @@ def test_a_checkpoint_of_another_job_does_not_end_what_a_process_did_to_one(job:
 )
 def test_the_reason_names_the_checkpoint_that_proves_it(kind: str) -> None:
     (one,) = ended(full_heap(kind), log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 5 * MINUTE))
-    assert one.closed_because == "its TaskManager is gone and checkpoint 3 has completed without it"
+    assert one.closed_because == "the TaskManager is gone and checkpoint 3 completed without it"
     assert one.closed_at is not None
     assert one.at == one.closed_at >= 5 * MINUTE
     topology = Topology(jobs={NEW: Job("orders", "RUNNING", 0)})
     (one,) = ended(hung(), started(MINUTE), completed(NEW, 5 * MINUTE), topology=topology)
-    assert one.closed_because == "job orders runs under another id and has completed checkpoint 3"
+    assert one.closed_because == "job orders now runs under another ID and completed checkpoint 3"
 
 
 def test_nothing_is_remembered_of_jobs_while_nothing_is_open_and_what_is_resolved_or_closed_stays_so() -> None:
     gone, topology = OrphanedFindings(), Topology()
     assert list(gone.update(of_old(0), 0, [], topology)) == []
-    assert gone.heard == {}
+    assert gone.last_seen == {}
     for resolved, closed in ((5, None), (None, 5)):
         one = hung()
         one.closed_at = closed
         incident = Incident("i", 0, [one], seq=1, resolved_at=resolved)
         gone = OrphanedFindings(started=MINUTE)
         assert list(gone.update(completed(NEW, 9 * MINUTE), 9 * MINUTE, [incident], topology)) == []
-        assert [*gone.heard] == [NEW]
+        assert [*gone.last_seen] == [NEW]
 
 
 def kept(gone: OrphanedFindings, open_one: Finding) -> tuple[int, int]:
     for n in range(300):
         incidents = [Incident("i", 0, [open_one], seq=1)]
         list(gone.update(log("tm_closed", n, tm=f"tm-{n}", job=f"job-{n}"), n, incidents, Topology()))
-    return len(gone.tms), len(gone.heard)
+    return len(gone.tms), len(gone.last_seen)
 
 
 def test_taskmanagers_and_jobs_are_bounded() -> None:

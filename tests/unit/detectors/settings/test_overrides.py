@@ -78,9 +78,9 @@ def by_job(job: str, kind: str, **block: Any) -> dict[str, Any]:
 
 
 def jobs_found(kind: str, stream: list[Event], **sections: Any) -> set[str]:
-    """Ids of the jobs of which a kind is said."""
-    said = run(stream, (), stream[-1].timestamp + 3_600_000, live(**sections))
-    return {f.subject for f in findings(said, kind)}
+    """IDs of the jobs with findings of a kind."""
+    output = run(stream, (), stream[-1].timestamp + 3_600_000, live(**sections))
+    return {f.subject for f in findings(output, kind)}
 
 
 @each_kind
@@ -129,7 +129,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     for start in range(0, len(stream), 200):
         batch = stream[start : start + 200]
         engine.step("c", state, batch, max(e.timestamp for e in batch))
-        engine.due(state)
+        engine.next_step(state)
 
 
 def _swapped(config: Any, engine: Engine) -> Any:
@@ -182,23 +182,23 @@ def test_clusters_to_which_the_same_overrides_apply_share_an_engine() -> None:
     assert configuration.engine("prod-1") is configuration.engine("prod-2") is not configuration.engine("test")
 
 
-def test_a_job_is_matched_by_the_name_it_has_now_and_judged_anew_when_it_gets_another() -> None:
+def test_a_job_is_matched_by_the_name_it_has_now_and_judged_again_when_it_gets_another() -> None:
     """The limit of 300 s while nobody knows the name is one of 10 s for this job: it is overdue at once."""
     played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
     job = {"job": "a" * 32}
     assert played.take(log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), **job), until=20_000) == []
-    said = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
-    assert [(t.cause, t.at - START) for t in said] == [("checkpoint_overdue", 21_000)]
+    output = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
+    assert [(t.cause, t.at - START) for t in output] == [("checkpoint_overdue", 21_000)]
 
 
 def test_what_is_open_of_a_job_is_closed_when_its_name_shows_that_nobody_wants_it() -> None:
     played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", enabled=False)]))
     job = {"job": "a" * 32}
-    said = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **job))
-    said += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
-    assert [(t.transition, t.reason) for t in said] == [
+    output = played.take(log("checkpoint_expired", 0, 1, checkpoint="1", **job))
+    output += played.take(log("job_initializing", 5_000, 2, name="orders", **job), until=100_000)
+    assert [(t.transition, t.reason) for t in output] == [
         ("opened", ""),
-        ("resolved", "checkpoint_overdue is switched off"),
+        ("resolved", "detector checkpoint_overdue was disabled"),
     ]
 
 
@@ -227,18 +227,18 @@ def test_overrides_by_names_that_come_late_and_change_do_not_depend_on_the_cuts(
         (
             {"job": "x", "detectors": {"taskmanager_lost": {"confirmation_delay": "3s"}}},
             "taskmanager_lost",
-            "not decided for a job",
+            "cannot be overridden by job",
         ),
         ({"detectors": {"restart_lop": {"count": 4}}}, "restart_lop", "Extra inputs"),
         ({"detectors": {"restart_loop": {"cont": 4}}}, "cont", "Extra inputs"),
         ({"detectors": {"restart_loop": {"window": 5}}}, "window", "5m"),
         ({"detectors": {"restart_loop": {"count": 1}}}, "count", "greater than or equal to 2"),
         ({"detectors": {"restart_loop": None}}, "restart_loop", "dictionary"),
-        ({"job": "~(", "detectors": {"restart_loop": {"count": 4}}}, "job", "does not compile"),
+        ({"job": "~(", "detectors": {"restart_loop": {"count": 4}}}, "job", "is not valid"),
         ({"detectors": {}}, "detectors", "at least 1"),
     ],
 )
-def test_what_is_wrong_with_an_override_is_told_with_its_place(override: Any, place: str, text: str) -> None:
+def test_what_is_wrong_with_an_override_is_reported_with_its_place(override: Any, place: str, text: str) -> None:
     with pytest.raises(ValidationError) as caught:
         LiveSettings.model_validate({"overrides": [override]})
     (error,) = caught.value.errors()
@@ -255,4 +255,4 @@ def test_a_value_means_the_same_however_it_is_written() -> None:
 def test_each_per_job_kind_has_its_scenario_and_its_thresholds_here() -> None:
     kinds = {d.kind for d in PER_JOB}
     assert kinds == FOUND_IN.keys() == OTHER.keys()
-    assert kinds - HIGH.keys() == {"job_failed", "restore_failed"}  # no threshold decides whether they are said
+    assert kinds - HIGH.keys() == {"job_failed", "restore_failed"}  # no threshold decides whether they are reported

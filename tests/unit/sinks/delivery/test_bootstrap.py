@@ -169,7 +169,7 @@ def test_what_is_refused_for_good_is_kept_counted_and_tried_again(world: World) 
     assert (entry.state, entry.reason.split(":")[0]) == ("undelivered", "msg_too_long")
     assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 1
     assert world.kafka.committed[FIRST] == 1
-    assert world.board.undelivered() == "incidents that could not be delivered and are kept: 1 on slack"
+    assert world.board.undelivered() == "undelivered incidents, which are kept and retried: 1 on slack"
     world.settle(3700)
     world.settle(3700)
     assert len(world.slack.parents()) == 1
@@ -363,5 +363,5 @@ def test_ready_tells_of_undelivered_incidents_and_is_ready(world: World) -> None
     status, _, body = page.answer("/-/ready", "")
     assert (status, body.decode().splitlines()) == (
         200,
-        ["flinkwatch is ready", "delivery: incidents that could not be delivered and are kept: 3 on slack"],
+        ["flinkwatch is ready", "delivery: undelivered incidents, which are kept and retried: 3 on slack"],
     )

@@ -33,7 +33,7 @@ def under(seq: int, **changes: Any) -> Transition:
 
 def after(seq: int, **changes: Any) -> Transition:
     """A change after the silence."""
-    fields = {"transition": "updated", "silenced_before": SILENCE, "reason": "its silence is over"} | changes
+    fields = {"transition": "updated", "silenced_before": SILENCE, "reason": "the silence ended"} | changes
     return make_transition(seq=seq, **fields)
 
 
@@ -76,10 +76,10 @@ def test_when_its_silence_ends_with_the_incident_open_it_is_told_once(world: Wor
     tell(world, after(2))
     (parent,) = world.slack.parents()
     shown = str(parent.blocks)
-    assert "The silence of ann is over, and the incident is open since 2026-03-01 14:03:00 UTC" in shown
+    assert "The silence by ann ended, the incident has been open since 2026-03-01 14:03:00 UTC" in shown
     assert world.methods() == ["chat.postMessage"]
     tell(world, after(3, transition="resolved", ended_at=OPENED_AT + 1))
-    assert "The silence of" not in str(world.slack.parents()[0].blocks)
+    assert "The silence by" not in str(world.slack.parents()[0].blocks)
 
 
 def test_a_message_that_stands_is_edited_under_a_silence_and_notifies_nobody(world: World) -> None:
@@ -99,7 +99,7 @@ def test_the_end_of_the_silence_is_said_in_the_thread_and_what_is_critical_in_th
     tell(world, OPENED, under(2, severity="critical"), after(3, severity="critical"))
     (parent,) = world.slack.parents()
     (line,) = world.slack.replies(parent.ts)
-    assert "The silence of ann is over, and the incident is open since" in line.text
+    assert "The silence by ann ended, the incident has been open since" in line.text
     (call,) = [c for c in world.slack.calls if c.method == "chat.postMessage" and c.body.get("thread_ts")]
     assert call.body.get("reply_broadcast") in {True, "true", "1"}
     tell(world, after(4, severity="critical"))
@@ -298,7 +298,7 @@ def test_an_alert_that_stands_keeps_its_labels_under_a_silence_and_goes_on() -> 
         sink.send(Notification(transition=after(3, severity="critical")))
         ended, begun = receiver.received[-1].json()
         assert (ended["labels"], begun["labels"]["severity"]) == (first[0]["labels"], "critical")
-        assert "is over" in begun["annotations"]["silence"]
+        assert "ended" in begun["annotations"]["silence"]
 
 
 def test_alertmanager_is_not_sent_what_is_silenced(slack: SlackServer) -> None:

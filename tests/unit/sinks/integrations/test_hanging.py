@@ -107,7 +107,7 @@ def test_a_webhook_whose_answer_hangs_ends_in_bounded_time(how: How) -> None:
         outcome = post_json(proxy.url, b"{}", {}, 0.5)
         assert time.monotonic() - began < BOUND_S
     if how == "answers nothing":
-        assert outcome == Unknown("no answer in time", "contextDeadlineExceeded")
+        assert outcome == Unknown("no response within the timeout", "contextDeadlineExceeded")
     else:
         assert isinstance(outcome, Unknown)
 
@@ -139,7 +139,7 @@ def test_calls_that_hang_for_ever_do_not_pile_up() -> None:
 
 
 def test_a_call_that_was_not_made_is_made_later_and_not_looked_up() -> None:
-    assert isinstance(classify_transport(HangingError("4 earlier calls still wait for an answer")), RetryAfter)
+    assert isinstance(classify_transport(HangingError("4 earlier calls still wait for a response")), RetryAfter)
 
 
 def test_an_error_of_the_call_is_the_callers() -> None:

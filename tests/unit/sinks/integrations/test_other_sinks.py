@@ -55,7 +55,7 @@ def test_a_token_that_no_header_takes_is_refused_before_an_error_can_tell_it(
 ) -> None:
     monkeypatch.setenv("HOOK_TOKEN", token)
     sink = webhook(receiver, token_env="HOOK_TOKEN")
-    with pytest.raises(SecretError, match="environment variable HOOK_TOKEN holds more than one line of ASCII"):
+    with pytest.raises(SecretError, match="environment variable HOOK_TOKEN is not one line of ASCII"):
         sink.check()
     refused = sink.send(notice())
     assert isinstance(refused, Refused)
@@ -185,7 +185,7 @@ def test_a_cause_that_becomes_known_leaves_one_alert(receiver: Receiver) -> None
     assert after["annotations"]["cause"] == "late_barrier_acks"
 
 
-def test_an_alert_whose_labels_change_ends_and_begins_anew(receiver: Receiver) -> None:
+def test_an_alert_whose_labels_change_ends_and_begins_again(receiver: Receiver) -> None:
     sink = alertmanager(receiver)
     sink.send(notice())
     sink.send(notice(seq=2, transition="updated", severity="critical"))

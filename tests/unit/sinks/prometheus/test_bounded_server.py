@@ -129,7 +129,7 @@ def test_a_failing_accept_does_not_spin_and_the_page_comes_back(
         assert failures[3] - failures[0] > 0.5
         # The idle client was closed for its descriptor.
         assert waiting.recv(1) == b""
-    assert [line["event"] for line in logs] == ["connection not accepted"]
+    assert [line["event"] for line in logs] == ["cannot accept a connection"]
     assert get(page) == 200
 
 

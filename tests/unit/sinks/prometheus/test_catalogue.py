@@ -63,7 +63,7 @@ def test_every_reading_of_every_detector_stands_in_the_table(detector: type) -> 
         assert "cluster" in READINGS[name].labels
 
 
-def test_every_reading_in_the_table_is_said_by_somebody() -> None:
+def test_every_reading_in_the_table_is_reported_by_somebody() -> None:
     said = set().union(*(names_said(sys.modules[d.__module__]) for d in DETECTORS)) | names_said(watch)
     assert set(READINGS) - said == {
         *("records_read_total", "records_rejected_total", "outputs_cut_total"),

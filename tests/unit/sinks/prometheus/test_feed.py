@@ -1,4 +1,4 @@
-"""What the board is told of the topics, with Kafka in memory."""
+"""What the collector gets from the topics, with Kafka in memory."""
 
 from collections.abc import Callable, Iterator
 from http import HTTPStatus

@@ -94,10 +94,10 @@ class Fleet:
         """Nothing comes for so long."""
         self._say(bucket.step(self._index, self._store, [], self._index.clock + ms))
 
-    def _say(self, said: bucket.BucketOutput) -> None:
-        for reading in said.readings:
+    def _say(self, output: bucket.BucketOutput) -> None:
+        for reading in output.readings:
             self._board.show_reading(reading.key(), reading)
-        for key in said.gone:
+        for key in output.removed:
             self._board.show_reading(key, None)
 
 
@@ -154,7 +154,7 @@ def test_a_canary_that_is_late_makes_not_ready_until_the_next_comes() -> None:
     """Late is three times the time between two of them."""
     wall = Wall()
     canary = Canary(wall)
-    assert canary.problem(60_000) == "no canary has come back yet"
+    assert canary.problem(60_000) == "no canary has arrived yet"
     wall.now += 10
     canary.back(wall.now - 2)
     assert canary.problem(60_000) is None
@@ -162,7 +162,7 @@ def test_a_canary_that_is_late_makes_not_ready_until_the_next_comes() -> None:
     wall.now += 178
     assert canary.problem(60_000) is None
     wall.now += 1
-    assert canary.problem(60_000) == "the last canary that came back was sent 181 s ago"
+    assert canary.problem(60_000) == "the last canary that arrived was sent 181 s ago"
     canary.back(wall.now)
     assert canary.problem(60_000) is None
 

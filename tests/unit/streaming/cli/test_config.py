@@ -176,7 +176,7 @@ def test_a_silence_of_the_file_is_ended_there(topic: MemoryTopic, tmp_path: Path
         (["--until", "tomorrow"], "--until: tomorrow is no time with a zone; write for instance"),
         (["--until", "2096-01-01T00:00:00"], "is no time with a zone"),
         (["--until", "2016-01-01T00:00:00Z"], "--until: 2016-01-01T00:00:00+00:00 has passed"),
-        (["--for", "2h", "--job", "~("], "--job: '~(' does not compile"),
+        (["--for", "2h", "--job", "~("], "--job: '~(' is not valid"),
         (["--until", "2096-01-01T00:00:00Z", "--begins", "2097-01-01T00:00:00Z"], "ends before it begins"),
     ],
 )

@@ -32,7 +32,7 @@ def test_delivery_loads_nothing_of_the_job() -> None:
 def test_readiness_waits_for_canaries_where_there_are_any(streaming: dict[str, object], checked: bool) -> None:
     delivery = new_delivery(Settings.model_validate({"streaming": streaming}))
     _, _, body = delivery.page.answer("/-/ready", "")
-    assert (b"canary: no canary has come back yet" in body) == checked
+    assert (b"canary: no canary has arrived yet" in body) == checked
 
 
 def test_the_first_beat_is_a_canary_and_the_next_one_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from detectors.engine import bucket
-from detectors.engine.host_clock import FAR_MS, Heartbeat, HeartbeatClock, heard
+from detectors.engine.host_clock import FAR_MS, Heartbeat, HeartbeatClock, current_time
 from detectors.incident import Transition
 from streaming.job.rows import Packed
 from streaming.job.stream_clock import read_up_to
@@ -82,8 +82,8 @@ def test_what_is_found_by_a_deadline_is_found_in_time(name: str, skew: Skew) -> 
 
 
 def test_it_is_measured_how_wrong_the_host_is() -> None:
-    assert job("taskmanager-silent", SKEWS["an hour ahead from then on"]).index.beats.wrong == HOUR
-    assert job("taskmanager-silent", SKEWS["an hour ahead for five seconds"]).index.beats.wrong == 0
+    assert job("taskmanager-silent", SKEWS["an hour ahead from then on"]).index.heartbeat_clock.wrong == HOUR
+    assert job("taskmanager-silent", SKEWS["an hour ahead for five seconds"]).index.heartbeat_clock.wrong == 0
 
 
 def test_without_beats_the_jump_is_believed() -> None:
@@ -104,23 +104,25 @@ def test_a_host_that_was_wrong_from_the_start_is_found_out_by_what_is_read() -> 
 def test_a_host_that_is_set_right_is_believed_once_the_partitions_agree() -> None:
     beats = HeartbeatClock()
     start = 10 * DAY
-    assert heard(beats, Heartbeat("a", 0, start - HOUR), 0, 0) == start - HOUR
-    assert heard(beats, Heartbeat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
-    assert heard(beats, Heartbeat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
+    assert current_time(beats, Heartbeat("a", 0, start - HOUR), 0, 0) == start - HOUR
+    assert current_time(beats, Heartbeat("a", 1_000, start + 1_000), 0, 0) == start - HOUR + 1_000
+    assert current_time(beats, Heartbeat("a", 2_000, start + 2_000), start + 1_900, 0) == start + 2_000
     assert beats.wrong == 0
 
 
 def test_another_process_is_another_monotonic_clock() -> None:
     beats = HeartbeatClock()
-    heard(beats, Heartbeat("a", 9_000_000, DAY), 0, 0)
-    assert heard(beats, Heartbeat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
+    current_time(beats, Heartbeat("a", 9_000_000, DAY), 0, 0)
+    assert current_time(beats, Heartbeat("b", 5, DAY + HOUR), 0, 0) == DAY + HOUR
 
 
 def test_one_partition_that_lags_far_for_a_moment_sets_nothing_back() -> None:
     beats = HeartbeatClock()
     for second in range(0, 600, 1):
         others = 10 * DAY + second * 1_000 - (HOUR if second % 100 == 0 else 0)
-        now = heard(beats, Heartbeat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000)
+        now = current_time(
+            beats, Heartbeat("a", second * 1_000, 10 * DAY + second * 1_000), others, 10 * DAY + second * 1_000
+        )
         assert now == 10 * DAY + second * 1_000
 
 
@@ -130,10 +132,10 @@ def test_the_clock_of_a_bucket_goes_back_in_its_clusters_too() -> None:
     made = job(name, lambda _: 0)
     clock = made.index.clock
     made.step([Arrived(0, HEARTBEAT, clock + HOUR, [])], clock + 1_000)
-    state = made.index.dues
+    state = made.index.deadlines
     made.index.go_back(clock - FAR_MS - 1)
-    assert set(made.index.dues.values()) <= {0}
+    assert set(made.index.deadlines.values()) <= {0}
     bucket.step(made.index, made.store, [], clock - FAR_MS, front=clock - FAR_MS)
     assert made.index.clock == clock - FAR_MS
-    assert set(made.index.dues) == set(state)
-    assert min(made.index.dues.values()) > clock - FAR_MS
+    assert set(made.index.deadlines) == set(state)
+    assert min(made.index.deadlines.values()) > clock - FAR_MS

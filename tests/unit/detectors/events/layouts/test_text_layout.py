@@ -148,7 +148,7 @@ def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(
         ("2026-11-21 00:06:25 INFO  o.a.f.X [] - ", AT - 154),
     ],
 )
-def test_a_time_is_told_as_far_as_the_layout_tells_it(head: str, at: int) -> None:
+def test_a_time_is_reported_as_far_as_the_layout_tells_it(head: str, at: int) -> None:
     (event,) = read(head + MESSAGE)
     assert (event.event_type, event.local_time) == ("task_state", at)
 

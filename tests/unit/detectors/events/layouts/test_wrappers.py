@@ -49,7 +49,7 @@ def test_no_line_raises_in_any_format(prefix: bytes, rest: bytes) -> None:
         (b'{"@timestamp":"' + TIME + b'","message":"' + LINE + b'"}', "documents of a log shipper", MS),
     ],
 )
-def test_a_format_is_told_by_what_is_inside(line: bytes, name: str, arrival: int) -> None:
+def test_a_format_is_reported_by_what_is_inside(line: bytes, name: str, arrival: int) -> None:
     found, understood = guess([line, line, b"a line of Java's own"])
     assert (found.name, understood) == (name, True)
     inner = found.unwrap(line)

@@ -45,21 +45,21 @@ def test_a_real_line_has_its_meaning_and_fields_in_every_layout(real: dict[str, 
 
 
 @pytest.mark.parametrize(("event_type", "message", "checkpoint"), PRINTED)
-def test_a_wording_of_the_release_jars_is_read(event_type: str, message: str, checkpoint: str) -> None:
+def test_a_pattern_of_the_release_jars_is_read(event_type: str, message: str, checkpoint: str) -> None:
     found = match.match(message)
     assert found is not None
     assert (found[0], found[1]["checkpoint"]) == (event_type, checkpoint)
 
 
-def test_every_real_line_holds_a_literal_of_the_gate_also_inside_json() -> None:
+def test_every_real_line_contains_a_prefilter_literal_also_inside_json() -> None:
     for real in LINES:
         escaped = json.dumps({"message": real["line"]})
-        assert any(literal in escaped for literal in match.GATE), real["line"]
+        assert any(literal in escaped for literal in match.PREFILTER), real["line"]
 
 
-@pytest.mark.parametrize("wording", match.WORDINGS, ids=lambda w: w.anchor)
-def test_an_anchor_looks_the_same_inside_json(wording: match.LogPattern) -> None:
-    assert json.dumps(wording.anchor) == f'"{wording.anchor}"'
+@pytest.mark.parametrize("log_pattern", match.PATTERNS, ids=lambda w: w.anchor)
+def test_an_anchor_looks_the_same_inside_json(log_pattern: match.LogPattern) -> None:
+    assert json.dumps(log_pattern.anchor) == f'"{log_pattern.anchor}"'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 `templates.tsv.gz` has a line for each: kind (a level, or `throw`), template, versions. ` | ` stands between the
 constants of one call: parts of one text, or several texts. Arguments are filled in with what Flink would write there.
-`reviewed.tsv` has the templates of which a wording reads only the beginning, and that a person found to mean it.
+`reviewed.tsv` has the templates whose beginning a log pattern matches, reviewed and found to have its meaning.
 """
 
 import gzip
@@ -90,7 +90,7 @@ class Match(NamedTuple):
     template: Template
     line: str
     left: str
-    """Words of the template behind what the wording reads."""
+    """Words of the template after the part that the pattern matches."""
 
 
 @cache
@@ -123,15 +123,17 @@ def _filled(text: str) -> list[str]:
 
 
 @cache
-def matches(wording: LogPattern) -> tuple[Match, ...]:
-    """The templates that the wording reads. An exception's text stands in stacks, where only `anywhere` looks."""
-    pattern = re.compile(wording.pattern)
-    search = pattern.search if wording.anywhere else pattern.match
+def matches(log_pattern: LogPattern) -> tuple[Match, ...]:
+    """The templates that the pattern matches. Texts of exceptions are in stacks, where only `anywhere` is searched."""
+    pattern = re.compile(log_pattern.pattern)
+    search = pattern.search if log_pattern.anywhere else pattern.match
     found = []
     for template in templates():
-        if template.kind == "throw" and not wording.anywhere:
+        if template.kind == "throw" and not log_pattern.anywhere:
             continue
-        hits = [(line, hit.end()) for line in filled(template.text) if wording.anchor in line and (hit := search(line))]
+        hits = [
+            (line, hit.end()) for line in filled(template.text) if log_pattern.anchor in line and (hit := search(line))
+        ]
         if hits:
             line, end = max(hits, key=lambda h: h[1] / len(h[0]))
             found.append(Match(template, line, _words(line[end:], template.text)))
@@ -147,52 +149,56 @@ def _minor(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in version.split(".")[:2])
 
 
-def _named(wording: LogPattern) -> str:
-    return f"{wording.event_type}-{wording.anchor}"
+def _named(log_pattern: LogPattern) -> str:
+    return f"{log_pattern.event_type}-{log_pattern.anchor}"
 
 
-def _expected(wording: LogPattern) -> list[str]:
-    until = _minor(wording.until) if wording.until else (99,)
-    return [v for v in VERSIONS if _minor(wording.since) <= _minor(v) <= until]
+def _expected(log_pattern: LogPattern) -> list[str]:
+    until = _minor(log_pattern.until) if log_pattern.until else (99,)
+    return [v for v in VERSIONS if _minor(log_pattern.since) <= _minor(v) <= until]
 
 
-@pytest.mark.parametrize("wording", vocabulary.WORDINGS, ids=_named)
-def test_since_and_until_are_the_versions_of_the_jars_that_print_it(wording: LogPattern) -> None:
-    printed = {v for m in matches(wording) for v in m.template.versions}
-    if wording.anchor in ELSEWHERE:
+@pytest.mark.parametrize("log_pattern", vocabulary.PATTERNS, ids=_named)
+def test_since_and_until_are_the_versions_of_the_jars_that_print_it(log_pattern: LogPattern) -> None:
+    printed = {v for m in matches(log_pattern) for v in m.template.versions}
+    if log_pattern.anchor in ELSEWHERE:
         return
-    assert [v for v in VERSIONS if v in printed] == _expected(wording), (
-        f"{wording.event_type}, {wording.anchor!r} (since {wording.since}, until {wording.until or 'today'}): the jars "
+    assert [v for v in VERSIONS if v in printed] == _expected(log_pattern), (
+        f"{log_pattern.event_type}, {log_pattern.anchor!r} (since {log_pattern.since}, "
+        f"until {log_pattern.until or 'today'}): the jars "
         f"print it in {[v for v in VERSIONS if v in printed] or 'no version'}. "
-        "Set since and until in detectors/events/vocabulary/ accordingly; a wording that flink-dist does not print at "
-        "all gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
-        + "\n".join(f"  {sorted(m.template.versions, key=_minor)} {m.template.text!r}" for m in matches(wording))
+        "Set since and until in detectors/events/vocabulary/ accordingly; a log pattern that flink-dist does not print "
+        "at all gets its anchor into ELSEWHERE; one whose arguments are filled in badly, a line in GUESSES.\n"
+        + "\n".join(f"  {sorted(m.template.versions, key=_minor)} {m.template.text!r}" for m in matches(log_pattern))
     )
 
 
 def test_no_other_template_is_read_by_accident() -> None:
-    found = {(w.event_type, m.template.text): m for w in vocabulary.WORDINGS for m in matches(w) if m.left}
+    found = {(w.event_type, m.template.text): m for w in vocabulary.PATTERNS for m in matches(w) if m.left}
     new = [f"{event_type}\t{text}" for event_type, text in sorted(found.keys() - reviewed())]
     assert not new, (
-        "These templates begin like a wording and go on with words that it does not read. Where the template means "
+        "These templates begin like a log pattern and continue with words that it does not match. Where the template "
+        "means "
         f"the same, append its line (with the tab) to {Path(__file__).with_name('reviewed.tsv')}; where it does not, "
         "make the pattern longer:\n" + "\n".join(new)
     )
     gone = reviewed() - found.keys()
-    assert not gone, f"Read by no wording any more, or to its end; take it out of reviewed.tsv: {sorted(gone)}"
+    assert not gone, (
+        f"No longer matched by any log pattern, or matched to the end; take it out of reviewed.tsv: {sorted(gone)}"
+    )
 
 
 def test_no_template_has_two_meanings() -> None:
     """Which one is taken would depend on the order of the wordings."""
     types_of: dict[tuple[str, str], set[str]] = {}
-    for wording in vocabulary.WORDINGS:
-        for match in matches(wording):
-            types_of.setdefault((match.template.text, match.line), set()).add(wording.event_type)
+    for log_pattern in vocabulary.PATTERNS:
+        for match in matches(log_pattern):
+            types_of.setdefault((match.template.text, match.line), set()).add(log_pattern.event_type)
     double = {text: sorted(found) for (text, _), found in types_of.items() if len(found) > 1}
     assert not double, f"Make one of the patterns of each longer, so that only one reads it: {double}"
 
 
 def test_a_line_of_the_jars_holds_a_literal_of_the_gate_when_it_means_something() -> None:
-    for wording in vocabulary.WORDINGS:
-        for match in matches(wording):
-            assert any(literal in match.line for literal in vocabulary.GATE), match
+    for log_pattern in vocabulary.PATTERNS:
+        for match in matches(log_pattern):
+            assert any(literal in match.line for literal in vocabulary.PREFILTER), match

@@ -66,7 +66,7 @@ CASES: list[tuple[dict[str, Any], Outcome]] = [
     ({"error": "fatal_error"}, Unknown("Slack failed with HTTP status 200", "serverError")),
     ({"reset": True}, Unknown("connection lost: ConnectionResetError", "other")),
     ({"reset": True, "accept": True}, Unknown("connection lost: ConnectionResetError", "other")),
-    ({"silent_s": 4}, Unknown("no answer in time", "contextDeadlineExceeded")),
+    ({"silent_s": 4}, Unknown("no response within the timeout", "contextDeadlineExceeded")),
     ({"silent_s": 0.01}, Unknown("connection lost: RemoteDisconnected", "other")),
 ]
 
@@ -119,7 +119,7 @@ def test_without_a_listener_nothing_was_sent(config: SlackConfig) -> None:
 
 def test_a_name_that_does_not_resolve_was_not_sent_to(config: SlackConfig) -> None:
     outcome = post(config.model_copy(update={"base_url": "http://slack.invalid/api/"}))
-    assert outcome == RetryAfter(None, "cannot connect: its name cannot be resolved", "other")
+    assert outcome == RetryAfter(None, "cannot connect: the host name cannot be resolved", "other")
 
 
 @pytest.mark.parametrize(

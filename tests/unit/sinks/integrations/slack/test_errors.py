@@ -32,7 +32,7 @@ def world(slack: SlackServer) -> World:
     return World(slack, now=1.0, channel=slack.channel_id("flink-alerts"))
 
 
-def told(world: World) -> list[tuple[str, int]]:
+def posted(world: World) -> list[tuple[str, int]]:
     """Incident and number of each message in the channel."""
     payloads = [message.metadata["event_payload"] for message in world.slack.parents()]
     return [(payload["incident"], payload["seq"]) for payload in payloads]
@@ -68,7 +68,7 @@ def test_after_429_slack_is_not_called_before_retry_after_and_nothing_is_lost(
     assert world.methods() == ["chat.postMessage"]
     world.settle(seconds / 10 + 1)
     world.settle(2)
-    assert sorted(told(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
+    assert sorted(posted(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
     assert len(world.slack.calls) == 3
 
 
@@ -78,7 +78,7 @@ def test_ratelimited_posts_do_not_hold_edits(world: World) -> None:
     tell(world, OTHER)
     tell(world, RESOLVED)
     assert world.methods() == ["chat.postMessage", "chat.postMessage", "chat.update"]
-    assert told(world) == [(OPENED.incident, 3)]
+    assert posted(world) == [(OPENED.incident, 3)]
 
 
 def test_ratelimited_edits_do_not_hold_posts(world: World) -> None:
@@ -86,9 +86,9 @@ def test_ratelimited_edits_do_not_hold_posts(world: World) -> None:
     world.slack.fail_next("chat.update", status=429, headers={"Retry-After": "300"}, error="ratelimited")
     tell(world, RESOLVED)
     tell(world, OTHER)
-    assert sorted(told(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
+    assert sorted(posted(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
     world.settle(301)
-    assert (OPENED.incident, 3) in told(world)
+    assert (OPENED.incident, 3) in posted(world)
 
 
 def test_ratelimited_without_a_429_waits_as_well(world: World) -> None:
@@ -97,10 +97,10 @@ def test_ratelimited_without_a_429_waits_as_well(world: World) -> None:
     world.settle(29)
     assert len(world.slack.calls) == 1
     world.settle(2)
-    assert told(world) == [(OPENED.incident, 1)]
+    assert posted(world) == [(OPENED.incident, 1)]
 
 
-def test_a_line_that_was_ratelimited_is_said_in_the_thread_later(world: World) -> None:
+def test_a_line_that_was_ratelimited_is_reported_in_the_thread_later(world: World) -> None:
     tell(world, OPENED)
     world.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "30"}, error="ratelimited")
     tell(world, WORSE)
@@ -131,7 +131,7 @@ def test_after_a_lost_answer_the_message_is_looked_up_and_stands_once(world: Wor
     assert entry is not None
     assert entry.state == "unknown"
     world.settle(2)
-    assert told(world) == [(OPENED.incident, 1)]
+    assert posted(world) == [(OPENED.incident, 1)]
     posts = ["chat.postMessage"] * (1 if fault.get("accept") else 2)
     assert sorted(world.methods()) == sorted([*posts, "conversations.history"])
 
@@ -142,9 +142,9 @@ def test_without_the_right_to_look_at_most_one_message_is_doubled(world: World, 
     world.slack.fail_next("chat.postMessage", **fault)
     tell(world, OPENED)
     world.settle(2)
-    assert told(world) in ([(OPENED.incident, 1)], [(OPENED.incident, 1)] * 2)
+    assert posted(world) in ([(OPENED.incident, 1)], [(OPENED.incident, 1)] * 2)
     tell(world, RESOLVED)
-    assert told(world)[-1] == (OPENED.incident, 3)
+    assert posted(world)[-1] == (OPENED.incident, 3)
 
 
 @pytest.mark.parametrize("fault", [*NOT_ACCEPTED.values(), *ACCEPTED.values()], ids=[*NOT_ACCEPTED, *ACCEPTED])
@@ -155,7 +155,7 @@ def test_an_edit_whose_answer_was_lost_is_sent_again_and_changes_nothing_twice(
     world.slack.fail_next("chat.update", **fault)
     tell(world, RESOLVED)
     world.settle(2)
-    assert told(world) == [(OPENED.incident, 3)]
+    assert posted(world) == [(OPENED.incident, 3)]
     assert world.methods().count("chat.update") == 2
 
 
@@ -168,7 +168,7 @@ def test_503_is_tried_again_with_growing_pauses_and_holds_no_other_incident(worl
         before = len(world.slack.calls)
         world.settle(0.5)
         tried += [world.now] * (len(world.slack.calls) - before)
-    assert sorted(told(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
+    assert sorted(posted(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
     assert len(world.slack.calls) == 5
     assert tried[-1] - tried[0] < 15
 
@@ -189,26 +189,26 @@ def test_what_a_person_must_mend_is_tried_once_a_minute_and_nothing_is_lost(worl
     assert len(world.slack.calls) == 3
     for _ in range(10):
         world.settle(61)
-    assert sorted(name for name, _ in told(world)) == sorted(one.incident for one in incidents)
+    assert sorted(name for name, _ in posted(world)) == sorted(one.incident for one in incidents)
 
 
-def test_a_revoked_token_is_read_anew_once_it_was_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_is_read_again_once_it_was_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-revoked")
     tell(world, OPENED)
-    assert told(world) == []
+    assert posted(world) == []
     monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
     world.settle(61)
-    assert told(world) == [(OPENED.incident, 1)]
+    assert posted(world) == [(OPENED.incident, 1)]
 
 
 def test_not_in_channel_is_mended_by_an_invitation(world: World) -> None:
     world.slack.remove_bot("flink-alerts")
     tell(world, OPENED)
     world.settle(61)
-    assert told(world) == []
+    assert posted(world) == []
     world.slack.invite_bot("flink-alerts")
     world.settle(61)
-    assert told(world) == [(OPENED.incident, 1)]
+    assert posted(world) == [(OPENED.incident, 1)]
 
 
 def test_a_channel_that_fails_does_not_hold_another(slack: SlackServer) -> None:
@@ -223,7 +223,7 @@ def test_a_channel_that_fails_does_not_hold_another(slack: SlackServer) -> None:
     assert len(parents) == 2
 
 
-# The message that stands
+# The message that exists
 
 
 @pytest.mark.parametrize("error", ["message_not_found", "edit_window_closed", "cant_update_message"])
@@ -235,8 +235,8 @@ def test_a_message_that_can_no_longer_be_edited_is_replaced_by_one_that_says_so(
     assert "takes its place" in second.blocks[1]["text"]["text"]
     assert first.edited_ts is None
     tell(world, RESOLVED)
-    assert told(world) == [(OPENED.incident, 1), (OPENED.incident, 3)]
-    # The thread goes on under the message that stands.
+    assert posted(world) == [(OPENED.incident, 1), (OPENED.incident, 3)]
+    # The thread continues under the message that exists.
     assert world.slack.replies(first.ts) == []
     assert len(world.slack.replies(second.ts)) == 1
 
@@ -247,7 +247,7 @@ def test_an_edit_names_the_channel_by_its_id_though_the_setting_is_a_name(slack:
     tell(world, RESOLVED)
     channels = {call.method: call.body["channel"] for call in slack.calls if "thread_ts" not in call.body}
     assert channels == {"chat.postMessage": "#flink-alerts", "chat.update": slack.channel_id("flink-alerts")}
-    assert told(world) == [(OPENED.incident, 3)]
+    assert posted(world) == [(OPENED.incident, 3)]
 
 
 # The message itself
@@ -271,7 +271,7 @@ def test_a_message_that_is_too_much_for_slack_is_sent_as_plain_text(world: World
 def test_a_message_refused_even_as_plain_text_is_kept_and_holds_no_other(world: World, error: str) -> None:
     world.slack.fail_next("chat.postMessage", error=error, times=2)
     tell(world, OPENED, OTHER)
-    assert told(world) == [(OTHER.incident, 1)]
+    assert posted(world) == [(OTHER.incident, 1)]
     entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "undelivered"

@@ -30,7 +30,7 @@ def test_a_new_message_has_nothing_in_its_thread() -> None:
     assert not posted(severity="critical").reply
 
 
-def test_newer_numbers_alone_are_said_at_most_every_ten_minutes() -> None:
+def test_newer_numbers_alone_are_reported_at_most_every_ten_minutes() -> None:
     last, said = posted(), []
     for minute in range(1, 61):
         last = after(last, minute, summary=f"Checkpoint 4711 is {minute} min old.")
@@ -53,13 +53,13 @@ def test_newer_numbers_alone_are_said_at_most_every_ten_minutes() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_change_that_matters_is_said_at_once_and_once(change: dict[str, Any]) -> None:
+def test_a_change_that_matters_is_reported_at_once_and_once(change: dict[str, Any]) -> None:
     first = after(posted(), 0.1, **change)
     assert first.reply
     assert not after(first, 0.2, **change).reply
 
 
-def test_an_incident_that_is_heard_of_again_after_silence_is_said() -> None:
+def test_an_incident_that_is_known_again_after_silence_is_reported() -> None:
     stale = after(posted(), 1, transition="stale")
     assert after(stale, 2).reply
 
@@ -74,8 +74,8 @@ def test_only_what_becomes_critical_is_shown_in_the_channel_and_only_then() -> N
     assert not after(better, 4, severity="critical", transition="resolved", ended_at=1).broadcast
 
 
-def test_without_what_was_told_before_a_change_is_said_but_not_in_the_channel() -> None:
-    """A log of an older version does not say what was told."""
+def test_without_what_was_reported_before_a_change_is_reported_but_not_in_the_channel() -> None:
+    """A log of an older version does not say what was reported."""
     found = plan(None, make_transition(severity="critical", seq=2, transition="updated"), 0, CONFIG, edited=True)
     assert found.reply
     assert not found.broadcast
@@ -113,7 +113,7 @@ def test_without_numbers_or_with_charts_off_nothing_is_drawn() -> None:
     assert not after(posted(), 90, SlackConfig(charts=False), series=SERIES).chart
 
 
-def test_what_was_told_survives_bytes_and_back() -> None:
-    """A restart in between changes nothing: the log holds all there is to know."""
-    told = after(posted(series=SERIES), 1, severity="critical").notified
-    assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)) == told
+def test_what_was_reported_survives_bytes_and_back() -> None:
+    """A restart in between changes nothing: the log has everything that is needed."""
+    notified = after(posted(series=SERIES), 1, severity="critical").notified
+    assert msgspec.json.decode(msgspec.json.encode(notified), type=type(notified)) == notified

@@ -1,4 +1,4 @@
-"""The chart: a PNG of the numbers behind an incident, drawn apart, uploaded beside delivery."""
+"""The chart: a PNG of the numbers behind an incident, drawn apart, uploaded in the background."""
 
 import re
 import struct
@@ -171,7 +171,7 @@ def test_whoever_delivers_does_not_load_matplotlib() -> None:
     ],
 )
 def test_units_are_those_people_use(unit: str, value: float, spoken: str) -> None:
-    assert scale_for(unit, [value, value / 2]).spoken(value) == spoken
+    assert scale_for(unit, [value, value / 2]).format(value) == spoken
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
 
 
 class Desk:
-    """A message that stands, and charts for its thread that are drawn at once."""
+    """A message that exists, and charts for its thread that are drawn at once."""
 
     def __init__(self, slack: SlackServer) -> None:
         self.slack = slack
@@ -224,13 +224,13 @@ def test_a_chart_ends_in_the_thread_with_words_for_who_cannot_see_it(desk: Desk)
     assert "checkpoint duration over time" in upload.alt
 
 
-def test_a_token_without_files_write_is_said_once_and_no_chart_is_drawn_again(desk: Desk) -> None:
+def test_a_token_without_files_write_is_reported_once_and_no_chart_is_drawn_again(desk: Desk) -> None:
     desk.slack.take_scope("files:write")
     with capture_logs() as logged:
         for _ in range(3):
             desk.order()
     assert desk.drawn == 1
-    assert [line["event"].startswith("slack takes no charts") for line in logged] == [True]
+    assert [line["event"].startswith("Slack refused a chart") for line in logged] == [True]
 
 
 @pytest.mark.parametrize("method", ["files.getUploadURLExternal", "upload", "files.completeUploadExternal"])
@@ -296,7 +296,7 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
     assert desk.drawn == 0
 
 
-def test_what_is_not_drawn_when_the_process_ends_is_told(desk: Desk) -> None:
+def test_what_is_not_drawn_when_the_process_ends_is_reported(desk: Desk) -> None:
     go = threading.Event()
     charts = Charts(SlackClient(desk.config), draw=lambda _: str(go.wait(10)).encode())
     for ts in ("1.1", "2.2", "3.3"):
@@ -304,7 +304,7 @@ def test_what_is_not_drawn_when_the_process_ends_is_told(desk: Desk) -> None:
     with capture_logs() as logged:
         charts.close()
     go.set()
-    assert [(line["event"], line["count"]) for line in logged] == [("charts not drawn before the end", 3)]
+    assert [(line["event"], line["count"]) for line in logged] == [("charts dropped at shutdown", 3)]
 
 
 def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +315,8 @@ def test_a_chart_that_waits_when_the_process_ends_is_drawn(desk: Desk, monkeypat
     delivery = Delivery(KafkaAccess(bootstrap_servers="localhost:9092"), TOPICS, sinks, clients=kafka)
     with capture_logs() as logged:
         delivery.start()
-        told = make_transition(series=ORDER.series)
-        kafka.write(TOPICS.incidents, told.incident, msgspec.json.encode(told))
+        transition = make_transition(series=ORDER.series)
+        kafka.write(TOPICS.incidents, transition.incident, msgspec.json.encode(transition))
         delivery.stop()
     assert [line for line in logged if line["log_level"] != "info"] == []
     assert sum(len(message.files) for message in desk.slack.messages) == 1

@@ -49,11 +49,11 @@ def test_no_name_ends_a_link_or_is_too_long_for_one(name: str, time: int) -> Non
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("https://g/{jobb}", "cannot fill {jobb}: there are {cluster}, {job}"),
-        ("https://g/{}", "cannot fill {}"),
-        ("https://g/{job!r}", "cannot fill {job}"),
-        ("https://g/{job.__class__}", "cannot fill {job.__class__}"),
-        ("https://g/{job", "no part of a place"),
+        ("https://g/{jobb}", "unknown placeholder {jobb}; allowed: {cluster}, {job}"),
+        ("https://g/{}", "unknown placeholder {}"),
+        ("https://g/{job!r}", "unknown placeholder {job}"),
+        ("https://g/{job.__class__}", "unknown placeholder {job.__class__}"),
+        ("https://g/{job", "not part of a placeholder"),
         ("https://g/a b", "without blanks"),
         ("https://g/|x", "without blanks"),
         ("javascript:alert(1)", "http"),
