@@ -103,7 +103,7 @@ class LookedUp(msgspec.Struct, frozen=True):
     found: Found | RetryAfter | None
 
 
-class Signal(Enum):
+class AttemptSignal(Enum):
     """What happens to an attempt apart from an answer of the receiver."""
 
     DUE = "its time has come"
@@ -112,4 +112,4 @@ class Signal(Enum):
     DEFECT = "flinkwatch has failed at it"
 
 
-Event = Signal | LookedUp | Outcome
+Event = AttemptSignal | LookedUp | Outcome

@@ -1,15 +1,15 @@
 """What `policy.py` asks for and `sender.py` carries out. The first four end a list of effects, since they are answered.
 
-Send      write `intent`, then send a new message or edit `message`; the receiver answers
-LookUp    look for a message of the incident since then (epoch ms); the answer is `LookedUp`
-Attach    add something to the message; the receiver answers
-Record    write what the message must not be sent again for; the answer is LOGGED or NOT_LOGGED
-Write     write an entry, None: none; if that fails, a restart looks the message up once more, which does no harm
-Changed   the message was delivered or does not exist: measure the delay, update the digest that counts the incident
-Suppress  count a notification that is not sent on purpose
-Pause     make no call of this method for any incident: it would fail too, or make the limit last longer
-Report    log a line about the incident
-Again     the attempt is due again after so many seconds, in the queue of `method` if given; `reason`: why it failed
+Send        write `intent`, then send a new message or edit `message`; the receiver answers
+LookUp      look for a message of the incident since then (epoch ms); the answer is `LookedUp`
+Attach      add something to the message; the receiver answers
+LogOutcome  write the entry after which the message must not be sent again; the answer is LOGGED or NOT_LOGGED
+Write       write an entry, None: none; if that fails, a restart looks the message up once more, which does no harm
+Changed     the message was delivered or does not exist: measure the delay, update the digest that counts the incident
+Suppress    count a notification that is not sent on purpose
+Pause       make no call of this method for any incident: it would fail too, or make the limit last longer
+Report      log a line about the incident
+Again       the attempt is due again after so many seconds, in the queue of `method` if given; `reason`: why it failed
 """
 
 from typing import Literal
@@ -36,7 +36,7 @@ class Attach(msgspec.Struct, frozen=True):
     attachment: Attachment
 
 
-class Record(msgspec.Struct, frozen=True):
+class LogOutcome(msgspec.Struct, frozen=True):
     entry: Entry
 
 
@@ -69,4 +69,4 @@ class Again(msgspec.Struct, frozen=True):
     method: Method | None = None
 
 
-Effect = Send | LookUp | Attach | Record | Write | Changed | Suppress | Pause | Report | Again
+Effect = Send | LookUp | Attach | LogOutcome | Write | Changed | Suppress | Pause | Report | Again

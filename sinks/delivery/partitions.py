@@ -66,7 +66,7 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
         self._dispatcher.release(partition)
         if not decided.is_ours or where not in self._consumer.assignment():
             return None
-        records = self._clients.read_ledger(partition) if self._log.is_kept else ()
+        records = self._clients.read_notification_log(partition) if self._log.is_kept else ()
         damaged = self._log.load(partition, records)
         if damaged:
             log.error("notification log has unreadable entries", partition=partition, count=len(damaged))

@@ -17,7 +17,17 @@ from detectors.incident import Transition
 from sinks.contract.outcome import Delivered, Found, Refused, RetryAfter, Unknown
 from sinks.contract.sink import MessageRef, Notification
 from sinks.delivery import effects
-from sinks.delivery.attempt import Attaching, Attempt, Context, Deferred, Event, LookedUp, Pending, Signal, Unlogged
+from sinks.delivery.attempt import (
+    Attaching,
+    Attempt,
+    AttemptSignal,
+    Context,
+    Deferred,
+    Event,
+    LookedUp,
+    Pending,
+    Unlogged,
+)
 from sinks.delivery.decision import Edit, FindExisting, Post, Skip, decide
 from sinks.delivery.notification_log import Entry
 from sinks.delivery.rate_limit import Method
@@ -68,13 +78,13 @@ def supersede(attempt: Attempt, newer: Transition) -> Attempt:
 
 def _pending(attempt: Pending, entry: Entry | None, event: Event, context: Context) -> Step:  # noqa: PLR0911 - a table
     match event:
-        case Signal.DUE:
+        case AttemptSignal.DUE:
             return _start(attempt, entry, context)
         case LookedUp(found=found):
             return _looked_up(attempt, entry, found, context)
         case Delivered(channel=channel, ts=ts, notified=notified):
             sent = replace(context.entry("sent", entry, MessageRef(channel, ts)), notified=notified)
-            return Unlogged(sent, event.attachments), [effects.Changed(sent), effects.Record(sent)]
+            return Unlogged(sent, event.attachments), [effects.Changed(sent), effects.LogOutcome(sent)]
         case Unknown(reason=reason):
             # If there is no message yet, it is looked up before it is sent again.
             unknown = effects.Write(context.entry("unknown", entry))
@@ -84,13 +94,13 @@ def _pending(attempt: Pending, entry: Entry | None, event: Event, context: Conte
             return _retry(attempt, entry, reason, context, restore, seconds)
         case Refused():
             return _refused(attempt, entry, event, context)
-        case Signal.NOT_LOGGED:
+        case AttemptSignal.NOT_LOGGED:
             return _retry(attempt, entry, _NOT_LOGGED, context, [])
-        case Signal.DEFECT:
+        case AttemptSignal.DEFECT:
             if attempt.tries >= _GIVE_UP_AFTER_TRIES:
                 return _give_up(attempt, entry, _DEFECT, context, [])
             return _retry(attempt, entry, _DEFECT, context, [])
-        case Signal.LOGGED:
+        case AttemptSignal.LOGGED:
             raise AssertionError(attempt, event)
         case _:
             assert_never(event)
@@ -173,16 +183,16 @@ def _give_up(attempt: Pending, entry: Entry | None, reason: str, context: Contex
     undelivered = replace(context.entry("undelivered", entry), reason=reason)
     if not attempt.last_try:
         first = [*first, effects.Report("error", "incident is undelivered, it is kept", {"why": reason})]
-    return Unlogged(undelivered), [*first, effects.Record(undelivered)]
+    return Unlogged(undelivered), [*first, effects.LogOutcome(undelivered)]
 
 
 def _unlogged(attempt: Unlogged, event: Event) -> Step:
     match event:
-        case Signal.DUE:
-            return attempt, [effects.Record(attempt.entry)]
-        case Signal.LOGGED:
+        case AttemptSignal.DUE:
+            return attempt, [effects.LogOutcome(attempt.entry)]
+        case AttemptSignal.LOGGED:
             return (Attaching(attempt.attachments), [effects.Again()]) if attempt.attachments else (None, [])
-        case Signal.NOT_LOGGED | Signal.DEFECT:
+        case AttemptSignal.NOT_LOGGED | AttemptSignal.DEFECT:
             seconds = _BACKOFF_MAX_S if attempt.entry.state == "undelivered" else None
             return replace(attempt, tries=_next(attempt.tries)), [_again(attempt.tries, _NOT_LOGGED, seconds)]
         case LookedUp() | Delivered() | RetryAfter() | Unknown() | Refused():
@@ -195,18 +205,18 @@ def _attaching(attempt: Attaching, event: Event, context: Context) -> Step:
     """Each once, in order. One that does not succeed in time is left out: the message itself has everything."""
     first, rest = attempt.attachments[0], attempt.attachments[1:]
     match event:
-        case Signal.DUE if first.posts and context.method != "post":
+        case AttemptSignal.DUE if first.posts and context.method != "post":
             return attempt, [effects.Again(method="post")]
-        case Signal.DUE:
+        case AttemptSignal.DUE:
             return attempt, [effects.Attach(first)]
         case RetryAfter(reason=reason, seconds=seconds) if attempt.tries < _TRIES_COUNTED:
             limit = _limit(event, "post") if first.posts else []
             return replace(attempt, tries=_next(attempt.tries)), [*limit, _again(attempt.tries, reason, seconds)]
-        case Signal.DEFECT if attempt.tries < _TRIES_COUNTED:
+        case AttemptSignal.DEFECT if attempt.tries < _TRIES_COUNTED:
             return replace(attempt, tries=_next(attempt.tries)), [_again(attempt.tries, _DEFECT)]
-        case Delivered() | RetryAfter() | Unknown() | Refused() | Signal.DEFECT:
+        case Delivered() | RetryAfter() | Unknown() | Refused() | AttemptSignal.DEFECT:
             return Attaching(rest, attempt.tries) if rest else Pending(tries=attempt.tries), [effects.Again()]
-        case LookedUp() | Signal.LOGGED | Signal.NOT_LOGGED:
+        case LookedUp() | AttemptSignal.LOGGED | AttemptSignal.NOT_LOGGED:
             raise AssertionError(attempt, event)
         case _:
             assert_never(event)

@@ -11,7 +11,7 @@ from sinks.contract.outcome import Attachment, Delivered, Outcome
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import EditingSink, ResendingSink
 from sinks.delivery import effects
-from sinks.delivery.attempt import NO_OFFSET, Context, Event, LookedUp, Signal
+from sinks.delivery.attempt import NO_OFFSET, AttemptSignal, Context, Event, LookedUp
 from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Queued
 from sinks.delivery.policy import advance
@@ -54,12 +54,12 @@ class Sender:
     def step(self, queued: Queued) -> float | None:
         """Takes one step for what is due. Seconds until the next one, None if it needs nothing more."""
         try:
-            return self._advance(queued, Signal.DUE)
+            return self._advance(queued, AttemptSignal.DUE)
         except Exception:
             # The outer edge of one incident: a defect that it brings out must not hold up the others.
             self._board.count_attempt(self._receiver.name, "other")
             log.exception("notification failed", receiver=self._receiver.name, incident=queued.transition.incident)
-            return self._advance(queued, Signal.DEFECT)
+            return self._advance(queued, AttemptSignal.DEFECT)
 
     def _advance(self, queued: Queued, event: Event | None) -> float | None:
         known = self._log.get(queued.partition, queued.transition.incident)
@@ -70,7 +70,7 @@ class Sender:
             arrived=queued.at,
             offset=queued.offset,
             method=queued.method,
-            summary=queued.summary() if queued.summary is not None and event is Signal.DUE else None,
+            summary=queued.summary() if queued.summary is not None and event is AttemptSignal.DUE else None,
         )
         while event is not None:
             attempt, asked = advance(queued.attempt, known, event, context)
@@ -100,11 +100,11 @@ class Sender:
                 return self._look_up(incident, since - _CLOCK_MARGIN_MS)
             case effects.Attach(attachment=attachment):
                 return self._attach(attachment)
-            case effects.Record(entry=entry):
+            case effects.LogOutcome(entry=entry):
                 ok = self._log.try_set(partition, incident, entry)
                 if ok and entry.state == "sent":
                     log.info("incident notified", **self._about(queued))
-                return Signal.LOGGED if ok else Signal.NOT_LOGGED
+                return AttemptSignal.LOGGED if ok else AttemptSignal.NOT_LOGGED
             case effects.Write(entry=entry):
                 self._log.try_set(partition, incident, entry)
             case effects.Changed(entry=entry):
@@ -124,7 +124,7 @@ class Sender:
         sink, partition, incident = self._receiver.sink, queued.partition, queued.transition.incident
         if not self._log.try_set(partition, incident, send.intent):
             self._log.remember(partition, incident, known)
-            return Signal.NOT_LOGGED
+            return AttemptSignal.NOT_LOGGED
         self.limiter.acquire(queued.method)
         began = self._clocks.monotonic()
         if send.message is None or not isinstance(sink, EditingSink):

@@ -72,7 +72,7 @@ class DeliveryWorker:
         self._kafka_answers = True
         self._ours_until = 0.0
         self._repair_at = 0.0
-        self._logs_made = clients.ledgers_made
+        self._logs_made = clients.notification_logs_created
 
     def run(self, stop: Event, drain_s: float) -> None:
         """Delivers until `stop`, then for at most `drain_s` seconds what is due."""
@@ -112,11 +112,11 @@ class DeliveryWorker:
         if self._log.is_failing and time.monotonic() >= self._repair_at:
             self._repair_at = time.monotonic() + _REPAIR_EVERY_S
             try:
-                self._clients.make_ledger()
+                self._clients.create_notification_log()
             except (KafkaError, TopicsError) as error:
                 log.warning("notification log cannot be written", error=str(error) or type(error).__name__)
-        if self._log.is_kept and self._clients.ledgers_made != self._logs_made:
-            self._logs_made = self._clients.ledgers_made
+        if self._log.is_kept and self._clients.notification_logs_created != self._logs_made:
+            self._logs_made = self._clients.notification_logs_created
             log.error("notification log was deleted, writing it again", topic=self._log.topic)
             self._log.write_again(self._clients.producer())
 

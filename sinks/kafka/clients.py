@@ -98,7 +98,7 @@ class Clients:
         self._access = access
         self._topics = topics
         self._making = threading.Lock()
-        self.ledgers_made = 0
+        self.notification_logs_created = 0
         """How often this process has created the topic of the notification log again."""
 
     def group_consumer(self, receiver: str) -> Any:
@@ -116,18 +116,18 @@ class Clients:
         """A KafkaProducer for the notification log."""
         return producer(self._access, within_ms=_WRITE_MS)
 
-    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def read_notification_log(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Keys and values of a partition of the notification log, from its beginning to its present end."""
         with closing(self._consumer()) as reader:
             for record in read_to_end(reader, [TopicPartition(self._topics.deliveries, partition)]):
                 yield record.key, record.value
 
-    def make_ledger(self) -> None:
+    def create_notification_log(self) -> None:
         """Creates the topic of the notification log again if it was deleted."""
         with self._making, closing(admin(self._access)) as client:
             if self._topics.deliveries not in client.list_topics():
                 ensure_topics(client, self._topics, self._topics.create)
-                self.ledgers_made += 1
+                self.notification_logs_created += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         """Offset and value of the incidents record at `offset`, or of the first after it that compaction has left."""

@@ -68,7 +68,7 @@ class Installation:
     def ledger(self) -> dict[str, Any]:
         """What the ledger topic holds, by key."""
         clients = Clients(self.access, self.topics)
-        found = [pair for partition in range(2) for pair in clients.read_ledger(partition)]
+        found = [pair for partition in range(2) for pair in clients.read_notification_log(partition)]
         entries = {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
         return {key: entry for key, entry in entries.items() if "/~" not in key}
 

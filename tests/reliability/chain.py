@@ -115,7 +115,7 @@ class Chain:
         self.produced.append(one)
         self._producer.send(self.topics.incidents, key=one.incident.encode(), value=msgspec.json.encode(one))
 
-    def delete_ledger(self) -> None:
+    def delete_notification_log(self) -> None:
         """As an operator may by mistake. Returns when the brokers no longer list it."""
         with closing(KafkaAdminClient(**client_options(self._access))) as admin:
             admin.delete_topics([self.topics.deliveries])

@@ -113,7 +113,7 @@ def test_the_notification_log_deleted_under_a_running_deliverer_is_made_again(ch
     deliverer = chain.start()
     chain.say(10)
     chain.wait_for(lambda: not chain.verdict().lost, deliverer)
-    chain.delete_ledger()
+    chain.delete_notification_log()
     chain.say(10)
     chain.wait_for(lambda: not chain.verdict().lost, deliverer)
     assert "notification log was deleted" in deliverer.log_tail(1000)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from detectors import DETECTORS
+from detectors.detector import Detector
 from detectors.events.envelopes.logs import REASONS
 from sinks.prometheus.catalogue import NAMESPACE, TABLE
 
@@ -64,6 +65,14 @@ def test_a_runbook_names_only_thresholds_metrics_and_panels_that_exist(path: Pat
         r"((?:\*[^*\n]+\*(?:, | and )?)+) on the dashboard (Flink cluster|Flink fleet|flinkwatch)\b", page
     ):
         assert set(re.findall(r"\*([^*]+)\*", sentence[0])) <= titles[sentence[1]]
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
+def test_a_runbook_recommends_only_thresholds_of_its_detector(detector: type[Detector]) -> None:
+    page = (RUNBOOKS / f"{detector.kind}.md").read_text()
+    advice = page[page.index("**When it is a false alarm.**") :].split("\n\n")[0]
+    names = {name.removeprefix(f"detectors.{detector.kind}.") for name in re.findall(r"`([a-z][a-z_.]+)`", advice)}
+    assert names <= {*detector.Config.model_fields, f"detectors.{detector.kind}"}
 
 
 def panels() -> dict[str, set[str]]:

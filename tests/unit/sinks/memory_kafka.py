@@ -36,8 +36,8 @@ class MemoryKafka:
         self.refuse_writes = False
         self.refuse_commits = False
         self.slow_writes = False
-        self.ledger_is_gone = False
-        self.ledgers_made = 0
+        self.notification_log_is_gone = False
+        self.notification_logs_created = 0
         self.read_again: list[int] = []
         self.wall = time.time
         self.partitions = 2
@@ -68,24 +68,24 @@ class MemoryKafka:
     def producer(self) -> Any:
         return Producer(self)
 
-    def delete_ledger(self) -> None:
+    def delete_notification_log(self) -> None:
         """As an operator may while it runs."""
-        self.ledger_is_gone = True
+        self.notification_log_is_gone = True
         for partition in list(self.logs):
             if partition.topic == TOPICS.deliveries:
                 self.logs[partition].clear()
 
-    def make_ledger(self) -> None:
-        if self.ledger_is_gone:
-            self.ledger_is_gone = False
-            self.ledgers_made += 1
+    def create_notification_log(self) -> None:
+        if self.notification_log_is_gone:
+            self.notification_log_is_gone = False
+            self.notification_logs_created += 1
 
     def read_incident(self, partition: int, offset: int) -> tuple[int, bytes] | None:
         self.read_again.append(offset)
         kept = self.logs[TopicPartition(TOPICS.incidents, partition)][offset]
         return None if kept.value is None else (kept.offset, kept.value)
 
-    def read_ledger(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def read_notification_log(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         for kept in self.logs[TopicPartition(TOPICS.deliveries, partition)]:
             yield kept.key, kept.value
 
@@ -191,7 +191,7 @@ class Producer:
         self._kafka = kafka
 
     def send(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> Any:
-        if self._kafka.ledger_is_gone:
+        if self._kafka.notification_log_is_gone:
             raise KafkaTimeoutError("no metadata of the topic")
         if self._kafka.refuse_writes:
             return SimpleNamespace(get=_refuse)

@@ -70,7 +70,7 @@ class World:
 
     def log_entry(self, incident: str, partition: int = 0) -> Entry | None:
         """What the topic holds last for an incident."""
-        values = dict(self.kafka.read_ledger(partition))
+        values = dict(self.kafka.read_notification_log(partition))
         value = values.get(f"slack/{incident}".encode())
         return None if value is None else msgspec.json.decode(value, type=Entry)
 

@@ -111,7 +111,7 @@ class TestForgetting:
         bench.dispatcher.forget("never heard of", 0)
         bench.settle()
         assert (len(bench.sink.sent), bench.entry(OPENED.incident)) == (1, None)
-        assert list(dict(bench.kafka.read_ledger(0))) == [f"slack/{OPENED.incident}".encode()]
+        assert list(dict(bench.kafka.read_notification_log(0))) == [f"slack/{OPENED.incident}".encode()]
 
     def test_a_partition_that_goes_takes_what_waits_and_what_is_known_of_it_along(self) -> None:
         bench = Bench(sink=ResendingScriptedSink)
@@ -525,7 +525,7 @@ class TestTakingOver:
         after = Bench(digest_above=1)
         after.now, after.kafka = before.now, before.kafka
         for partition in partitions:
-            after.log.load(partition, before.kafka.read_ledger(partition))
+            after.log.load(partition, before.kafka.read_notification_log(partition))
             after.dispatcher.take_over(partition)
         return after
 

@@ -135,7 +135,7 @@ def test_whatever_a_record_of_the_log_holds_other_incidents_are_told(slack: Slac
 def test_a_log_that_was_deleted_is_made_again_and_nothing_is_lost_or_doubled(world: World) -> None:
     world.say(OPENED, make_transition(incident="other"))
     world.settle()
-    world.kafka.delete_ledger()
+    world.kafka.delete_notification_log()
     world.say(UPDATED, make_transition(incident="third"))
     world.settle()
     for _ in range(10):
@@ -153,11 +153,11 @@ def test_every_receiver_writes_into_the_log_that_one_has_made_again(slack: Slack
     world = receivers(slack, routing={"routes": [{"to": ["slack:oncall"], "severity": "critical"}, {"to": ["slack"]}]})
     world.say(OPENED, make_transition(incident="bad", severity="critical"))
     world.settle()
-    world.kafka.delete_ledger()
+    world.kafka.delete_notification_log()
     world.say(UPDATED)
     for _ in range(10):
         world.settle(10)
-    names = {(key or b"").decode() for key, _ in world.kafka.read_ledger(0)}
+    names = {(key or b"").decode() for key, _ in world.kafka.read_notification_log(0)}
     assert {"slack/" + OPENED.incident, "slack:oncall/bad", "slack/~start", "slack:oncall/~start"} <= names
 
 

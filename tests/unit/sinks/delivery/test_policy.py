@@ -20,12 +20,12 @@ from sinks.delivery.attempt import (
     NO_OFFSET,
     Attaching,
     Attempt,
+    AttemptSignal,
     Context,
     Deferred,
     Event,
     LookedUp,
     Pending,
-    Signal,
     Unlogged,
 )
 from sinks.delivery.notification_log import Entry, State
@@ -80,7 +80,7 @@ UNLOGGED = ("unlogged", "unlogged with a line", "unlogged, given up")
 ATTACHING = ("line", "chart, line", "line for long")
 
 EVENTS: dict[str, Event] = {
-    "due": Signal.DUE,
+    "due": AttemptSignal.DUE,
     "delivered": Delivered("C1", "2.2"),
     "delivered with a line": Delivered("C1", "2.2", notified_state(OPEN), (LINE,)),
     "away": RetryAfter(None, "away", "serverError"),
@@ -93,14 +93,14 @@ EVENTS: dict[str, Event] = {
     "found": LookedUp(Found("C1", "2.2", 1)),
     "found none": LookedUp(None),
     "not looked up": LookedUp(RetryAfter(20.0, "limited", "rateLimited")),
-    "logged": Signal.LOGGED,
-    "not logged": Signal.NOT_LOGGED,
-    "defect": Signal.DEFECT,
+    "logged": AttemptSignal.LOGGED,
+    "not logged": AttemptSignal.NOT_LOGGED,
+    "defect": AttemptSignal.DEFECT,
 }
 
 CANNOT_HAPPEN = "cannot happen"
-GIVEN_UP = "Unlogged undelivered: {}Report, Record undelivered"
-GIVEN_UP_AGAIN = "Unlogged undelivered: {}Record undelivered"
+GIVEN_UP = "Unlogged undelivered: {}Report, LogOutcome undelivered"
+GIVEN_UP_AGAIN = "Unlogged undelivered: {}LogOutcome undelivered"
 NEXT_LINE = {"line": "Pending: Again 0", "chart, line": "Attaching: Again 0", "line for long": "Pending: Again 0"}
 IN_ATTACHING = dict.fromkeys(ATTACHING, CANNOT_HAPPEN)
 IN_UNLOGGED = dict.fromkeys(UNLOGGED, CANNOT_HAPPEN)
@@ -119,7 +119,7 @@ def retried(before: str, again: str | None = None, pause: str = "") -> dict[str,
 
 PLAIN = dict.fromkeys(PENDING, "Pending: Write *, Report, Again 0") | {"plain": GIVEN_UP.format("Write *, ")}
 REPLACED = dict.fromkeys(PENDING, "Pending: Write none, Again 0")
-DELIVERED = dict.fromkeys(PENDING, "Unlogged sent: Changed sent, Record sent")
+DELIVERED = dict.fromkeys(PENDING, "Unlogged sent: Changed sent, LogOutcome sent")
 SET_UP = retried("Write *, Report, Pause 60, ", "60")
 NOT_LOGGED = {"unlogged": "Unlogged sent: Again 2", "unlogged with a line": "Unlogged sent: Again 2"} | {
     "unlogged, given up": "Unlogged undelivered: Again 60"
@@ -179,9 +179,9 @@ DUE: dict[str, tuple[str, str]] = {
 }
 DUE_WHEN_ABSENT = dict.fromkeys(("a try", "a lost answer", "given up"), (POST, "-: Suppress, Write none"))
 DUE_OTHERWISE = {
-    "unlogged": "Unlogged sent: Record sent",
-    "unlogged with a line": "Unlogged sent: Record sent",
-    "unlogged, given up": "Unlogged undelivered: Record undelivered",
+    "unlogged": "Unlogged sent: LogOutcome sent",
+    "unlogged with a line": "Unlogged sent: LogOutcome sent",
+    "unlogged, given up": "Unlogged undelivered: LogOutcome undelivered",
     "line": "Attaching: Attach",
     "chart, line": "Attaching: Attach",
     "line for long": "Attaching: Attach",
@@ -217,7 +217,7 @@ def shown(effect: effects.Effect, entry: Entry | None) -> str:
     match effect:
         case effects.Write(entry=written):
             return f"{name} *" if written == entry and entry is not None else f"{name} {state_of(written)}"
-        case effects.Record(entry=written) | effects.Changed(entry=written):
+        case effects.LogOutcome(entry=written) | effects.Changed(entry=written):
             return f"{name} {state_of(written)}"
         case effects.Send(message=message):
             return f"{name} {'post' if message is None else 'edit'}"
@@ -256,8 +256,8 @@ def test_what_follows_in_each_state_from_each_event_whatever_the_log_knows(attem
 
 def test_the_table_has_every_state_every_event_and_everything_that_the_log_may_know() -> None:
     assert {type(one) for one in ATTEMPTS.values()} == set(get_args(Attempt))
-    assert {*EVENTS.values()} >= set(Signal)
-    assert {type(one) for one in EVENTS.values()} == {Signal, LookedUp, *get_args(Outcome)}
+    assert {*EVENTS.values()} >= set(AttemptSignal)
+    assert {type(one) for one in EVENTS.values()} == {AttemptSignal, LookedUp, *get_args(Outcome)}
     assert {one.because for one in EVENTS.values() if isinstance(one, Refused)} == {"setup", "message", "target"}
     assert {one.state for one in KNOWN.values() if one is not None} == set(get_args(State))
     assert set(TABLE) | {"due"} == set(EVENTS)
@@ -275,7 +275,7 @@ def every_step() -> Iterator[tuple[Attempt, Event, Entry | None, Context, Attemp
                 yield attempt, event, entry, where, *advance(attempt, entry, event, where)
 
 
-ANSWERED = (effects.Send, effects.LookUp, effects.Attach, effects.Record)
+ANSWERED = (effects.Send, effects.LookUp, effects.Attach, effects.LogOutcome)
 
 
 def test_an_attempt_that_is_not_done_is_always_due_again_or_waits_for_an_answer() -> None:
@@ -312,7 +312,7 @@ def test_a_method_that_the_queue_is_not_for_is_never_used() -> None:
                 assert (where.method == "post") == (one.message is None)
             if isinstance(one, effects.Attach):
                 assert where.method == "post" or not one.attachment.posts
-    post = Pending(), KNOWN["an older message"], Signal.DUE, context(None)
+    post = Pending(), KNOWN["an older message"], AttemptSignal.DUE, context(None)
     assert advance(*post) == (Pending(), [effects.Again(method="edit")])
 
 
@@ -326,7 +326,7 @@ def test_a_digest_is_never_given_up(event: str) -> None:
     for attempt in (Pending(), Pending(tries=5), Pending(tries=10, plain=True)):
         where = context(None, offset=NO_OFFSET)
         after, asked = advance(attempt, None, EVENTS[event], where)
-        written = [one.entry for one in asked if isinstance(one, effects.Write | effects.Record)]
+        written = [one.entry for one in asked if isinstance(one, effects.Write | effects.LogOutcome)]
         assert after is not None
         assert all(one is None or one.state != "undelivered" for one in written)
 
@@ -334,13 +334,13 @@ def test_a_digest_is_never_given_up(event: str) -> None:
 @pytest.mark.parametrize(("still_open", "after"), [(0, "-"), (1, "Pending: Send post")])
 def test_a_digest_without_open_incidents_is_not_begun(still_open: int, after: str) -> None:
     summary = Summary(1, 3, still_open, 3 - still_open, 0, {}, [], [], [])
-    assert cell(Pending(), None, Signal.DUE, context(None, offset=NO_OFFSET, summary=summary)) == after
+    assert cell(Pending(), None, AttemptSignal.DUE, context(None, offset=NO_OFFSET, summary=summary)) == after
 
 
 def test_an_incident_whose_message_does_not_exist_under_a_silence_stays_in_its_digest() -> None:
     folded = Folded(storm=1, kind="k", cluster="c", job="", severity="warning", since=1, has_own_message=True)
     entry = replace(known("unknown"), folded=folded)
-    _, asked = advance(Pending(absent=True), entry, Signal.DUE, context(entry, transition=SILENCED))
+    _, asked = advance(Pending(absent=True), entry, AttemptSignal.DUE, context(entry, transition=SILENCED))
     kept = replace(entry, state="folded", folded=replace(folded, has_own_message=False), silenced=True)
     assert asked == [effects.Suppress("silence"), effects.Write(kept), effects.Changed(kept)]
 
@@ -389,6 +389,6 @@ def test_a_message_that_takes_the_place_of_one_that_is_gone_says_so() -> None:
     after, _ = advance(Pending(), entry, EVENTS["wrong target"], context(entry))
     assert isinstance(after, Pending)
     assert "takes its place" in after.note
-    _, (send,) = advance(after, None, Signal.DUE, context(None))
+    _, (send,) = advance(after, None, AttemptSignal.DUE, context(None))
     assert isinstance(send, effects.Send)
     assert send.notification.note == after.note

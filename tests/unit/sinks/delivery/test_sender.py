@@ -412,7 +412,7 @@ class TestOutcomes:
         assert len(bench.sink.sent) == 1
         assert (len(bench.dispatcher.outbox), bench.dispatcher.due_in()) == (0, None)
         again = NotificationLog(None, TOPICS.deliveries, "slack")
-        again.load(0, bench.kafka.read_ledger(0))
+        again.load(0, bench.kafka.read_notification_log(0))
         assert [one.state for _, one in again.entries()] == ["sent"]
 
     def test_a_message_that_was_sent_is_never_put_aside_however_long_the_log_is_away(self, bench: Bench) -> None:

@@ -68,7 +68,7 @@ def counted(world: World) -> Counter[str]:
     """What the log says of each incident: told in a digest, or with a message."""
     found = Counter[str]()
     for partition in range(2):
-        for key in dict(world.kafka.read_ledger(partition)):
+        for key in dict(world.kafka.read_notification_log(partition)):
             name = (key or b"").decode().removeprefix("slack/")
             if not name.startswith("~"):
                 entry = world.log_entry(name, partition)
@@ -195,11 +195,11 @@ def test_the_log_of_a_process_that_runs_on_forgets_what_ended_two_weeks_ago_and_
         world.say(resolved(number))
     run(world, 300.0)
     run(world, 15 * 86_400.0, step=43_200.0)
-    gone = {(key or b"").decode() for key, value in dict(world.kafka.read_ledger(0)).items() if value is None}
+    gone = {(key or b"").decode() for key, value in dict(world.kafka.read_notification_log(0)).items() if value is None}
     assert {f"slack/i{number}" for number in range(99)} <= gone
     assert f"slack/{digests(world)[0].metadata['event_payload']['incident']}" not in gone, "one of it is open"
     world.say(resolved(99))
     run(world, 300.0)
     run(world, 16 * 86_400.0, step=43_200.0)
-    alive = {key for key, value in dict(world.kafka.read_ledger(0)).items() if value is not None}
+    alive = {key for key, value in dict(world.kafka.read_notification_log(0)).items() if value is not None}
     assert alive == {b"slack/~start"}

@@ -208,17 +208,17 @@ class TestLostLog:
         """When it was tried to make the log again; no broker takes it."""
         tried: list[float] = []
 
-        def make_ledger() -> None:
+        def create_notification_log() -> None:
             tried.append(world.now)
             raise KafkaTimeoutError
 
-        monkeypatch.setattr(world.kafka, "make_ledger", make_ledger)
+        monkeypatch.setattr(world.kafka, "create_notification_log", create_notification_log)
         return tried
 
     def test_it_is_made_again_every_ten_seconds(self, world: Round, made: list[float]) -> None:
         world.begin()
         assert made == []
-        world.kafka.ledger_is_gone = True
+        world.kafka.notification_log_is_gone = True
         world.write("a")
         for _ in range(201):
             world.worker.poll_once()
@@ -229,7 +229,7 @@ class TestLostLog:
     def test_what_keeps_no_log_writes_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         world = Round(monkeypatch, with_log=False)
         world.begin()
-        world.kafka.ledgers_made += 1
+        world.kafka.notification_logs_created += 1
         world.worker.poll_once()
         assert not world.log.is_kept
 
@@ -237,18 +237,18 @@ class TestLostLog:
         world.begin()
         world.write("a")
         world.worker.poll_once()
-        world.kafka.delete_ledger()
+        world.kafka.delete_notification_log()
         world.write("b")
         for _ in range(40):
             world.worker.poll_once()
             world.now += 0.5
         again = NotificationLog(None, TOPICS.deliveries, "slack")
-        again.load(0, world.kafka.read_ledger(0))
+        again.load(0, world.kafka.read_notification_log(0))
         assert [(one.incident, one.state) for _, one in again.entries() if one.incident in "ab"] == [
             ("a", "sent"),
             ("b", "sent"),
         ]
-        keys = [key for key, _ in world.kafka.read_ledger(0)]
+        keys = [key for key, _ in world.kafka.read_notification_log(0)]
         assert keys.count(b"slack/a") == 1
 
 

@@ -56,13 +56,13 @@ class Consumer:
         """Nothing is held."""
 
 
-def read_ledger(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> list[tuple[bytes | None, bytes | None]]:
+def log_records(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> list[tuple[bytes | None, bytes | None]]:
     monkeypatch.setattr("sinks.kafka.clients.KafkaConsumer", consumer)
-    return list(Clients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_ledger(0))
+    return list(Clients(KafkaAccess(bootstrap_servers="localhost:9092"), TopicNames()).read_notification_log(0))
 
 
 def test_a_notification_log_is_read_to_its_end_however_many_polls_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = read_ledger(monkeypatch, Consumer([500, 0, 0] * 200))
+    read = log_records(monkeypatch, Consumer([500, 0, 0] * 200))
     assert len(read) == 100_000
     assert read[-1] == (b"99999", b"v")
 
@@ -72,7 +72,7 @@ def test_brokers_that_stop_sending_are_an_error_and_not_half_a_notification_log(
 ) -> None:
     monkeypatch.setattr(reading, "_SILENT_S", 0.05)
     with pytest.raises(KafkaTimeoutError, match=r"flinkwatch\.deliveries/0"):
-        read_ledger(monkeypatch, Consumer([500], missing=1))
+        log_records(monkeypatch, Consumer([500], missing=1))
 
 
 def test_each_poll_that_brings_something_begins_the_silence_again(monkeypatch: pytest.MonkeyPatch) -> None:
