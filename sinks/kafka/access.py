@@ -38,7 +38,7 @@ class KafkaAccess(BaseModel):
     )
     sasl_username: str | None = Field(default=None, description="User to log in as; needed with SASL.")
     sasl_password_env: str | None = Field(
-        default=None, description="Environment variable that holds the password, which itself never stands here."
+        default=None, description="Environment variable that holds the password, which is never in the file."
     )
     sasl_password_file: Path | None = Field(
         default=None, description="File that holds the password, such as a mounted secret; wins over the variable."

@@ -110,7 +110,7 @@ def test_counters_of_the_job_are_summed_over_its_buckets(page: StatusServer, boa
     assert scrape(page)["flinkwatch_records_rejected_total{reason=not_json}"] == 42
     text = get(page, "/metrics")[1]
     assert "# TYPE flinkwatch_records_rejected_total counter" in text
-    assert "# HELP flinkwatch_records_rejected_total Records that could not be understood" in text
+    assert "# HELP flinkwatch_records_rejected_total Records that could not be read" in text
 
 
 @pytest.mark.parametrize(

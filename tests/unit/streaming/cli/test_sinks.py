@@ -56,7 +56,8 @@ def test_every_receiver_is_tried_even_if_one_fails(slack: SlackServer, tmp_path:
         )
         assert len(receiver.received) == 2
     assert result.exit_code == 1
-    assert "FAILED   slack:nowhere: open a test incident: refused (channel_not_found): no such channel" in result.output
+    refused = "refused (channel_not_found): the channel does not exist or is private"
+    assert f"FAILED   slack:nowhere: open a test incident: {refused}" in result.output
     assert "ok       slack:oncall: resolve it: ok" in result.output
     assert "ok       webhook: resolve it: ok" in result.output
 

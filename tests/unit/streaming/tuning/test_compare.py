@@ -1,6 +1,5 @@
 """Two configurations over the same recordings: which incidents change, and how."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,7 @@ def test_the_same_is_one_cluster_and_time_and_a_finding_or_a_job(other: Replayed
 def test_a_large_recording_is_decoded_by_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here = [b for piece in pieces((HUNG,), SETTINGS) for b in piece]
     broken = tmp_path / "broken.jsonl"
-    broken.write_bytes(gzip.decompress(HUNG.read_bytes()) + b'{"topic": 1}\n')
+    broken.write_bytes(HUNG.read_bytes() + b'{"topic": 1}\n')
     monkeypatch.setattr(events, "_OWN_PROCESS_BYTES", 0)
     assert [b for piece in pieces((HUNG,), SETTINGS) for b in piece] == here
     with pytest.raises(RecordingError, match=r"broken\.jsonl:\d+: not a recorded Kafka record"):
@@ -141,7 +140,7 @@ def test_a_large_recording_is_decoded_by_a_process_of_its_own(monkeypatch: pytes
 
 
 def test_configuration_records_in_a_recording_do_not_count(tmp_path: Path) -> None:
-    lines = gzip.decompress(HUNG.read_bytes()).splitlines()
+    lines = HUNG.read_bytes().splitlines()
     first = json.loads(lines[0])
     off = {"detectors": {"checkpoint_overdue": {"enabled": False}}, "hash": "x", "at": 0, "by": "t"}
     config = {**first, "topic": "flinkwatch.config", "key": "detectors", "value": json.dumps(off)}

@@ -22,7 +22,7 @@ SEEN = {
     ),
     "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x": (
         PASSES,
-        "A topic of Kafka was deleted",
+        "A Kafka topic was deleted",
     ),
     "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [t]": (
         WAITS,
