@@ -117,7 +117,7 @@ def test_a_silence_says_what_it_matches_now(kafka: Kafka) -> None:
     assert sentence("nosuch").startswith("Warning: it matches no incident and no known cluster")
     listed = " ".join(run("silence", "list").stdout.split())
     assert re.search(r"Z, 1 h 5\d min left", listed)
-    assert "T" not in listed[listed.index("for 1 h") - 25 : listed.index("for 1 h")], "one format of times"
+    assert not re.search(r"\d\d-\d\dT", listed), "one format of times"
 
 
 def test_a_silence_is_made_also_where_the_incidents_cannot_be_read(
