@@ -297,7 +297,7 @@ class CheckpointFailing(Detector):
         why = next((f.why for _, f in reversed(failed) if f.why), "Flink gives no reason")
         summary = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
         if failed:
-            summary += f" (the last is {failed[-1][0]}): {why}"
+            summary += f" (last: checkpoint {failed[-1][0]}): {why}"
         records = [f.record for _, f in failed]
         if known.limit is not None:
             summary = (

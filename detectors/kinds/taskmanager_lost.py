@@ -93,7 +93,9 @@ class TaskManagerLost(Detector):
             description="Time after an orderly end in which a loss of the same TaskManager is attributed to that end.",
         )
         gated_hint_max_age: Duration = Field(
-            120_000, description="Time within which a loss must be confirmed for an earlier gated address to date it."
+            120_000,
+            description="Maximum age of a line in which Flink's RPC library (Akka or Pekko) calls the address of the "
+            "TaskManager gated. A younger line is taken as the beginning of the loss.",
         )
         recovered_without: Duration = Field(
             300_000,

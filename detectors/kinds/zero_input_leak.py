@@ -129,8 +129,8 @@ class ZeroInputLeak(Detector):
         )
         min_flat: Duration = Field(
             60_000,
-            description="Minimum time without a commit, in addition to `min_checkpoints`. A commit may take the Kafka "
-            "client's default.api.timeout.ms of 60 s.",
+            description="Minimum time without a commit before a finding opens. `min_checkpoints` must have completed "
+            "in it too. A commit may take the Kafka client's default.api.timeout.ms of 60 s.",
         )
         warm_up: Duration = Field(
             600_000,
@@ -361,11 +361,11 @@ class ZeroInputLeak(Detector):
 
     def _commits_text(self, count: int, topics: str, flat: int, job: str) -> str:
         if not count:
-            return f"Kafka readers of {job} kept the offsets of every checkpoint (FLINK-33231)"
+            return f"Kafka readers of job {job} kept the offsets of every checkpoint (FLINK-33231)"
         return (
-            f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in {job} never "
+            f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in job {job} never "
             f"free{'s' * (count == 1)} the offsets of checkpoints (FLINK-33231): no commit at the last {flat} "
-            "completed checkpoints, nothing read since the start"
+            "completed checkpoints, and no record read since the start"
         )
 
     def _memory_text(self, tm: str, rise: HeapFloorRise) -> str:

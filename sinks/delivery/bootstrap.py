@@ -44,7 +44,7 @@ class Bootstrap:
 
     def start_log(self, partition: int, end: int, now_ms: int) -> None:
         """Writes that the log begins at offset `end`. Raises KafkaError."""
-        log.info("notification log is new", partition=partition, incidents_before_it=end)
+        log.info("notification log is empty, as on a first start", partition=partition, incidents_before_it=end)
         self._log.set(partition, LOG_START, Entry(incident=LOG_START, seq=1, state="sent", at=now_ms, offset=end))
 
     def mark_unknown(self, partition: int, incidents: Iterable[str], now_ms: int) -> None:

@@ -28,8 +28,8 @@ class TopicNames(BaseModel):
     partitions: int = Field(
         default=4,
         ge=1,
-        description="Partitions of a new incidents, deliveries, readings or rejected topic: as many deliverers can "
-        "share the work. Existing topics keep theirs.",
+        description="Number of partitions of the topics incidents, deliveries, readings and rejected when flinkwatch "
+        "creates them. So many `flinkwatch deliver` processes can share the work. Existing topics keep theirs.",
     )
     replication_factor: int = Field(
         default=-1, ge=-1, description="Copies of a new topic; -1 takes the broker's default.replication.factor."

@@ -141,7 +141,7 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
         if time.monotonic() > deadline:
             raise UserError(f"flinkwatch on port {page.port} is not ready after {within_s:.0f} s: {reason}")
         if not reported:
-            log.info("waiting until flinkwatch is ready", port=page.port, reason=reason)
+            log.info("waiting for the flinkwatch on this host to be ready", port=page.port, reason=reason)
             reported = True
         if stop.wait(1.0):
             raise Stopped

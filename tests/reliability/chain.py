@@ -85,7 +85,7 @@ class Chain:
         """A first life, before anything is said: what is older than the ledger is history, and told otherwise."""
         first = self.start()
         # Once for each partition.
-        self.wait_for(lambda: first.log_tail(100).count("notification log is new") == 2, first, within=START_S)
+        self.wait_for(lambda: first.log_tail(100).count("notification log is empty") == 2, first, within=START_S)
         assert first.terminate() == 0, first.log_tail()
 
     def told(self, method: str = "chat.postMessage") -> int:

@@ -54,7 +54,7 @@ def test_the_third_expiry_in_a_row_is_said_and_a_completed_checkpoint_ends_it() 
     told = job().expired(1, 0).expired(2, 10 * SECOND)
     assert told.heard() == []
     (said,) = told.expired(3, 20 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (the last is 3): it expired before completing"
+    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 3): it expired before completing"
     assert (said.since, said.severity, len(said.evidence)) == (START, "critical", 3)
     (ended,) = told.completed(4, 30 * SECOND).heard()
     assert ended.closed_because == "checkpoint 4 completed"
@@ -122,7 +122,7 @@ def test_declined_checkpoints_are_said_with_their_root_cause_once_it_is_known() 
         told.failed(n, n * 20 * SECOND, why, root, message)
     assert told.heard() == []
     assert [f.summary for f in told.until(63 * SECOND).heard()] == [
-        "3 checkpoints in a row failed (the last is 3): IOException: No space left on device"
+        "3 checkpoints in a row failed (last: checkpoint 3): IOException: No space left on device"
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_flink_that_does_not_count_expiries_is_told() -> None:
 
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     told = job().expiries(40)
-    assert told.heard()[-1].summary.startswith("40 checkpoints in a row failed (the last is 40)")
+    assert told.heard()[-1].summary.startswith("40 checkpoints in a row failed (last: checkpoint 40)")
     assert len(told.detector_state.jobs[JOB].failed) <= 16
     assert list(told.readings().values()) == [40]
 
@@ -179,7 +179,7 @@ def test_a_snapshot_that_throws_fails_its_task_and_counts_whatever_the_restart_s
     told = job().threw(5, 0).threw(6, 5 * SECOND)
     assert told.heard() == []
     (said,) = told.threw(7, 10 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (the last is 7): IOException: No space left on device"
+    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 7): IOException: No space left on device"
     (ended,) = told.completed(8, 30 * SECOND).heard()
     assert ended.closed_because == "checkpoint 8 completed"
 
@@ -207,7 +207,7 @@ def test_failures_right_after_a_restart_count_once_their_own_reason_is_told() ->
     for n in range(3):
         told.failed(n + 1, (11 + n) * SECOND, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down")
     (said,) = told.until(20 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (the last is 3): IOException: 503 Slow Down"
+    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 3): IOException: 503 Slow Down"
     silent = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
     for n in range(5):
         silent.failed(n, (11 + n) * SECOND)
