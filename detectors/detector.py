@@ -1,22 +1,29 @@
-"""The base class of all detectors: a fold over the events of one cluster.
+"""The contract of all detectors: a fold over the facts and samples of one cluster.
 
-A detector object has only its config. All that it learns is in its state, which the engine keeps as bytes. Time is an
-argument. `update` and `on_deadline` change the state they are given and yield findings: a new one, a changed one, or
-one with `closed_at` set. Kind and subject together identify a finding.
+A detector object has only its config. All that it learns is in its state, which the engine keeps as bytes. A handler is
+a method marked with `on`. It gets a `View` of the moment and the fact or samples, changes the view's state, and reports
+findings through the view. Kind and subject together identify a finding.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
-from detectors.events.event import LogEvent
+from detectors.events.event import Event, LogEvent, Sample
+from detectors.flink import facts
+from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.facts import Fact
 from detectors.flink.topology import Topology
-from detectors.incident import Evidence, Finding, Reading
+from detectors.incident import Confidence, Evidence, Finding, Forecast, Reading, Series, Severity
+from detectors.values.bounded import put_bounded
 
 Owner = Literal["job", "process", "cluster"]
 """The owner of a finding: when it is gone, `incidents/orphaned.py` closes the finding."""
+
+MAX_JOBS = 200
+"""The jobs of one cluster that a detector keeps."""
 
 
 class DetectorConfig(BaseModel):
@@ -31,11 +38,151 @@ class DetectorConfig(BaseModel):
     )
 
 
-class Now(NamedTuple):
-    """The time of an event in epoch ms: `clock` is the stream's clock, `time` the event time."""
+def threshold(default: Any, description: str, **limits: float) -> Any:
+    """A setting of a detector. `limits` are pydantic's: gt, ge, lt, le."""
+    return Field(default, description=description, **limits)
 
-    clock: int
-    time: int
+
+C = TypeVar("C", bound=DetectorConfig)
+S = TypeVar("S")
+J = TypeVar("J")
+H = TypeVar("H", bound=Callable[..., None])
+
+
+class View(Generic[C, S]):
+    """A cluster at the moment of a handler's call.
+
+    `clock` is the stream's clock, `time` the time of the event (without an event, the clock again), in epoch ms.
+    `state` is the detector's own. `findings` are those reported and not yet taken by the engine.
+    """
+
+    __slots__ = ("clock", "config", "event", "findings", "kind", "state", "time", "topology")
+    event: Event
+
+    def __init__(self, kind: str, config: C, state: S, topology: Topology) -> None:
+        self.kind = kind
+        self.config = config
+        self.state = state
+        self.topology = topology
+        self.clock = 0
+        self.time = 0
+        self.findings: list[Finding] = []
+
+    def record(self, text: str = "") -> Evidence:
+        """The record of the event as evidence. A scrape has no text of its own."""
+        event = self.event
+        own = event.text if isinstance(event, LogEvent) else ""
+        return Evidence(event.topic, event.partition, event.offset, self.time, text or own)
+
+    def finding(
+        self,
+        subject: str,
+        entity: dict[str, str],
+        *,
+        since: int,
+        severity: Severity,
+        summary: str,
+        evidence: Iterable[Evidence],
+        advice: str,
+        confidence: Confidence = "sure",
+        forecast: Forecast | None = None,
+        series: Series | None = None,
+    ) -> Finding:
+        """A finding of this kind as it stands now."""
+        return Finding(
+            kind=self.kind,
+            subject=subject,
+            entity=entity,
+            since=since,
+            at=self.clock,
+            severity=severity,
+            summary=summary,
+            confidence=confidence,
+            evidence=list(evidence),
+            forecast=forecast,
+            series=series,
+            advice=advice,
+        )
+
+    def report(self, finding: Finding) -> None:
+        """Report a new or changed finding."""
+        self.findings.append(finding)
+
+    def close(self, finding: Finding, why: str) -> None:
+        """Report that a finding has ended."""
+        self.findings.append(msgspec.structs.replace(finding, at=self.clock, closed_at=self.clock, closed_because=why))
+
+    def reading(self, name: str, value: float, at: int | None = None, **labels: str) -> Reading:
+        """A reading taken at this clock, or at the time `at`."""
+        return Reading(name=name, labels=labels, value=value, at=self.clock if at is None else at)
+
+
+class JobView(View[C, S], Generic[C, S, J]):
+    """The same for one job: `own` is the detector's state of the job, `config` has the thresholds of this job."""
+
+    __slots__ = ("id", "own")
+
+    def __init__(self, view: View[C, S], config: C, job: str, own: J) -> None:
+        self.kind = view.kind
+        self.config = config
+        self.state = view.state
+        self.topology = view.topology
+        self.clock = view.clock
+        self.time = view.time
+        self.findings = view.findings
+        if hasattr(view, "event"):
+            self.event = view.event
+        self.id = job
+        self.own = own
+
+    def forget(self) -> None:
+        """Drop the detector's state of this job."""
+        self.state.jobs.pop(self.id, None)
+
+    @property
+    def name(self) -> str:
+        """The job's name, or the empty string."""
+        return self.topology.job_name(self.id)
+
+    @property
+    def label(self) -> str:
+        """The job's name, or its id where no line or sample names it: the label of its readings."""
+        return self.name or self.id
+
+    @property
+    def checkpoints(self) -> JobCheckpoints:
+        """The job's checkpoints."""
+        return self.topology.checkpoints.get(self.id) or JobCheckpoints()
+
+    def entity(self, **more: str) -> dict[str, str]:
+        """The entity of a finding about this job."""
+        return {"job_id": self.id, "job_name": self.name, **more}
+
+
+class Handler(NamedTuple):
+    """A method, and the names of the lines and samples that it is called for."""
+
+    call: Callable[..., None]
+    names: tuple[str, ...]
+    job: Literal["known", "any", "none"]
+
+
+def on(*wanted: type[Fact] | str, job: Literal["known", "any", "none"] = "known") -> Callable[[H], H]:
+    """Mark a handler of facts, or of samples by the names of `metric_names`.
+
+    In a `JobDetector`, `job` says for which jobs it is called: those that it knows, any (which it then knows), or none:
+    it is called once for the cluster.
+    """
+    names = tuple(n for w in wanted for n in ([w] if isinstance(w, str) else facts.event_types(w)))
+
+    def mark(method: H) -> H:
+        _MARKED[method] = Handler(method, names, job)
+        return method
+
+    return mark
+
+
+_MARKED: dict[Callable[..., None], Handler] = {}
 
 
 class NoState(msgspec.Struct, array_like=True):
@@ -43,10 +190,7 @@ class NoState(msgspec.Struct, array_like=True):
 
 
 class Detector:
-    """See the module. `event_types` are the event types and metric names it subscribes to; `kind` is its module's name.
-
-    If `per_job` is set, the detector treats each job separately, asks `config_of` for the job's thresholds, and the
-    subject of its findings is the job's ID.
+    """See the module. `kind` is the name of the detector's module.
 
     `belongs_to`: findings of a "job" close when the job runs under another ID, those of a "process" when its
     TaskManager has left and a checkpoint completed without it. Those of the "cluster" outlive both.
@@ -55,9 +199,15 @@ class Detector:
     kind: ClassVar[str]
     belongs_to: ClassVar[Owner] = "cluster"
     per_job: ClassVar[bool] = False
-    event_types: ClassVar[frozenset[str]] = frozenset()
     Config: ClassVar[type[DetectorConfig]] = DetectorConfig
     State: ClassVar[type[Any]] = NoState
+    handlers: ClassVar[dict[str, Handler]] = {}
+    event_types: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        marked = [_MARKED[method] for method in vars(cls).values() if callable(method) and method in _MARKED]
+        cls.handlers = {**cls.handlers, **{name: handler for handler in marked for name in handler.names}}
+        cls.event_types = frozenset(cls.handlers)
 
     def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config
@@ -67,34 +217,100 @@ class Detector:
         """The config for a job ID; the empty ID means no job."""
         return self.config if self._by_job is None else self._by_job(job)
 
-    def initial(self) -> Any:
-        """The state before the first event."""
-        return self.State()
+    def view(self, state: Any, topology: Topology) -> View[Any, Any]:
+        """The view that this detector's handlers get."""
+        return View(self.kind, self.config, state, topology)
 
-    def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
-        """Process one event: a `LogEvent`, or a `MetricEvent` with only the samples it subscribes to."""
-        raise NotImplementedError
+    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> None:
+        """Handle what a line says."""
+        self.handlers[event_type].call(self, view, fact)
 
-    def on_deadline(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """The findings due without an event. Called at the first whole second `now` ≥ `next_deadline(state)`."""
-        return ()
+    def samples(self, view: View[Any, Any], samples: list[Sample]) -> None:
+        """Handle those samples of a record that it subscribes to, in their order; each handler gets its own at once."""
+        by_handler: dict[Handler, list[Sample]] = {}
+        for sample in samples:
+            by_handler.setdefault(self.handlers[sample.name], []).append(sample)
+        for handler, own in by_handler.items():
+            handler.call(self, view, own)
 
-    def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """The findings that a new configuration changes, at the clock `now`.
+    def on_deadline(self, view: View[Any, Any]) -> None:
+        """Do what is due without an event. Called at the first whole second of the clock ≥ `next_deadline`."""
 
-        Deadlines are asked for again afterwards.
-        """
-        return ()
-
-    def next_deadline(self, state: Any) -> int | None:
+    def next_deadline(self, view: View[Any, Any]) -> int | None:
         """The clock time at which `on_deadline` is to be called; None if there is no deadline."""
         return None
 
-    def readings(self, state: Any, now: int, topology: Topology) -> Iterable[Reading]:
+    def on_config_change(self, view: View[Any, Any]) -> None:
+        """Report what a new configuration changes. Deadlines are asked for again afterwards."""
+
+    def readings(self, view: View[Any, Any]) -> Iterable[Reading]:
         """The numbers that the detector works with; the engine adds the label `cluster`."""
         return ()
 
 
-def evidence(event: LogEvent, time: int) -> Evidence:
-    """The record of an event as evidence."""
-    return Evidence(event.topic, event.partition, event.offset, time, event.text)
+class JobStates(msgspec.Struct, Generic[J], array_like=True):
+    """The state of a `JobDetector`: that of each job by id."""
+
+    jobs: dict[str, J] = {}
+
+
+class JobDetector(Detector):
+    """A detector that treats each job by itself, with the thresholds of that job. `Job` is the state of a job."""
+
+    belongs_to = "job"
+    per_job = True
+    Job: ClassVar[type[Any]]
+
+    def job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any] | None:
+        """The view of a job that the detector knows."""
+        own = view.state.jobs.get(job)
+        return None if own is None else JobView(view, self.config_of(job), job, own)
+
+    def new_job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any]:
+        """The view of a job, which the detector knows from now on. The oldest job makes room for it."""
+        known = self.job(view, job)
+        if known is None:
+            known = JobView(view, self.config_of(job), job, self.Job())
+            put_bounded(view.state.jobs, job, known.own, MAX_JOBS)
+        return known
+
+    def jobs(self, view: View[Any, Any]) -> Iterator[JobView[Any, Any, Any]]:
+        """The views of all jobs that the detector knows."""
+        for job, own in list(view.state.jobs.items()):
+            yield JobView(view, self.config_of(job), job, own)
+
+    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> None:
+        """Handle what a line says, for the job that it is about."""
+        handler = self.handlers[event_type]
+        if handler.job == "none":
+            handler.call(self, view, fact)
+            return
+        job = view.topology.job_of(view.event)
+        known = self.new_job(view, job) if handler.job == "any" else self.job(view, job)
+        if known is not None:
+            handler.call(self, known, fact)
+
+    def next_deadline(self, view: View[Any, Any]) -> int | None:
+        """The first deadline of any job."""
+        return min((at for job in self.jobs(view) if (at := self.deadline(job)) is not None), default=None)
+
+    def on_deadline(self, view: View[Any, Any]) -> None:
+        """Do what is due for each job."""
+        for job in self.jobs(view):
+            self.due(job)
+
+    def readings(self, view: View[Any, Any]) -> Iterator[Reading]:
+        """The numbers of all jobs."""
+        for job in self.jobs(view):
+            yield from self.job_readings(job)
+
+    def deadline(self, job: Any) -> int | None:
+        """The clock time at which something is due for a job."""
+        return None
+
+    def due(self, job: Any) -> None:
+        """Do what is due for a job, if anything is."""
+
+    def job_readings(self, job: Any) -> Iterable[Reading]:
+        """The numbers of a job that the detector works with."""
+        return ()

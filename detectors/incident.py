@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from detectors.events.event import LogEvent
 from detectors.values.decoding import carried, moment
 
 Severity = Literal["info", "warning", "critical"]
@@ -28,6 +29,11 @@ class Evidence(msgspec.Struct, frozen=True):
     offset: int
     time: int
     text: str
+
+
+def evidence(event: LogEvent, time: int) -> Evidence:
+    """The record of a line as evidence."""
+    return Evidence(event.topic, event.partition, event.offset, time, event.text)
 
 
 class Forecast(msgspec.Struct, frozen=True):

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors import DETECTORS
-from detectors.detector import Detector, Now
+from detectors.detector import Detector, View
 from detectors.engine import entries_cut as cut
 from detectors.engine.entries_cut import EntriesCut
 from detectors.engine.host_clock import FAR_MS
 from detectors.engine.time_zones import TimeZoneOffsets
-from detectors.events.event import Event, MetricEvent, Sample
-from detectors.flink.stack_traces import FAILURE, StackTraces
+from detectors.events.event import Event, LogEvent, MetricEvent, Sample
+from detectors.flink.facts import Fact, fact_of
+from detectors.flink.stack_traces import StackTraces
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Reading, Transition
 from detectors.incidents import lifecycle
@@ -216,7 +217,7 @@ class Detectors:
         self.all = detectors
         self.by_want: dict[str, list[Detector]] = {}
         for detector in detectors:
-            for want in sorted(detector.event_types):
+            for want in sorted(detector.handlers):
                 self.by_want.setdefault(want, []).append(detector)
 
 
@@ -242,7 +243,7 @@ class _Fold:
         self._detectors = engine.detectors(state.topology)
         self._cluster = cluster
         self._state = state
-        self._open: dict[str, Any] = {}
+        self._views: dict[str, View[Any, Any]] = {}
         self._transitions: list[Transition] = []
         self._removed: list[str] = []
         self._dropped: list[DroppedState] = []
@@ -269,8 +270,8 @@ class _Fold:
         state.clock = until
         self._update_deadlines()
         readings, gone = self._readings(until)
-        for kind, detector_state in self._open.items():
-            state.detectors[kind] = msgspec.Raw(_encode(detector_state))
+        for kind, view in self._views.items():
+            state.detectors[kind] = msgspec.Raw(_encode(view.state))
         removed = sorted({*self._removed, *gone})
         newly_cut = cut.news(self._cluster, before, state.topology.cut)
         return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut)
@@ -284,7 +285,7 @@ class _Fold:
         for detector in self._detectors.all:
             if detector.kind in state.detectors:
                 # Its readings are published again with the corrected time.
-                self._touch(detector)
+                self._view(detector, until, until)
 
     def _apply_configuration(self, since: int) -> None:
         """Apply a configuration that differs from that of the last step."""
@@ -304,11 +305,10 @@ class _Fold:
         state = self._state
         self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, state.clock, self._context())
         for detector in detectors:
-            if detector.kind in state.detectors or detector.kind in self._open:
-                own = self._touch(detector)
-                for finding in detector.on_config_change(own, state.clock, state.topology):
-                    self._report(finding)
-                self._changed[detector.kind] = detector
+            if detector.kind in state.detectors or detector.kind in self._views:
+                view = self._view(detector, state.clock, state.clock)
+                detector.on_config_change(view)
+                self._handled(detector, view)
 
     def _job_renamed(self) -> None:
         """A job has a new name, so other settings may apply to it."""
@@ -317,23 +317,38 @@ class _Fold:
 
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
-            self._take_samples(event, Now(clock, event.time))
+            self._take_samples(event, clock)
             return
         state = self._state
         time = state.zones.event_time(event)
-        if state.topology.update(event, time):
-            self._job_renamed()
-        now = Now(clock, time)
-        for detector in self._detectors.by_want.get(event.event_type, ()):
-            self._offer(detector, event, now)
+        self._take_line(event, clock, time)
         failure = state.throwables.join(event)
         if failure is not None:
-            for detector in self._detectors.by_want.get(FAILURE, ()):
-                self._offer(detector, failure, now)
+            self._take_line(failure, clock, time)
         for ended in state.orphaned.update(event, clock, state.incidents, state.topology):
             self._report(ended)
 
-    def _take_samples(self, event: MetricEvent, now: Now) -> None:
+    def _take_line(self, event: LogEvent, clock: int, time: int) -> None:
+        state = self._state
+        fact = fact_of(event)
+        if fact is not None:
+            job = event.fields.get("job", "") if self._engine.by_job.kinds else ""
+            name = state.topology.job_name(job)
+            fact = state.topology.update(event, fact, clock, time)
+            if state.topology.job_name(job) != name:
+                self._job_renamed()
+        if fact is not None:
+            self._offer(event, fact, clock, time)
+
+    def _offer(self, event: LogEvent, fact: Fact, clock: int, time: int) -> None:
+        """Give each detector what the line says, if it has a handler for it."""
+        for detector in self._detectors.by_want.get(event.event_type, ()):
+            view = self._view(detector, clock, time)
+            view.event = event
+            detector.fact(view, event.event_type, fact)
+            self._handled(detector, view)
+
+    def _take_samples(self, event: MetricEvent, clock: int) -> None:
         """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
         by_name: dict[str, list[Sample]] = {}
         for sample in event.samples:
@@ -352,13 +367,18 @@ class _Fold:
                 else:
                     wanted[detector.kind] = (detector, [*samples])
         for detector, samples in wanted.values():
-            self._offer(detector, msgspec.structs.replace(event, samples=samples), now)
+            view = self._view(detector, clock, event.time)
+            view.event = event
+            detector.samples(view, samples)
+            self._handled(detector, view)
 
-    def _offer(self, detector: Detector, event: Event, now: Now) -> None:
-        own = self._touch(detector)
-        for finding in detector.update(own, event, now, self._state.topology):
-            self._report(finding)
+    def _handled(self, detector: Detector, view: View[Any, Any]) -> None:
+        """Report what a detector has found. Its deadlines may have changed."""
         self._changed[detector.kind] = detector
+        if view.findings:
+            for finding in view.findings:
+                self._report(finding)
+            view.findings.clear()
 
     def _meet_deadlines(self, until: int) -> None:
         """Meet every deadline up to `until`, in order, each at its own second."""
@@ -369,10 +389,9 @@ class _Fold:
         while (now := engine.next_deadline(state)) is not None and now <= until:
             due = [d for d in self._detectors.all if state.deadlines.get(d.kind, now + 1) <= now]
             for detector in sorted(due, key=lambda d: state.deadlines[d.kind]):
-                own = self._touch(detector)
-                for finding in detector.on_deadline(own, now, state.topology):
-                    self._report(finding)
-                self._changed[detector.kind] = detector
+                view = self._view(detector, now, now)
+                detector.on_deadline(view)
+                self._handled(detector, view)
             if state.incidents:
                 self._transitions += lifecycle.tick(
                     state.incidents, now, state.last_event, engine.incident_config, self._context()
@@ -383,7 +402,7 @@ class _Fold:
     def _update_deadlines(self) -> None:
         """Ask the detectors that may have changed for their next deadline."""
         for kind, detector in self._changed.items():
-            due = detector.next_deadline(self._open[kind])
+            due = detector.next_deadline(self._views[kind])
             if due is None:
                 self._state.deadlines.pop(kind, None)
             else:
@@ -412,13 +431,15 @@ class _Fold:
             engine.silences,
         )
 
-    def _touch(self, detector: Detector) -> Any:
-        own = self._open.get(detector.kind)
-        if own is None:
+    def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:
+        """The detector's view of this moment. Its state is decoded when it is first needed."""
+        view = self._views.get(detector.kind)
+        if view is None:
             raw = self._state.detectors.get(detector.kind)
-            own = self._decoded(detector, raw) if raw is not None else detector.initial()
-            self._open[detector.kind] = own
-        return own
+            own = self._decoded(detector, raw) if raw is not None else detector.State()
+            view = self._views[detector.kind] = detector.view(own, self._state.topology)
+        view.clock, view.time = clock, time
+        return view
 
     def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:
         """Decode a detector's state. If that fails, only this state is lost: other detectors and incidents stay."""
@@ -432,19 +453,19 @@ class _Fold:
         self._transitions += lifecycle.close_findings(
             state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._context(), why
         )
-        return detector.initial()
+        return detector.State()
 
     def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
         """Every few seconds: the readings of the detectors that had events, and the keys of readings that ended."""
         state = self._state
-        state.unread = sorted({*state.unread, *self._open})
+        state.unread = sorted({*state.unread, *self._views})
         if not state.unread or now - state.readings_at < _READINGS_EVERY_MS:
             return [], []
         readings: list[Reading] = []
         gone: list[str] = []
         for detector in self._detectors.all:
             if detector.kind in state.unread:
-                found = detector.readings(self._touch(detector), now, state.topology)
+                found = detector.readings(self._view(detector, now, now))
                 new = [r for r in found if now - r.at <= _READINGS_FADE_MS]
                 for reading in new:
                     reading.labels["cluster"] = self._cluster

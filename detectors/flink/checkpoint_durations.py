@@ -10,21 +10,19 @@ from statistics import median
 import msgspec
 
 from detectors.events.event import MetricEvent, Sample
+from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence
 from detectors.numerics.multiscale import MultiscaleSeries, Point
-from detectors.values.bounded import put_bounded, to_int
+from detectors.values.bounded import LONG_AGO, to_int
 
-_MAX_TRIGGERS = 16
 _MAX_GAPS = 16
 _MAX_SIZES = 9
-_MAX_EXPIRED = 16
 _MIN_SIZES = 5
 _FULL = 4
 _MAX_RECORDS = 4
 _RECORD_EVERY = 6
 _IN_TIME = 0.7
 _MARKED = 4
-_LONG_AGO = -(1 << 62)
 _SPELLED = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
 _UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
 _UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
@@ -50,27 +48,21 @@ class DurationGauge(msgspec.Struct, array_like=True):
 class CheckpointDurations(msgspec.Struct, array_like=True):
     """The checkpoint durations of one job. Durations and gaps are in ms.
 
-    `completed` and `triggered` are the last numbers, `triggers` the event times of checkpoints in progress (-1: a
-    savepoint), `gaps` the times between triggers of checkpoints that ended in time. `timeout` is learned from an expiry
-    (0: none seen). Lines from before `reset` are ignored. `records` holds the record of every sixth checkpoint,
-    `expired` the last expiries as (event time, age).
+    `trigger` is number and event time of the last one triggered, a checkpoint and no savepoint; `gaps` the times
+    between triggers of checkpoints that ended in time. `fresh` is the event time of the last start from a savepoint.
+    `records` holds the record of every sixth checkpoint.
     """
 
     history: MultiscaleSeries = msgspec.field(default_factory=MultiscaleSeries)
     seen: int = 0
-    completed: int = -1
-    triggered: int = -1
     last: int = -1
-    triggers: dict[int, int] = {}
+    trigger: tuple[int, int] = (-1, 0)
     gaps: list[int] = []
     sizes: list[int] = []
-    timeout: int = 0
-    restored: bool = False
-    reset: int = _LONG_AGO
+    fresh: int = LONG_AGO
     logged: bool = False
     gauge: DurationGauge = msgspec.field(default_factory=DurationGauge)
     records: list[tuple[str, int, int, int, str]] = []
-    expired: list[tuple[int, int]] = []
 
     def interval(self) -> int:
         """The usual time between two triggers in ms, or 0 if it is not known yet."""
@@ -88,49 +80,32 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.seen = 0
         self.sizes, self.records = [], []
 
-    def trigger(self, number: int, time: int, savepoint: bool) -> None:
-        """Take in a line about a triggered checkpoint."""
-        if number <= self.triggered or time < self.reset:
-            return
-        before = self.triggers.get(number - 1, -1)
-        put_bounded(self.triggers, number, -1 if savepoint else time, _MAX_TRIGGERS)
-        if before >= 0 and self.completed == number - 1 and self.last > 0 and not savepoint:
-            self._gap(time - before, self.last)
-        self.triggered = number
+    def triggered(self, number: int, completed: int, time: int) -> None:
+        """Take in a trigger after the checkpoint `completed`. The first gap after a pause says nothing."""
+        before, since = self.trigger
+        if before == completed == number - 1 and self.last > 0:
+            self._gap(time - since, self.last)
+        self.trigger = number, time
 
-    def complete(self, number: int, duration: int, size: int, record: Evidence, load: float) -> bool:
-        """Take in a line about a completed checkpoint. Returns whether it counts."""
-        time = record.time
-        if number <= self.completed or time < self.reset:
+    def complete(self, fact: CheckpointCompleted, record: Evidence, load: float) -> bool:
+        """Take in a completed checkpoint. Returns whether it counts."""
+        self.log()
+        if fact.savepoint or fact.restored:
             return False
-        self.completed = number
-        savepoint = self.triggers.get(number) == -1
-        self.triggers = {n: t for n, t in self.triggers.items() if n >= number}
-        if savepoint or self.restored:
-            self.restored = self.restored and savepoint
+        self.last = fact.duration
+        return self._take(Point(record.time, max(fact.duration, 1), fact.bytes, load), record)
+
+    def restart(self) -> None:
+        """The job restarts: the next trigger does not follow from the last one."""
+        self.last, self.trigger = -1, (-1, 0)
+
+    def start_fresh(self, time: int) -> bool:
+        """The job starts from a savepoint. Returns False if that was known already."""
+        if time <= self.fresh:
             return False
-        self.last = duration
-        return self._take(Point(time, max(duration, 1), size, load), record)
-
-    def expire(self, number: int, time: int) -> None:
-        """Take in an expiry, from which the timeout is learned."""
-        since = self.triggers.get(number, -1)
-        if since >= self.reset and time > since >= 0:
-            self.timeout = time - since
-            self.expired = [*self.expired, (time, time - since)][-_MAX_EXPIRED:]
-
-    def restore(self, time: int, fresh: bool) -> bool:
-        """Note that the job was restored: numbers may jump back, and the next checkpoint does not count.
-
-        Returns False if that was known already.
-        """
-        if time <= self.reset:
-            return False
-        self.reset, self.restored = time, True
-        self.completed = self.triggered = self.last = -1
-        self.triggers = {}
-        if fresh:
-            self.forget()
+        self.fresh = time
+        self.restart()
+        self.forget()
         return True
 
     def measure(self, event: MetricEvent, sample: Sample, load: float) -> bool:

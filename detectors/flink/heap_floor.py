@@ -18,8 +18,6 @@ from statistics import median
 
 import msgspec
 
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.topology import Topology
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen
 from detectors.values.bounded import to_int
 
@@ -163,16 +161,6 @@ class HeapFloor(msgspec.Struct, array_like=True):
         outlived = self.after_old if self.after_old > 0 else -1
         proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
         return HeapFloorRise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
-
-
-def task_manager(topology: Topology, label: str) -> str:
-    """The TaskManager's id as written in logs, of its label in metrics; the label itself if logs do not name it."""
-    return next((tm for tm in topology.tms if filtered(tm) == filtered(label)), label)
-
-
-def task_managers(topology: Topology) -> dict[str, str]:
-    """The ids of all TaskManagers as written in logs, by their labels in metrics."""
-    return {filtered(tm): tm for tm in topology.tms}
 
 
 def collects_old(collector: str) -> bool:

@@ -1,28 +1,12 @@
-"""The JobManagers of a cluster, the TaskManagers connected to them, and checkpoint cadences, as known from logs."""
+"""The JobManagers of a cluster, and the TaskManagers connected to them, as known from logs."""
 
 import msgspec
 
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.events.event import Event
 from detectors.incident import Evidence
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 
-BY_A_JOBMANAGER = frozenset(
-    {
-        "checkpoint_triggered",
-        "checkpoint_completed",
-        "job_state",
-        "tm_registered",
-        "tm_timed_out",
-        "tm_unreachable",
-        "leader_granted",
-    }
-)
-"""Types of lines that only a JobManager writes, and that so prove that it is alive."""
-
-STARTS = frozenset({"process_version", "rpc_started"})
-LONG_AGO = -(1 << 62)
 _MAX_SOURCES = 200
-_MAX_JOBS = 100
 _UNKNOWN_ENDED_MS = 60_000
 
 
@@ -62,15 +46,6 @@ class TaskManagerView(msgspec.Struct, array_like=True):
         return 0 <= time - self.stopped <= _UNKNOWN_ENDED_MS
 
 
-class CheckpointCadence(msgspec.Struct, array_like=True):
-    """A job's last completed checkpoint with its event time, the last trigger, and the time between triggers (ms)."""
-
-    checkpoint: str = ""
-    completed: int = 0
-    triggered: int = 0
-    interval: int = 0
-
-
 class JobManagers(msgspec.Struct, array_like=True):
     """Processes by source. `addresses` is of both kinds of process, `orderly` the event time of orderly ends."""
 
@@ -78,21 +53,16 @@ class JobManagers(msgspec.Struct, array_like=True):
     witnesses: dict[str, TaskManagerView] = {}
     addresses: dict[str, str] = {}
     orderly: dict[str, int] = {}
-    cadences: dict[str, CheckpointCadence] = {}
     yarn: bool = False
 
-    def measured(self, event: MetricEvent) -> None:
+    def measured(self, host: str, time: int) -> None:
         """Take in metrics of a JobManager, which prove that it is alive."""
         for master in self.masters.values():
-            if master.host and master.host == event.host:
-                master.last_seen = max(master.last_seen, event.time)
+            if master.host and master.host == host:
+                master.last_seen = max(master.last_seen, time)
 
-    def started(self, event: LogEvent, time: int) -> None:
-        """Take in a start-up line, which says what a process is or at which address it listens."""
-        if event.event_type == "rpc_started":
-            put_bounded(self.addresses, event.source, event.fields.get("address", ""), _MAX_SOURCES)
-            return
-        what = event.fields.get("what", "")
+    def started(self, event: Event, what: str, time: int) -> None:
+        """Take in a start-up line, which says what a process is."""
         self.yarn = self.yarn or "YARN" in what.upper()
         known = self.masters.get(event.source)
         if known is not None and known.began >= time:
@@ -102,25 +72,26 @@ class JobManagers(msgspec.Struct, array_like=True):
             self.orderly.pop(event.source, None)
             self.addresses.pop(event.source, None)
 
-    def line(self, event: LogEvent, time: int) -> JobManagerProcess:
+    def listens(self, source: str, address: str) -> None:
+        """Note the address of a process."""
+        put_bounded(self.addresses, source, address, _MAX_SOURCES)
+
+    def seen(self, event: Event, time: int) -> JobManagerProcess:
         """Take in a line that only a JobManager writes, and return that JobManager."""
         master = self.master(event)
         master.last_seen = max(master.last_seen, time)
-        if event.event_type == "leader_granted":
-            if time > master.began:
-                master.began = time
-                self.orderly.pop(event.source, None)
-            master.address = event.fields.get("address", "") or master.address
-        elif event.event_type == "checkpoint_triggered" and "savepoint" not in event.fields.get("type", "").lower():
-            cadence = self._cadence(event)
-            if cadence.triggered and time > cadence.triggered:
-                cadence.interval = time - cadence.triggered
-            cadence.triggered = max(cadence.triggered, time)
-        elif event.event_type == "checkpoint_completed" and time > (cadence := self._cadence(event)).completed:
-            cadence.checkpoint, cadence.completed = event.fields.get("checkpoint", ""), time
         return master
 
-    def master(self, event: LogEvent) -> JobManagerProcess:
+    def leads(self, event: Event, address: str, time: int) -> JobManagerProcess:
+        """Note that a JobManager leads, and return it."""
+        master = self.seen(event, time)
+        if time > master.began:
+            master.began = time
+            self.orderly.pop(event.source, None)
+        master.address = address or master.address
+        return master
+
+    def master(self, event: Event) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
         known = self.masters.get(event.source)
         if known is None:
@@ -128,12 +99,12 @@ class JobManagers(msgspec.Struct, array_like=True):
             put_bounded(self.masters, event.source, known, _MAX_SOURCES)
         return known
 
-    def witness(self, event: LogEvent) -> TaskManagerView:
+    def witness(self, source: str) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
-        known = self.witnesses.get(event.source)
+        known = self.witnesses.get(source)
         if known is None:
             known = TaskManagerView()
-            put_bounded(self.witnesses, event.source, known, _MAX_SOURCES)
+            put_bounded(self.witnesses, source, known, _MAX_SOURCES)
         return known
 
     def ends(self, source: str, time: int) -> None:
@@ -166,9 +137,3 @@ class JobManagers(msgspec.Struct, array_like=True):
         if witness.address:
             return address == witness.address
         return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
-
-    def _cadence(self, event: LogEvent) -> CheckpointCadence:
-        job = event.fields.get("job", "")
-        if job not in self.cadences:
-            put_bounded(self.cadences, job, CheckpointCadence(), _MAX_JOBS)
-        return self.cadences[job]

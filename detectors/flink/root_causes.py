@@ -8,8 +8,7 @@ import re
 
 import msgspec
 
-from detectors.events.event import LogEvent
-from detectors.flink.topology import Topology
+from detectors.flink.facts import Failure
 from detectors.values.bounded import put_bounded
 
 OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
@@ -17,7 +16,7 @@ OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "
 
 _FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
 _MAX_SOURCES = 50
-_MAX_FAULTS = 6
+_MAX_FAULTS = 8
 _MAX_TEXT = 200
 
 _ROLES = (
@@ -67,7 +66,8 @@ class RootCause(msgspec.Struct, array_like=True):
     """One failure: class and message of its deepest cause, first frame in user code, and `role` ("": a fault of its
     own).
 
-    `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
+    `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable. `ends_job`: the line
+    is about a failing task or job.
     """
 
     id: str
@@ -79,6 +79,7 @@ class RootCause(msgspec.Struct, array_like=True):
     attempt: str = ""
     job: str = ""
     first: str = ""
+    ends_job: bool = False
 
     def key(self) -> tuple[str, str, str]:
         """The parts that are the same when the fault occurs again: throwable, frame, message without variable parts."""
@@ -96,43 +97,40 @@ class RootCauses(msgspec.Struct, array_like=True):
 
     sources: dict[str, list[RootCause]] = {}
 
-    def take(self, event: LogEvent, time: int) -> RootCause | None:
-        """Take in one `failure` event. Returns None if it is not about a failing task or job."""
-        fields = event.fields
-        if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
-            return None
-        known = self.sources.get(event.source)
+    def take(self, source: str, fact: Failure, time: int) -> None:
+        """Take in a failure, or one more line of its stack trace."""
+        known = self.sources.get(source)
         if known is None:
             known = []
-            put_bounded(self.sources, event.source, known, _MAX_SOURCES)
-        fault = next((f for f in known if f.id == fields["id"]), None)
+            put_bounded(self.sources, source, known, _MAX_SOURCES)
+        fault = next((f for f in known if f.id == fact.id), None)
         if fault is None:
-            fault = RootCause(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))
+            ends = fact.of in OF_JOBS and fact.state in _FAILING
+            fault = RootCause(fact.id, time, "", "", attempt=fact.attempt, job=fact.job, ends_job=ends)
             known[:] = [*known[1 - _MAX_FAULTS :], fault]
-        deepen(fault, event)
-        return fault
+        fault.name, fault.message, fault.frame = fact.name, fact.message[: 2 * _MAX_TEXT], fact.frame
+        fault.first = fact.first[:_MAX_TEXT]
+        role = role_of(fact.thrown)
+        if role and (not fault.role or _RANK[role] < _RANK[fault.role]):
+            fault.role = role
+
+    def of(self, source: str, fact: Failure) -> RootCause:
+        """What is known of a failure that was taken in."""
+        return next(f for f in self.sources[source] if f.id == fact.id)
 
     def before(self, source: str, time: int, attempt: str = "", within: int = 60_000) -> RootCause | None:
         """The failure that a line of this source is about: that of the attempt it names, else the last one."""
         # A line of a stack trace has only the time of its arrival, which may be after that of the next log line.
-        known = [f for f in self.sources.get(source, ()) if abs(time - f.time) <= within]
+        known = [f for f in self.sources.get(source, ()) if f.ends_job and abs(time - f.time) <= within]
         named = [f for f in known if attempt and f.attempt == attempt]
         return named[-1] if named else known[-1] if known else None
 
     def of_job(self, source: str, job: str, time: int, within: int = 60_000) -> RootCause | None:
         """The last failure after a line that names this job."""
-        known = [f for f in self.sources.get(source, ()) if f.job == job and abs(time - f.time) <= within]
+        known = [
+            f for f in self.sources.get(source, ()) if f.ends_job and f.job == job and abs(time - f.time) <= within
+        ]
         return known[-1] if known else None
-
-
-def deepen(fault: RootCause, event: LogEvent) -> None:
-    """Update a root cause from one more line of its stack trace."""
-    fields = event.fields
-    fault.name, fault.message, fault.frame = fields["class"], fields["message"][: 2 * _MAX_TEXT], fields["frame"]
-    fault.first = fields["first"][:_MAX_TEXT]
-    role = role_of(f"{fault.name}: {fault.message}")
-    if role and (not fault.role or _RANK[role] < _RANK[fault.role]):
-        fault.role = role
 
 
 def same(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
@@ -143,18 +141,3 @@ def same(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
 def role_of(text: str) -> str:
     """The role of a throwable: planned, process (one is lost), slots, restore, or "" for a fault of its own."""
     return next((role for role, pattern in _ROLES if pattern.search(text)), "")
-
-
-def only_job(topology: Topology) -> tuple[str, str]:
-    """(id, name) of the only active job; empty if there is none or more than one."""
-    alive = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
-    return alive[0] if len(alive) == 1 else ("", "")
-
-
-def job_of(event: LogEvent, topology: Topology) -> str:
-    """The job that a JobManager's line is about, or the empty string, also for a TaskManager's line."""
-    if event.fields.get("job"):
-        return event.fields["job"]
-    if event.source in topology.tm_of_source:
-        return ""
-    return topology.job_of_source.get(event.source) or only_job(topology)[0]

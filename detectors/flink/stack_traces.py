@@ -10,15 +10,8 @@ import msgspec
 from detectors.events.event import LogEvent
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.match import THROWS
+from detectors.flink.facts import FAILURE
 from detectors.values.bounded import put_bounded
-
-FAILURE = "failure"
-"""Type of the joined event.
-
-Its fields are those of the failing line and: `of`, the type of that line (empty if it has none); `id`, its address
-topic/partition/offset; `class` and `message` of the deepest cause so far; `first`, class and message of the outermost
-throwable; `frame`, the first frame in user code under the deepest cause that has one, or empty.
-"""
 
 _MAX_SOURCES = 200
 _WITHIN_MS = 10_000

@@ -7,9 +7,14 @@ import re
 
 import msgspec
 
-from detectors.events.event import LogEvent
-
-MEANINGS = frozenset({"configured", "ha_session", "registration_timed_out", "am_expired", "node_lost"})
+from detectors.flink.facts import (
+    ApplicationMasterExpired,
+    Configured,
+    Fact,
+    NodeExpired,
+    RegistrationTimedOut,
+    SessionTimeout,
+)
 
 YARN_EXPIRY_MS = 600_000
 """YARN's default for nodes and application masters (yarn.nm.liveness-monitor.expiry-interval-ms, yarn.am.…)."""
@@ -51,18 +56,17 @@ class Timeouts(msgspec.Struct, array_like=True):
     expiry: int = YARN_EXPIRY_MS
     known: list[str] = []
 
-    def learn(self, event: LogEvent) -> None:
+    def learn(self, fact: Fact) -> None:
         """Learn a timeout from a line, if it has one."""
-        fields = event.fields
-        match event.event_type:
-            case "configured":
-                self._set(_OPTIONS.get(fields.get("key", ""), ""), flink_duration(fields.get("value", "")))
-            case "ha_session":
-                self._set("session", flink_duration(fields.get("session", "")))
-            case "registration_timed_out":
-                self._set("registration", flink_duration(fields.get("duration", "")))
-            case "am_expired" | "node_lost":
-                self._set("expiry", flink_duration(f"{fields.get('silent', '')} s"))
+        match fact:
+            case Configured():
+                self._set(_OPTIONS.get(fact.key, ""), flink_duration(fact.value))
+            case SessionTimeout():
+                self._set("session", flink_duration(fact.session))
+            case RegistrationTimedOut():
+                self._set("registration", flink_duration(fact.duration))
+            case ApplicationMasterExpired() | NodeExpired() if fact.missing_s:
+                self._set("expiry", fact.missing_s * 1_000)
 
     def _set(self, name: str, value: int | None) -> None:
         if not name or not value:

@@ -12,6 +12,32 @@ import msgspec
 
 from detectors.events.event import LogEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.checkpoints import RESTARTING, JobCheckpoints
+from detectors.flink.facts import (
+    ApplicationMasterExpired,
+    CheckpointCompleted,
+    CheckpointFailed,
+    CheckpointsStopped,
+    CheckpointTriggered,
+    ClusterEnding,
+    Configured,
+    Fact,
+    Failure,
+    JobInitializing,
+    JobRestored,
+    JobStateChanged,
+    NodeExpired,
+    ProcessStarted,
+    RegistrationTimedOut,
+    SessionTimeout,
+    TaskDeploying,
+    TaskManagerRegistered,
+    TaskManagerStarted,
+    TaskStateChanged,
+)
+from detectors.flink.root_causes import RootCauses
+from detectors.flink.timeouts import Timeouts
+from detectors.incident import evidence
 from detectors.values.bounded import put_bounded
 
 _MAX_JOBS = 200
@@ -22,6 +48,7 @@ _MAX_ATTEMPTS = 600
 _MAX_COUNT = 1e15
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
+_ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
@@ -75,35 +102,73 @@ class Topology(msgspec.Struct, array_like=True):
     placements: dict[str, tuple[str, str]] = {}
     intake: dict[str, dict[int, InputRate]] = {}
     names: dict[str, str] = {}
+    checkpoints: dict[str, JobCheckpoints] = {}
+    faults: RootCauses = msgspec.field(default_factory=RootCauses)
+    timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
     cut: dict[str, int] = {}
 
-    def update(self, event: LogEvent, time: int) -> bool:
-        """Take in one line whose event time is `time`. Returns whether the name of a job has changed."""
+    def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
+        """Fold one line, whose event time is `time`. Returns what is new in it, or None."""
         job = event.fields.get("job")
-        name = self.job_name(job) if job is not None else ""
         if job is not None and self.job_of_source.get(event.source) != job:
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
-        match event.event_type:
-            case "task_state":
-                self._task_state(event)
-            case "task_deploying":
-                self._deploying(event, time)
-            case "job_state" | "job_ended":
-                self._job_state(event, time)
-            case "job_initializing":
-                if event.fields["job"] not in self.jobs:
-                    self._keep(event.fields["job"], Job(event.fields["name"], "", time), time)
-            case "tm_registered":
-                self._tm_registered(event, time)
-            case "tm_started":
-                self._tm_started(event, time)
-            case "process_version":
-                self._started(event)
-        return job is not None and self.job_name(job) != name
+        match fact:
+            case CheckpointTriggered() | CheckpointCompleted() | CheckpointFailed():
+                return self._checkpoint(event, fact, clock, time)
+            case Failure():
+                self.faults.take(event.source, fact, time)
+            case TaskStateChanged():
+                self._task_state(event.source, fact)
+            case TaskDeploying():
+                self._deploying(fact, time)
+            case JobStateChanged():
+                self._job_state(fact, time)
+            case JobInitializing():
+                if fact.job not in self.jobs:
+                    self._keep(fact.job, Job(fact.name, "", time), time)
+            case JobRestored() | CheckpointsStopped():
+                known = self.checkpoints.get(self.job_of(event))
+                if known is not None:
+                    known.restart(time, restored=isinstance(fact, JobRestored))
+            case ClusterEnding():
+                for known in self.checkpoints.values():
+                    known.in_progress.clear()
+            case TaskManagerRegistered():
+                self._know(fact.tm, fact.host, time)
+                self.tms[fact.tm].registered = self.tms[fact.tm].registered or time
+            case TaskManagerStarted():
+                put_bounded(self.tm_of_source, event.source, fact.tm, _MAX_SOURCES)
+                self._know(fact.tm, event.host, time)
+            case ProcessStarted():
+                self._started(event.source, fact)
+            case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
+                self.timeouts.learn(fact)
+        return fact
+
+    def _checkpoint(
+        self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int
+    ) -> Fact | None:
+        job = self.job_of(event)
+        known = self.checkpoints.get(job)
+        if known is None:
+            known = JobCheckpoints()
+            put_bounded(self.checkpoints, job, known, _MAX_JOBS)
+        known.shipped(event.timestamp - time)
+        match fact:
+            case CheckpointTriggered():
+                return known.trigger(fact, clock, evidence(event, time))
+            case CheckpointCompleted():
+                return known.complete(fact, time)
+            case CheckpointFailed():
+                return known.fail(fact, time)
 
     def measure(self, samples: dict[str, list[Sample]], time: int) -> bool:
         """Take in one record's samples, by name, taken at `time`. Returns whether the name of a job has changed."""
         named = [self._named(s) for name in ("completed_checkpoints", "records_in") for s in samples.get(name, ())]
+        for sample in samples.get("checkpoints_in_progress", ()):
+            checkpoints = self.checkpoints.get(sample.labels.get("job_id", ""))
+            if checkpoints is not None:
+                checkpoints.measure(sample.value, time)
         sums: dict[tuple[str, int], float] = {}
         for sample in samples.get("records_in", ()):
             tm = sample.labels.get("tm_id")
@@ -122,15 +187,33 @@ class Topology(msgspec.Struct, array_like=True):
         only = next(iter(self.names)) if len(self.names) == 1 else f"source:{event.source}"
         return event.fields.get("job") or self.job_of_source.get(event.source) or only
 
+    def job_of_failure(self, event: LogEvent) -> str:
+        """The job that a JobManager's line is about, or the empty string, also for a TaskManager's line."""
+        if event.fields.get("job"):
+            return event.fields["job"]
+        if event.source in self.tm_of_source:
+            return ""
+        return self.job_of_source.get(event.source) or self.only_job()[0]
+
     def job_name(self, job: str) -> str:
         """Name of the job, or the empty string."""
         known = self.jobs.get(job)
         return (known.name if known else "") or self.names.get(job, "")
 
+    def only_job(self) -> tuple[str, str]:
+        """(id, name) of the only active job; empty strings if there is none or more than one."""
+        active = [(j, known.name) for j, known in self.jobs.items() if known.state in _ACTIVE]
+        return active[0] if len(active) == 1 else ("", "")
+
     def tm_of(self, event: LogEvent) -> tuple[str, str]:
         """(TaskManager id, host) of the process that wrote the line. The host is known even if the id is not."""
         tm = self.tm_of_source.get(event.source, "")
         return tm, self.host_of(tm) or event.host
+
+    def stopped_by_signal(self, event: LogEvent) -> list[str]:
+        """The TaskManagers that a signal ends: the one that got it, or those of its host; none if it got another one."""
+        tm = self.tm_of_source.get(event.source)
+        return [tm] if tm else [t for t, known in self.tms.items() if known.host and known.host == event.host]
 
     def place_of(self, attempt: str) -> tuple[str, str, str]:
         """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings if unknown."""
@@ -141,6 +224,14 @@ class Topology(msgspec.Struct, array_like=True):
         if not tm and not host:
             tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
         return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
+
+    def logged_tm(self, label: str) -> str:
+        """The TaskManager's id as written in logs, of its label in metrics; the label itself if logs do not name it."""
+        return next((tm for tm in self.tms if label and filtered(tm) == filtered(label)), label)
+
+    def logged_tms(self) -> dict[str, str]:
+        """The ids of all TaskManagers as written in logs, by their labels in metrics."""
+        return {filtered(tm): tm for tm in self.tms}
 
     def host_of(self, tm: str) -> str:
         """Host of a TaskManager, or the empty string."""
@@ -184,59 +275,49 @@ class Topology(msgspec.Struct, array_like=True):
         elif time - last.time >= 1000:
             tms[tm] = InputRate(total, time, round((total - last.sum) * 3_600_000 / (time - last.time)))
 
-    def _started(self, event: LogEvent) -> None:
-        self.version = event.fields["version"]
-        container = _CONTAINER.search(event.source)
-        if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
-            put_bounded(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
+    def _started(self, source: str, fact: ProcessStarted) -> None:
+        self.version = fact.version
+        container = container_in(source)
+        if "TaskManager" in fact.what and "JobManager" not in fact.what and container:
+            put_bounded(self.tm_of_source, source, container, _MAX_SOURCES)
 
-    def _tm_started(self, event: LogEvent, time: int) -> None:
-        put_bounded(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
-        self._know(event.fields["tm"], event.host, time)
-
-    def _tm_registered(self, event: LogEvent, time: int) -> None:
-        tm = event.fields["tm"]
-        self._know(tm, event.fields.get("host", ""), time)
-        self.tms[tm].registered = self.tms[tm].registered or time
-
-    def _job_state(self, event: LogEvent, time: int) -> None:
-        known = self.jobs.get(event.fields["job"])
-        name = event.fields.get("name", known.name if known else "")
-        self._keep(event.fields["job"], Job(name, event.fields["state"], time), time)
+    def _job_state(self, fact: JobStateChanged, time: int) -> None:
+        known = self.jobs.get(fact.job)
+        self._keep(fact.job, Job(fact.name or (known.name if known else ""), fact.state, time), time)
+        if fact.ended or fact.state == "CANCELLING":
+            self.checkpoints.pop(fact.job, None)
+        elif (checkpoints := self.checkpoints.get(fact.job)) is not None:
+            checkpoints.restart(time, restored=fact.state in RESTARTING)
 
     def _keep(self, job: str, known: Job, time: int) -> None:
         out = put_bounded(self.jobs, job, known, _MAX_JOBS)
         if out is not None and not _ended(out[1], time):
             self._count("jobs")
 
-    def _deploying(self, event: LogEvent, time: int) -> None:
-        tm, host = event.fields.get("tm", ""), event.fields["host"]
-        if tm:
-            self._know(tm, host, time)
-        task, index = event.fields["task"], int(event.fields["subtask"])
-        place = f"{task}|{index}"
+    def _deploying(self, fact: TaskDeploying, time: int) -> None:
+        if fact.tm:
+            self._know(fact.tm, fact.host, time)
         # Until 1.12 the line names no attempt, but the line before does, and jobs may share names of tasks. Later
         # versions name the TaskManager wherever it is needed.
-        if "attempt" in event.fields:
+        if fact.attempt:
             return
+        index, task = fact.subtask, fact.task
         attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
         if attempt is not None:
-            attempt.tm, attempt.host = tm or attempt.tm, host
+            attempt.tm, attempt.host = fact.tm or attempt.tm, fact.host
             return
-        put_bounded(self.placements, place, (tm, host), _MAX_ATTEMPTS)
+        put_bounded(self.placements, f"{task}|{index}", (fact.tm, fact.host), _MAX_ATTEMPTS)
 
-    def _task_state(self, event: LogEvent) -> None:
-        attempt = event.fields["attempt"]
+    def _task_state(self, source: str, fact: TaskStateChanged) -> None:
         # Since 1.16 an attempt id contains its vertex and subtask, and late acks name the TaskManager.
-        if "_" in attempt:
+        if "_" in fact.attempt:
             return
-        task, index = event.fields["task"], int(event.fields["subtask"])
-        known = self.attempts.get(attempt)
+        known = self.attempts.get(fact.attempt)
         if known is None:
-            known = Subtask(task, index)
-            put_bounded(self.attempts, attempt, known, _MAX_ATTEMPTS)
-        if event.source in self.tm_of_source:
-            known.tm = self.tm_of_source[event.source]
+            known = Subtask(fact.task, fact.subtask)
+            put_bounded(self.attempts, fact.attempt, known, _MAX_ATTEMPTS)
+        if source in self.tm_of_source:
+            known.tm = self.tm_of_source[source]
 
     def _know(self, tm: str, host: str, time: int) -> None:
         known = self.tms.get(tm)
@@ -265,3 +346,9 @@ def _ended(job: Job, time: int) -> bool:
 def _number(tm: str) -> int:
     """Hash a TaskManager id of logs or metrics to four bytes. Among 400 ids, 1 in 50,000 clusters has a collision."""
     return crc32(filtered(tm).encode())
+
+
+def container_in(text: str) -> str:
+    """The YARN container named in a text such as a path, or the empty string."""
+    found = _CONTAINER.search(text)
+    return found[0] if found is not None else ""

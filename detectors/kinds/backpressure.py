@@ -16,29 +16,32 @@ before the slow operator. Reference: Flink, "Monitoring Back Pressure" and "Chec
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent, MetricEvent, Sample
-from detectors.flink.expired_checkpoints import CheckpointAttempts
+from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.events.event import Sample
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
-from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading, Series
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
 
-_MAX_JOBS = 200
 _MAX_TASKS = 64
 _MAX_SUBTASKS = 512
 _HISTORY = 16
+_MAX_SLOW = 16
 _RECORDS = 3
 _PEAK_MS = 30_000
+_MOST_MS = 1e15
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 _RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
+
+_Job: TypeAlias = "JobView[Backpressure.Config, JobStates[JobLoad], JobLoad]"
+_View: TypeAlias = "View[Backpressure.Config, JobStates[JobLoad]]"
 
 
 class OpenBackpressure(msgspec.Struct, array_like=True):
@@ -64,210 +67,192 @@ class JobLoad(msgspec.Struct, array_like=True):
     tasks: dict[str, TaskLoad] = {}
     usual: list[int] = []
     points: list[tuple[int, int]] = []
-    last_number: int = -1
-    savepoints: list[int] = []
     slow: list[Evidence] = []
     healthy: int = 0
     by_log: bool = False
     has_busy: bool = False
     peak: list[float] = []
     quiet_until: int = 0
-    reset: int = -(1 << 62)
     open: OpenBackpressure | None = None
-    attempts: CheckpointAttempts = msgspec.field(default_factory=CheckpointAttempts)
+
+    def busiest(self, value: float, time: int) -> None:
+        """Take in the busy time of a subtask."""
+        if not self.peak or time - self.peak[0] >= _PEAK_MS:
+            self.peak = [time, value, self.peak[1] if self.peak else value]
+        else:
+            self.peak[1] = max(self.peak[1], value)
+
+    def task(self, task_id: str, sample: Sample) -> TaskLoad:
+        """The load of a task, added if it is new."""
+        known = self.tasks.get(task_id)
+        if known is None:
+            known = TaskLoad(sample.labels.get("task_name", task_id))
+            put_bounded(self.tasks, task_id, known, _MAX_TASKS)
+        return known
 
 
-class Backpressure(Detector):
+class Backpressure(JobDetector):
     """Detects an operator that is slower than its input."""
 
     kind = "backpressure"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [
-            "busy_time",
-            "backpressured_time",
-            "is_backpressured",
-            "in_pool_usage",
-            "input_queue_length",
-            "records_in",
-            "last_checkpoint_duration",
-            "checkpoint_triggered",
-            "checkpoint_completed",
-            "checkpoint_expired",
-            "job_restored",
-            "job_state",
-            "job_ended",
-        ]
-    )
+    Job = JobLoad
+    State = JobStates[JobLoad]
 
     class Config(DetectorConfig):
         """Settings of the detector `backpressure`."""
 
-        busy_ms_per_s: float = Field(
+        busy_ms_per_s: float = threshold(
             900,
+            "Busy time (busyTimeMsPerSecond, in ms/s) from which a subtask counts as busy all the time.",
             gt=0,
             le=1000,
-            description="Busy time (busyTimeMsPerSecond, in ms/s) from which a subtask counts as busy all the time.",
         )
-        no_longer_busy_ms_per_s: float = Field(
+        no_longer_busy_ms_per_s: float = threshold(
             750,
+            "Busy time (ms/s) below which a busy subtask counts as recovered. Lower than `busy_ms_per_s`, so that the"
+            " finding does not flap.",
             gt=0,
             le=1000,
-            description="Busy time (ms/s) below which a busy subtask counts as recovered. Lower than "
-            "`busy_ms_per_s`, so that the finding does not flap.",
         )
-        backpressured_ms_per_s: float = Field(
+        backpressured_ms_per_s: float = threshold(
             100,
+            "Backpressured time (ms/s) from which a task counts as backpressured. Legacy sources report no more than "
+            "this.",
             gt=0,
             le=1000,
-            description="Backpressured time (ms/s) from which a task counts as backpressured. Legacy sources report "
-            "no more than this.",
         )
-        input_buffer_usage: float = Field(
-            0.95,
-            gt=0,
-            le=1,
-            description="Share of a subtask's input buffers in use (0 to 1) from which its input counts as full.",
+        input_buffer_usage: float = threshold(
+            0.95, "Share of a subtask's input buffers in use (0 to 1) from which its input counts as full.", gt=0, le=1
         )
-        input_queue_length: int = Field(
+        input_queue_length: int = threshold(
             8,
+            "Number of queued buffers from which an input counts as full. Jobs that keep up queue fewer: a channel "
+            "has two buffers of its own and a share of Flink's eight floating ones.",
             ge=1,
-            description="Number of queued buffers from which an input counts as full. Jobs that keep up queue fewer: a "
-            "channel has two buffers of its own and a share of Flink's eight floating ones.",
         )
-        min_duration: Duration = Field(
+        min_duration: Duration = threshold(
             10_000,
-            description="Minimum time for which a subtask must be busy, seen in at least two scrapes. Shorter "
-            "bursts are ignored.",
+            "Minimum time for which a subtask must be busy, seen in at least two scrapes. Shorter bursts are ignored.",
         )
-        sample_max_age: Duration = Field(180_000, description="Age from which a metric sample is ignored.")
-        slow_checkpoint_factor: float = Field(
+        sample_max_age: Duration = threshold(180_000, "Age from which a metric sample is ignored.")
+        slow_checkpoint_factor: float = threshold(
             5.0,
+            "Multiple of the job's usual checkpoint duration (median) above which a checkpoint counts as slow.",
             ge=2,
-            description="Multiple of the job's usual checkpoint duration (median) above which a checkpoint counts "
-            "as slow.",
         )
-        slow_checkpoint_min_duration: Duration = Field(
-            3_000,
-            description="Duration below which a checkpoint never counts as slow. Short checkpoints vary by large "
-            "factors.",
+        slow_checkpoint_min_duration: Duration = threshold(
+            3_000, "Duration below which a checkpoint never counts as slow. Short checkpoints vary by large factors."
         )
-        min_history: int = Field(
-            5, ge=2, le=16, description="Number of completed checkpoints from which the job's usual duration is known."
+        min_history: int = threshold(
+            5, "Number of completed checkpoints from which the job's usual duration is known.", ge=2, le=16
         )
-        min_slow_checkpoints: int = Field(
-            3,
-            ge=1,
-            description="Number of slow checkpoints in a row that turn the info into a warning.",
+        min_slow_checkpoints: int = threshold(
+            3, "Number of slow checkpoints in a row that turn the info into a warning.", ge=1
         )
-        healthy_checkpoints: int = Field(
-            2, ge=1, description="Number of checkpoints in a row with a usual duration that resolve the warning."
+        healthy_checkpoints: int = threshold(
+            2, "Number of checkpoints in a row with a usual duration that resolve the warning.", ge=1
         )
-        catch_up: Duration = Field(
+        catch_up: Duration = threshold(
             300_000,
-            description="Time after a restart in which slow checkpoints are ignored, because the job works off its "
-            "backlog.",
+            "Time after a restart in which slow checkpoints are ignored, because the job works off its backlog.",
         )
 
-    class State(msgspec.Struct, array_like=True):
-        """Jobs by id, because ids of tasks repeat between jobs."""
+    @on(facts.CheckpointTriggered, job="any")
+    def triggered(self, job: _Job, _: Fact) -> None:
+        """The job is known from now on."""
 
-        jobs: dict[str, JobLoad] = {}
+    @on(facts.CheckpointCompleted, job="any")
+    def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
+        if not fact.savepoint:
+            job.own.by_log = True
+            self._add_duration(job, fact.duration, job.record())
+            self._checkpoint_ended(job)
 
-    config: Config
+    @on(facts.CheckpointFailed)
+    def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:
+        if fact.expired and not fact.again and not fact.savepoint:
+            self._add_slow(job, job.record())
+            self._checkpoint_ended(job)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            for job in self._measure(state, event):
-                # One scrape may hold more jobs than are kept.
-                if job in state.jobs:
-                    yield from self._judge(state.jobs[job], job, event, now, topology)
-            return
-        job = topology.job_of(event)
-        known = state.jobs.get(job)
-        if known is None:
-            if event.event_type not in ("checkpoint_completed", "checkpoint_triggered"):
-                return
-            known = self._job(state, job)
-        number = int(event.fields.get("checkpoint", -1))
-        if number in known.savepoints:
-            return
-        match event.event_type:
-            case "checkpoint_triggered":
-                known.attempts.trigger(number, now.time)
-                if "savepoint" in event.fields.get("type", "").lower():
-                    known.savepoints = [*known.savepoints, number][-4:]
-            case "checkpoint_completed" if number > known.last_number and now.time >= known.reset:
-                known.by_log, known.last_number = True, number
-                self._add_duration(known, self.config_of(job), int(event.fields["duration"]), evidence(event, now.time))
-                yield from self._checkpoint_ended(known, job, now, topology)
-            case "checkpoint_expired" if number > known.last_number and now.time >= known.reset:
-                known.last_number = number
-                known.attempts.expire(number, now.time)
-                self._add_slow(known, self.config_of(job), evidence(event, now.time))
-                yield from self._checkpoint_ended(known, job, now, topology)
-            case "checkpoint_completed" | "checkpoint_expired":
-                return
-            case _:
-                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+    @on(facts.JobRestored)
+    def restored(self, job: _Job, _: Fact) -> None:
+        self._restarts(job)
 
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export the busiest subtask of each job, and how uneven the input of a slow operator is."""
-        for job, known in state.jobs.items():
-            labels = {"job": topology.job_name(job) or job}
-            if known.peak:
-                value = max(known.peak[1:]) / 1000
-                yield Reading(name="busiest_subtask_ratio", labels=dict(labels), value=value, at=now)
-            skews = [s for task in known.tasks.values() if task.hot and (s := skew(task)) is not None]
-            if skews:
-                yield Reading(name="input_skew_ratio", labels=labels, value=max(skews), at=now)
+    @on(facts.JobStateChanged)
+    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in _OVER:
+            if job.own.open is not None:
+                self._close(job, job.own.open, f"the job is {fact.state}")
+            job.forget()
+        elif fact.state in _RESTARTING:
+            self._restarts(job)
+        else:
+            job.own.slow = []
 
-    def _job(self, state: State, job: str) -> JobLoad:
-        known = state.jobs.get(job)
-        if known is None:
-            known = JobLoad()
-            put_bounded(state.jobs, job, known, _MAX_JOBS)
-        return known
-
-    def _measure(self, state: State, event: MetricEvent) -> list[str]:
-        """Take in the samples and return the jobs that they are about."""
-        jobs: dict[str, tuple[JobLoad, Any]] = {}
-        counters: list[tuple[JobLoad, Sample]] = []
-        for sample in event.samples:
-            job = sample.labels.get("job_id")
-            if not job:
+    @on(
+        "busy_time",
+        "backpressured_time",
+        "is_backpressured",
+        "in_pool_usage",
+        "input_queue_length",
+        "records_in",
+        "last_checkpoint_duration",
+        job="none",
+    )
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        jobs: dict[str, _Job] = {}
+        counters: list[tuple[_Job, Sample]] = []
+        for sample in samples:
+            job_id = sample.labels.get("job_id")
+            if not job_id:
                 continue
-            if job not in jobs:
-                jobs[job] = self._job(state, job), self.config_of(job)
-            known, config = jobs[job]
+            job = jobs.get(job_id)
+            if job is None:
+                job = jobs[job_id] = self.new_job(view, job_id)
             if sample.name == "records_in":
-                counters.append((known, sample))
+                counters.append((job, sample))
             elif sample.name == "last_checkpoint_duration":
-                self._gauge(known, config, sample, event)
+                self._gauge(job, sample.value)
             else:
-                self._load(known, config, sample, event.time)
-        for known, sample in counters:
-            task = known.tasks.get(sample.labels.get("task_id", ""))
+                self._load(job, sample)
+        for job, sample in counters:
+            task = job.own.tasks.get(sample.labels.get("task_id", ""))
             if task is not None and task.hot:
-                task.count(sample.labels.get("subtask_index", ""), sample.value, event.time)
-        return list(jobs)
+                task.count(sample.labels.get("subtask_index", ""), sample.value, view.time)
+        for job in jobs.values():
+            # One scrape may hold more jobs than are kept.
+            if job.id in view.state.jobs:
+                self._judge(job)
 
-    def _load(self, known: JobLoad, config: Config, sample: Sample, time: int) -> None:
+    def job_readings(self, job: _Job) -> Iterator[Reading]:
+        """The busiest subtask, and how uneven the input of a slow operator is."""
+        if job.own.peak:
+            yield job.reading("busiest_subtask_ratio", max(job.own.peak[1:]) / 1000, job=job.label)
+        skews = [s for task in job.own.tasks.values() if task.hot and (s := skew(task)) is not None]
+        if skews:
+            yield job.reading("input_skew_ratio", max(skews), job=job.label)
+
+    def _restarts(self, job: _Job) -> None:
+        job.own.slow = []
+        if job.own.by_log:
+            job.own.quiet_until = max(job.own.quiet_until, job.time + job.config.catch_up)
+
+    def _load(self, job: _Job, sample: Sample) -> None:
+        own, config, time = job.own, job.config, job.time
         task_id, subtask = sample.labels.get("task_id", ""), sample.labels.get("subtask_index", "")
-        task = known.tasks.get(task_id)
+        task = own.tasks.get(task_id)
         if sample.name == "busy_time":
-            known.has_busy = True
-            self._peak(known, sample.value, time)
-        if sample.name in ("busy_time", "in_pool_usage") and self._busy(known, config, sample):
-            task = task or self._task(known, task_id, sample)
+            own.has_busy = True
+            own.busiest(sample.value, time)
+        if sample.name in ("busy_time", "in_pool_usage") and self._busy(job, sample):
+            task = task or own.task(task_id, sample)
             hot = task.hot.get(subtask)
             tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
             if hot is None or hot.tm != tm or time - hot.last > config.sample_max_age:
                 put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
             elif time >= hot.last:
                 hot.last, hot.value = time, sample.value
-        elif task is not None and self._no_longer_busy(known, config, sample, task.hot.get(subtask), time):
+        elif task is not None and self._no_longer_busy(job, sample, task.hot.get(subtask)):
             del task.hot[subtask]
         if sample.name == "busy_time":
             return
@@ -275,184 +260,140 @@ class Backpressure(Detector):
             "backpressured_time": config.backpressured_ms_per_s,
             "is_backpressured": 1,
             "input_queue_length": config.input_queue_length,
-        }
-        kind = "full" if sample.name in ("in_pool_usage", "input_queue_length") else "waits"
+        }.get(sample.name, config.input_buffer_usage)
         key = f"{subtask}|{sample.name}"
-        if sample.value >= limit.get(sample.name, config.input_buffer_usage):
-            task = task or self._task(known, task_id, sample)
-            put_bounded(getattr(task, kind), key, time, _MAX_SUBTASKS)
-        elif task is not None and getattr(task, kind).get(key, time + 1) <= time:
-            del getattr(task, kind)[key]
+        is_full = sample.name in ("in_pool_usage", "input_queue_length")
+        if sample.value >= limit:
+            task = task or own.task(task_id, sample)
+            put_bounded(task.full if is_full else task.waits, key, time, _MAX_SUBTASKS)
+        elif task is not None:
+            since = task.full if is_full else task.waits
+            if since.get(key, time + 1) <= time:
+                del since[key]
 
-    def _busy(self, known: JobLoad, config: Config, sample: Sample) -> bool:
+    def _busy(self, job: _Job, sample: Sample) -> bool:
         if sample.name == "busy_time":
-            return sample.value >= config.busy_ms_per_s
-        return not known.has_busy and sample.value >= config.input_buffer_usage
+            return sample.value >= job.config.busy_ms_per_s
+        return not job.own.has_busy and sample.value >= job.config.input_buffer_usage
 
-    def _no_longer_busy(
-        self, known: JobLoad, config: Config, sample: Sample, hot: BusySubtask | None, time: int
-    ) -> bool:
-        if hot is None or time < hot.last:
+    def _no_longer_busy(self, job: _Job, sample: Sample, hot: BusySubtask | None) -> bool:
+        if hot is None or job.time < hot.last:
             return False
         if sample.name == "busy_time":
-            return sample.value < config.no_longer_busy_ms_per_s
-        return sample.name == "in_pool_usage" and not known.has_busy and sample.value < config.input_buffer_usage
+            return sample.value < job.config.no_longer_busy_ms_per_s
+        return sample.name == "in_pool_usage" and not job.own.has_busy and sample.value < job.config.input_buffer_usage
 
-    def _task(self, known: JobLoad, task_id: str, sample: Sample) -> TaskLoad:
-        task = TaskLoad(sample.labels.get("task_name", task_id))
-        put_bounded(known.tasks, task_id, task, _MAX_TASKS)
-        return task
-
-    def _peak(self, known: JobLoad, value: float, time: int) -> None:
-        if not known.peak or time - known.peak[0] >= _PEAK_MS:
-            known.peak = [time, value, known.peak[1] if known.peak else value]
-        else:
-            known.peak[1] = max(known.peak[1], value)
-
-    def _gauge(self, known: JobLoad, config: Config, sample: Sample, event: MetricEvent) -> None:
+    def _gauge(self, job: _Job, value: float) -> None:
         """Without the JobManager's log, a new value of the gauge is the duration of a new checkpoint."""
-        duration = int(min(sample.value, 1e15))
-        if known.by_log or duration < 0 or (known.points and known.points[-1][1] == duration):
+        duration, points = int(min(value, _MOST_MS)), job.own.points
+        if not (job.own.by_log or duration < 0 or (points and points[-1][1] == duration)):
+            self._add_duration(job, duration, job.record(f"lastCheckpointDuration: {value:.0f} ms"))
+
+    def _add_duration(self, job: _Job, duration: int, record: Evidence) -> None:
+        own = job.own
+        learned = len(own.usual) >= job.config.min_history
+        own.points = [*own.points, (record.time // 1000, duration)][-_HISTORY:]
+        if learned and duration > self._limit(job):
+            self._add_slow(job, record)
             return
-        text = f"lastCheckpointDuration: {sample.value:.0f} ms"
-        self._add_duration(
-            known, config, duration, Evidence(event.topic, event.partition, event.offset, event.time, text)
-        )
+        own.usual = [*own.usual, duration][-_HISTORY:]
+        own.healthy += 1
+        own.slow = []
 
-    def _add_duration(self, known: JobLoad, config: Config, duration: int, record: Evidence) -> None:
-        learned = len(known.usual) >= config.min_history
-        known.points = [*known.points, (record.time // 1000, duration)][-_HISTORY:]
-        if learned and duration > self._limit(known, config):
-            self._add_slow(known, config, record)
-            return
-        known.usual = [*known.usual, duration][-_HISTORY:]
-        known.healthy += 1
-        known.slow = []
+    def _add_slow(self, job: _Job, record: Evidence) -> None:
+        job.own.healthy = 0
+        if len(job.own.usual) >= job.config.min_history and record.time >= job.own.quiet_until:
+            job.own.slow = [*job.own.slow, record][-_MAX_SLOW:]
 
-    def _add_slow(self, known: JobLoad, config: Config, record: Evidence) -> None:
-        known.healthy = 0
-        if len(known.usual) >= config.min_history and record.time >= known.quiet_until:
-            known.slow = [*known.slow, record][-16:]
+    def _limit(self, job: _Job) -> float:
+        config = job.config
+        return max(config.slow_checkpoint_min_duration, config.slow_checkpoint_factor * quantile(job.own.usual, 0.5))
 
-    def _limit(self, known: JobLoad, config: Config) -> float:
-        return max(config.slow_checkpoint_min_duration, config.slow_checkpoint_factor * quantile(known.usual, 0.5))
-
-    def _judge(self, known: JobLoad, job: str, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _judge(self, job: _Job) -> None:
         """Open, update or close the finding after new samples."""
-        config = self.config_of(job)
-        found = self._slowest(known, config, event.time)
-        if found is not None and (known.open is None or known.open.task_id != found[0]):
+        own, before = job.own, job.own.open
+        found = self._slowest(job)
+        if found is not None and (before is None or before.task_id != found[0]):
             task_id, task = found
-            record = Evidence(
-                event.topic, event.partition, event.offset, event.time, measured(task, known.has_busy)[:500]
+            text = measured(task, own.has_busy)
+            since = min([hot.since for hot in task.hot.values()] + ([before.since] if before else []))
+            slows = len(own.slow) >= job.config.min_slow_checkpoints or (
+                before is not None and before.slows_checkpoints
             )
-            since = min(hot.since for hot in task.hot.values())
-            tm, host = place(task, topology)
-            slows_checkpoints = known.open is not None and known.open.slows_checkpoints
-            since = min(since, known.open.since) if known.open is not None else since
-            known.open = OpenBackpressure(
-                since, task_id, task.name, tm, host, measured(task, known.has_busy), [record], slows_checkpoints
-            )
-            known.open.slows_checkpoints = slows_checkpoints or len(known.slow) >= config.min_slow_checkpoints
-            yield self._finding(known, known.open, job, now.clock, topology)
-        elif (
-            known.open is not None
-            and not known.open.slows_checkpoints
-            and self._is_calm(known, config, known.open, event.time)
-        ):
-            yield self._closing(
-                known, known.open, job, now, topology, f"{known.open.task} is no longer busy all the time"
-            )
-        elif found is not None and known.open is not None:
-            known.open.measured = measured(found[1], known.has_busy)
+            at = place(task, job.topology)
+            own.open = OpenBackpressure(since, task_id, task.name, *at, text, [job.record(text[:500])], slows)
+            job.report(self._finding(job, own.open))
+        elif before is not None and not before.slows_checkpoints and self._is_calm(job, before):
+            self._close(job, before, f"{before.task} is no longer busy all the time")
+        elif found is not None and before is not None:
+            before.measured = measured(found[1], own.has_busy)
 
-    def _checkpoint_ended(self, known: JobLoad, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _checkpoint_ended(self, job: _Job) -> None:
         """Raise or close the open finding after a checkpoint has ended."""
-        if known.open is None:
+        own, open_one = job.own, job.own.open
+        if open_one is None:
             return
-        config = self.config_of(job)
-        if known.open.slows_checkpoints and known.healthy >= config.healthy_checkpoints:
-            why = f"{known.healthy} checkpoints in a row were as fast as usual"
-            yield self._closing(known, known.open, job, now, topology, why)
-        elif len(known.slow) >= config.min_slow_checkpoints and self._slowest(known, config, now.time) is not None:
-            known.open.slows_checkpoints = True
-            yield self._finding(known, known.open, job, now.clock, topology)
+        if open_one.slows_checkpoints and own.healthy >= job.config.healthy_checkpoints:
+            self._close(job, open_one, f"{own.healthy} checkpoints in a row were as fast as usual")
+        elif len(own.slow) >= job.config.min_slow_checkpoints and self._slowest(job) is not None:
+            open_one.slows_checkpoints = True
+            job.report(self._finding(job, open_one))
 
-    def _slowest(self, known: JobLoad, config: Config, time: int) -> tuple[str, TaskLoad] | None:
+    def _slowest(self, job: _Job) -> tuple[str, TaskLoad] | None:
         """The task that is busy and not backpressured itself while other tasks wait for it."""
-        fresh = time - config.sample_max_age
+        tasks, config = job.own.tasks, job.config
+        fresh = job.time - config.sample_max_age
         candidates = []
-        for task_id, task in known.tasks.items():
+        for task_id, task in tasks.items():
             hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= config.min_duration]
-            others = any(t >= fresh for i, other in known.tasks.items() if i != task_id for t in other.waits.values())
+            others = any(t >= fresh for i, other in tasks.items() if i != task_id for t in other.waits.values())
             if hot and (others or any(t >= fresh for t in task.full.values())):
-                own = sum(t >= fresh for t in task.waits.values())
-                candidates.append((own, -max(h.value for h in hot), task_id, task))
+                waits = sum(t >= fresh for t in task.waits.values())
+                candidates.append((waits, -max(h.value for h in hot), task_id, task))
         return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
 
-    def _is_calm(self, known: JobLoad, config: Config, open_one: OpenBackpressure, time: int) -> bool:
-        task = known.tasks.get(open_one.task_id)
+    def _is_calm(self, job: _Job, open_one: OpenBackpressure) -> bool:
+        task = job.own.tasks.get(open_one.task_id)
         if task is None:
             return True
-        for subtask in [s for s, h in task.hot.items() if time - h.last > config.sample_max_age]:
-            del task.hot[subtask]
+        task.hot = {s: h for s, h in task.hot.items() if job.time - h.last <= job.config.sample_max_age}
         if task.hot:
             return False
         task.inputs.clear()
         return True
 
-    def _job_changed(
-        self, state: State, known: JobLoad, job: str, new: str, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        if new in _OVER:
-            if known.open is not None:
-                yield self._closing(known, known.open, job, now, topology, f"the job is {new}")
-            del state.jobs[job]
-            return
-        if now.time > known.reset:
-            known.reset, known.last_number = now.time, -1
-        known.slow = []
-        if known.by_log and (new in _RESTARTING or not new):
-            known.quiet_until = max(known.quiet_until, now.time + self.config_of(job).catch_up)
+    def _close(self, job: _Job, open_one: OpenBackpressure, why: str) -> None:
+        job.close(self._finding(job, open_one), why)
+        job.own.open = None
 
-    def _closing(
-        self, known: JobLoad, open_one: OpenBackpressure, job: str, now: Now, topology: Topology, why: str
-    ) -> Finding:
-        finding = self._finding(known, open_one, job, now.clock, topology)
-        finding.closed_at, finding.closed_because = now.clock, why
-        known.open = None
-        return finding
-
-    def _finding(self, known: JobLoad, open_one: OpenBackpressure, job: str, now: int, topology: Topology) -> Finding:
+    def _finding(self, job: _Job, open_one: OpenBackpressure) -> Finding:
+        own = job.own
         place = f" on {open_one.tm or open_one.host}" if open_one.tm or open_one.host else ""
         summary = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
+        series = None
         if open_one.slows_checkpoints:
-            usual = quantile(known.usual, 0.5) if known.usual else 0
-            last = f" (the last one {humanize(known.points[-1][1])})" if known.points else ""
+            usual = quantile(own.usual, 0.5) if own.usual else 0
+            last = f" (the last one {humanize(own.points[-1][1])})" if own.points else ""
             summary += (
-                f"; checkpoint barriers wait behind data: {len(known.slow) or 'several'} checkpoints in a row took far "
+                f"; checkpoint barriers wait behind data: {len(own.slow) or 'several'} checkpoints in a row took far "
                 f"longer than the usual {humanize(usual)}{last}"
             )
-        points = [(at * 1000, took / 1000) for at, took in known.points]
-        limit = self._limit(known, self.config_of(job)) / 1000 if known.usual else None
-        series = Series("checkpoint duration", "s", points, threshold=limit, failed=known.attempts.failed())
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={
-                "job_id": job,
-                "job_name": topology.job_name(job),
-                "task": open_one.task,
-                "tm_id": open_one.tm,
-                "host": open_one.host,
-            },
+            series = Series(
+                "checkpoint duration",
+                "s",
+                [(at * 1000, took / 1000) for at, took in own.points],
+                threshold=self._limit(job) / 1000 if own.usual else None,
+                failed=[(time, age / 1000) for time, age in job.checkpoints.expired],
+            )
+        return job.finding(
+            job.id,
+            job.entity(task=open_one.task, tm_id=open_one.tm, host=open_one.host),
             since=open_one.since,
-            at=now,
             severity="warning" if open_one.slows_checkpoints else "info",
             summary=summary,
-            confidence="sure" if open_one.slows_checkpoints and known.has_busy else "fair",
-            evidence=[*open_one.records, *known.slow[-_RECORDS:]],
-            series=series if open_one.slows_checkpoints else None,
+            confidence="sure" if open_one.slows_checkpoints and own.has_busy else "fair",
+            evidence=[*open_one.records, *own.slow[-_RECORDS:]],
+            series=series,
             advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the external "
             "system that it calls. If few subtasks are busy and read more than the others, the keys are skewed. If all "
             "are busy, an external system is slow or the parallelism is too low. For good: spread the keys, raise the "

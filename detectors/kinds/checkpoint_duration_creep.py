@@ -17,22 +17,20 @@ Reference: Flink, "Checkpointing under backpressure"; Sen (1968); Mann (1945).
 
 from collections.abc import Iterator
 from statistics import median
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
+from detectors.events.event import MetricEvent, Sample
+from detectors.flink import facts
 from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
-from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
 
-_MAX_JOBS = 200
 _LATEST = 6
 _SETTLED = (32, 64)
 _SETTLED_P = 0.1
@@ -42,8 +40,10 @@ _REPORT_AGAIN = 0.1
 _LOADED = 1.2
 _MAX_GAPS = 3
 _HOUR_MS = 3_600_000
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
+
+_Job: TypeAlias = "JobView[CheckpointDurationCreep.Config, CheckpointDurationCreep.State, JobCreep]"
+_View: TypeAlias = "View[CheckpointDurationCreep.Config, CheckpointDurationCreep.State]"
 
 
 class Creep(msgspec.Struct, array_like=True):
@@ -57,89 +57,69 @@ class Creep(msgspec.Struct, array_like=True):
 
 
 class JobCreep(msgspec.Struct, array_like=True):
-    """The checkpoint durations of one job. `name` is its name in metrics.
+    """The checkpoint durations of one job.
 
     `slope` is cached, because it takes a while to compute: it holds for the first `sloped` checkpoints.
     """
 
     durations: CheckpointDurations = msgspec.field(default_factory=CheckpointDurations)
-    name: str = ""
     open: Creep | None = None
     slope: float = 0.0
     sloped: int = 0
 
 
-class CheckpointDurationCreep(Detector):
+class CheckpointDurationCreep(JobDetector):
     """Detects checkpoints that take longer and longer."""
 
     kind = "checkpoint_duration_creep"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [
-            "checkpoint_triggered",
-            "checkpoint_completed",
-            "checkpoint_expired",
-            "checkpoint_timeout_set",
-            "job_restored",
-            "job_state",
-            "job_ended",
-            "last_checkpoint_duration",
-            "last_checkpoint_size",
-            "last_checkpoint_full_size",
-            "completed_checkpoints",
-        ]
-    )
+    Job = JobCreep
 
     class Config(DetectorConfig):
         """Settings of the detector `checkpoint_duration_creep`."""
 
-        min_checkpoints: int = Field(
+        min_checkpoints: int = threshold(
             20,
+            "Number of checkpoints from which a trend is looked for. With fewer no trend is significant.",
             ge=12,
             le=64,
-            description="Number of checkpoints from which a trend is looked for. With fewer no trend is significant.",
         )
-        significance: float = Field(
+        significance: float = threshold(
             0.01,
+            "Significance level (p-value) of the rank test: the accepted chance that noise is taken for a rise.",
             gt=0,
             le=0.05,
-            description="Significance level (p-value) of the rank test: the accepted chance that noise is taken for "
-            "a rise.",
         )
-        growth: float = Field(
+        growth: float = threshold(
             0.5,
+            "Minimum growth of durations over the usual one (0.5 is 50 %). Load and storage cause smaller changes.",
             ge=0.1,
-            description="Minimum growth of durations over the usual one (0.5 is 50 %). Load and storage cause "
-            "smaller changes.",
         )
-        min_increase: Duration = Field(
-            500,
-            description="Minimum growth of durations as a time. Short checkpoints vary by large factors.",
+        min_increase: Duration = threshold(
+            500, "Minimum growth of durations as a time. Short checkpoints vary by large factors."
         )
-        horizon: Duration = Field(
+        horizon: Duration = threshold(
             86_400_000,
-            description="Time within which the trend must reach a limit. Trends are not reliable any further ahead.",
+            "Time within which the trend must reach a limit. Trends are not reliable any further ahead.",
         )
-        extrapolation_factor: float = Field(
+        extrapolation_factor: float = threshold(
             12.0,
+            "Limit of the extrapolation of a rise after a flat phase, as a multiple of the time for which the rise has "
+            "been seen.",
             gt=0,
-            description="Limit of the extrapolation of a rise after a flat phase, as a multiple of the time for "
-            "which the rise has been seen.",
         )
-        extrapolation_factor_after_start: float = Field(
+        extrapolation_factor_after_start: float = threshold(
             4.0,
+            "The same multiple for durations that have risen ever since they were first seen. After a start state "
+            "fills up and then levels off.",
             gt=0,
-            description="The same multiple for durations that have risen ever since they were first seen. After a "
-            "start state fills up and then levels off.",
         )
-        critical_within: Duration = Field(
-            3_600_000, description="Time to the checkpoint timeout below which the finding is critical."
+        critical_within: Duration = threshold(
+            3_600_000, "Time to the checkpoint timeout below which the finding is critical."
         )
-        timeout: Duration = Field(
+        timeout: Duration = threshold(
             600_000,
-            description="Checkpoint timeout to assume if it is known neither from an expired checkpoint nor from the "
-            "configuration that Flink prints.",
+            "Checkpoint timeout to assume if it is known neither from an expired checkpoint nor from the configuration "
+            "that Flink prints.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -148,136 +128,110 @@ class CheckpointDurationCreep(Detector):
         jobs: dict[str, JobCreep] = {}
         timeout: int = 0
 
-    config: Config
+    @on(facts.CheckpointTimeoutSet, job="none")
+    def timeout_set(self, view: _View, fact: facts.CheckpointTimeoutSet) -> None:
+        view.state.timeout = flink_duration(fact.value)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            yield from self._measured(state, event, now, topology)
-        elif event.event_type == "checkpoint_timeout_set":
-            state.timeout = flink_duration(event.fields.get("value", ""))
+    @on(facts.CheckpointTriggered, job="any")
+    def triggered(self, job: _Job, fact: facts.CheckpointTriggered) -> None:
+        job.own.durations.log()
+        if not fact.savepoint:
+            job.own.durations.triggered(fact.number, job.checkpoints.completed, job.time)
+
+    @on(facts.CheckpointCompleted, job="any")
+    def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
+        record = job.record()
+        if job.own.durations.complete(fact, record, _load(job)):
+            self._judge(job, record)
+
+    @on(facts.JobRestored)
+    def restored(self, job: _Job, _: facts.JobRestored) -> None:
+        if "from savepoint" in job.record().text.lower():
+            if job.own.durations.start_fresh(job.time):
+                self._close(job, "the job was started from a savepoint")
         else:
-            yield from self._logged(state, event, now, topology)
+            job.own.durations.restart()
 
-    def _logged(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job = topology.job_of(event)
-        known = state.jobs.get(job)
-        if known is None:
-            if event.event_type not in ("checkpoint_triggered", "checkpoint_completed"):
-                return
-            known = self._new_job(state, job)
-        durations, number = known.durations, int(event.fields.get("checkpoint", -1))
-        match event.event_type:
-            case "checkpoint_triggered":
-                durations.log()
-                durations.trigger(number, now.time, "savepoint" in event.fields.get("type", "").lower())
-            case "checkpoint_completed":
-                durations.log()
-                took, size = int(event.fields["duration"]), int(event.fields["bytes"])
-                record = evidence(event, now.time)
-                if durations.complete(number, took, size, record, _load(topology, job)):
-                    yield from self._judged(state, known, job, record, now, topology)
-            case "checkpoint_expired":
-                durations.expire(number, now.time)
-            case "job_restored":
-                fresh = "from savepoint" in event.text.lower()
-                if durations.restore(now.time, fresh) and fresh:
-                    yield from self._closed(known, now, "the job was started from a savepoint")
-            case _:
-                new = event.fields.get("state", "")
-                if new in _RUNNING_AGAIN:
-                    durations.restore(now.time, fresh=False)
-                elif new in _OVER:
-                    yield from self._closed(known, now, f"the job is {new}")
-                    del state.jobs[job]
+    @on(facts.JobStateChanged)
+    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in _RUNNING_AGAIN:
+            job.own.durations.restart()
+        elif fact.ended:
+            self._close(job, f"the job is {fact.state}")
+            job.forget()
 
-    def on_config_change(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Judge rises that continue at once, without waiting for the next checkpoint."""
-        for job, known in state.jobs.items():
-            points, records = known.durations.history.points(0), known.durations.records
-            if (
-                records
-                and points
-                and now - points[-1].time <= _MAX_GAPS * (points[-1].time - points[0].time) / len(points)
-            ):
-                record = Evidence(*records[-1])
-                yield from self._judged(state, known, job, record, Now(now, record.time), topology)
-
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export how fast durations grow, when the timeout is reached, and the last duration if no other detector has
-        it.
-        """
-        for job, known in state.jobs.items():
-            labels, durations = {"job": topology.job_name(job) or known.name or job}, known.durations
-            points = durations.history.points(0)
-            if len(points) >= self.config_of(job).min_checkpoints:
-                if known.sloped != durations.seen:
-                    known.slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
-                    known.sloped = durations.seen
-                yield Reading(name="checkpoint_duration_slope_ratio", labels=labels, value=known.slope, at=now)
-            if known.open is not None and known.open.finding.forecast is not None:
-                at = known.open.finding.forecast.at / 1000
-                yield Reading(name="checkpoint_limit_reached_timestamp_seconds", labels=labels, value=at, at=now)
-            if points and not durations.logged:
-                last = points[-1].value / 1000
-                yield Reading(name="checkpoint_duration_last_seconds", labels=labels, value=last, at=now)
-
-    def _new_job(self, state: State, job: str) -> JobCreep:
-        known = JobCreep()
-        put_bounded(state.jobs, job, known, _MAX_JOBS)
-        return known
-
-    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+    @on(
+        "last_checkpoint_duration",
+        "last_checkpoint_size",
+        "last_checkpoint_full_size",
+        "completed_checkpoints",
+        job="none",
+    )
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        assert isinstance(view.event, MetricEvent)
         # The duration comes last: the count shows whether an equal duration belongs to another checkpoint.
-        wanted = (s for s in event.samples if s.name in self.event_types and s.labels.get("job_id"))
-        for sample in sorted(wanted, key=lambda s: s.name == "last_checkpoint_duration"):
-            job = sample.labels["job_id"]
-            known = state.jobs.get(job) or self._new_job(state, job)
-            known.name = sample.labels.get("job_name", known.name)
-            if known.durations.measure(event, sample, _load(topology, job)):
-                record = Evidence(
-                    event.topic, event.partition, event.offset, event.time, f"lastCheckpointDuration {sample.value:.0f}"
-                )
-                yield from self._judged(state, known, job, record, now, topology)
+        for sample in sorted(samples, key=lambda s: s.name == "last_checkpoint_duration"):
+            if sample.labels.get("job_id"):
+                job = self.new_job(view, sample.labels["job_id"])
+                if job.own.durations.measure(view.event, sample, _load(job)):
+                    self._judge(job, view.record(f"lastCheckpointDuration {sample.value:.0f}"))
 
-    def _judged(
-        self, state: State, known: JobCreep, job: str, record: Evidence, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        config = self.config_of(job)
-        if known.durations.seen < config.min_checkpoints:
+    def on_config_change(self, view: _View) -> None:
+        """Judge rises that continue at once, without waiting for the next checkpoint."""
+        for job in self.jobs(view):
+            points, records = job.own.durations.history.points(0), job.own.durations.records
+            pause = _MAX_GAPS * (points[-1].time - points[0].time) / len(points) if points else 0
+            if records and points and view.clock - points[-1].time <= pause:
+                self._judge(job, Evidence(*records[-1]))
+
+    def job_readings(self, job: _Job) -> Iterator[Reading]:
+        """How fast durations grow, when a limit is reached, and the last duration if no other detector has it."""
+        durations, open_one = job.own.durations, job.own.open
+        points = durations.history.points(0)
+        if len(points) >= job.config.min_checkpoints:
+            if job.own.sloped != durations.seen:
+                job.own.slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
+                job.own.sloped = durations.seen
+            yield job.reading("checkpoint_duration_slope_ratio", job.own.slope, job=job.label)
+        if open_one is not None and open_one.finding.forecast is not None:
+            at = open_one.finding.forecast.at / 1000
+            yield job.reading("checkpoint_limit_reached_timestamp_seconds", at, job=job.label)
+        if points and not durations.logged:
+            yield job.reading("checkpoint_duration_last_seconds", points[-1].value / 1000, job=job.label)
+
+    def _judge(self, job: _Job, record: Evidence) -> None:
+        config, durations, before = job.config, job.own.durations, job.own.open
+        if durations.seen < config.min_checkpoints:
             return
-        limits = self._limits(state, config, known.durations)
-        found = rise(known.durations.history, config.growth, config.significance, only_new=known.open is None)
+        limits = self._limits(job)
+        found = rise(durations.history, config.growth, config.significance, only_new=before is None)
         if found is None:
-            if known.open is not None and (why := self._why_ended(known, config, known.open, limits)):
-                yield from self._closed(known, now, why)
+            if before is not None and (why := self._why_ended(job, before, limits)):
+                self._close(job, why)
             return
-        reached = {what: c for what, level in limits.items() if (c := self._reached(found, config, level))}
-        if known.open is None and (
+        if before is None and (
             not any(self._believed(found, config, level) for level in limits.values())
             or found.level - found.usual < config.min_increase
             or self._follows_load(found, limits)
         ):
             return
-        before = known.open
         usual = before.usual if before else found.usual
         since = before.finding.since if before else found.since(_FIRST_SYMPTOM)
-        name = topology.job_name(job) or known.name
-        finding = self._finding(found, (job, name), reached, limits, usual, since, now)
-        if finding.series is not None:
-            expired = [(time, age / 1000) for time, age in known.durations.expired]
-            finding.series = msgspec.structs.replace(finding.series, failed=expired)
+        finding = self._finding(job, found, limits, usual, since)
         if before is not None:
             before.peak, before.scale = max(before.peak, found.level), found.scale
             # A rise that lasts hours is not reported again with every checkpoint.
             if finding.severity == before.finding.severity and found.level < (1 + _REPORT_AGAIN) * before.reported:
                 return
-        finding.evidence = _records([Evidence(*r) for r in known.durations.records], record, since)
-        known.open = Creep(usual, max(found.level, before.peak if before else 0), found.level, found.scale, finding)
-        yield msgspec.structs.replace(finding)
+        finding.evidence = _records([Evidence(*r) for r in durations.records], record, since)
+        peak = max(found.level, before.peak if before else 0)
+        job.own.open = Creep(usual, peak, found.level, found.scale, finding)
+        job.report(msgspec.structs.replace(finding))
 
-    def _limits(self, state: State, config: Config, durations: CheckpointDurations) -> dict[str, int]:
+    def _limits(self, job: _Job) -> dict[str, int]:
         """The limits for durations, in ms, the worst first."""
-        timeout, interval = durations.timeout or state.timeout or config.timeout, durations.interval()
+        timeout = job.checkpoints.timeout or job.state.timeout or job.config.timeout
+        interval = job.own.durations.interval()
         return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
 
     def _reached(self, found: Rise, config: Config, level: float) -> Crossing | None:
@@ -303,9 +257,9 @@ class CheckpointDurationCreep(Detector):
         longer = median(p.value for p in late) / median(p.value for p in early)
         return more >= _LOADED and longer <= _LOADED * more
 
-    def _why_ended(self, known: JobCreep, config: Config, creep: Creep, limits: dict[str, int]) -> str:
+    def _why_ended(self, job: _Job, creep: Creep, limits: dict[str, int]) -> str:
         """Why the rise has ended; empty while it continues."""
-        history = known.durations.history
+        history = job.own.durations.history
         latest = median(p.value for p in history.points(0, _LATEST))
         if latest <= creep.usual + _FIRST_SYMPTOM * (creep.peak - creep.usual):
             return f"the last {_LATEST} checkpoints took {humanize(latest)} (median)"
@@ -317,51 +271,40 @@ class CheckpointDurationCreep(Detector):
             line = theil_sen([p.time for p in points], values)
             fastest = line._replace(slope=line.high, intercept=line.at(points[-1].time) - line.high * points[-1].time)
             ahead = [crossing(fastest, level, points[-1].time) for level in limits.values() if level > latest]
-            if all(c is None or c.at - points[-1].time > config.horizon for c in ahead):
+            if all(c is None or c.at - points[-1].time > job.config.horizon for c in ahead):
                 span = humanize(points[-1].time - points[0].time)
                 return (
                     f"checkpoint duration has stayed at about {humanize(median(values))} for {span} and no longer grows"
                 )
         return ""
 
-    def _closed(self, known: JobCreep, now: Now, why: str) -> Iterator[Finding]:
-        if known.open is not None:
-            closed = msgspec.structs.replace(known.open.finding, at=now.clock, closed_at=now.clock, closed_because=why)
-            known.open = None
-            yield closed
+    def _close(self, job: _Job, why: str) -> None:
+        if job.own.open is not None:
+            job.close(job.own.open.finding, why)
+            job.own.open = None
 
-    def _finding(
-        self,
-        found: Rise,
-        names: tuple[str, str],
-        reached: dict[str, Crossing],
-        limits: dict[str, int],
-        usual: float,
-        since: int,
-        now: Now,
-    ) -> Finding:
-        job, name = names
+    def _finding(self, job: _Job, found: Rise, limits: dict[str, int], usual: float, since: int) -> Finding:
+        reached = {what: c for what, level in limits.items() if (c := self._reached(found, job.config, level))}
         what, ahead = next(iter(reached.items()), ("", None))
         until = [f"{w} of {humanize(limits[w])} in about {humanize(c.at - found.now)}" for w, c in reached.items()]
-        soon = ahead is not None and ahead.at - found.now < self.config_of(job).critical_within and "timeout" in what
+        soon = ahead is not None and ahead.at - found.now < job.config.critical_within and "timeout" in what
         per_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
         pace = f" and grows by {humanize(per_hour)} per hour" if per_hour > 0 else ", and growth is accelerating"
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={"job_id": job, "job_name": name},
+        return job.finding(
+            job.id,
+            job.entity(),
             since=since,
-            at=now.clock,
             severity="critical" if soon else "warning",
             summary=f"checkpoint duration rose from {humanize(usual)} to {humanize(found.level)}{pace}; "
             + (f"it reaches {' and '.join(reversed(until))}; " if until else "")
             + _state_size(found),
             confidence="sure" if found.established else "fair",
+            evidence=(),
             forecast=Forecast(f"checkpoint duration reaches {what}", ahead.at, ahead.earliest, ahead.latest)
             if ahead
             else None,
-            series=_series(found, limits.get(what)),
-            advice=keep_state(job)
+            series=_series(found, limits.get(what), job.checkpoints.expired),
+            advice=keep_state(job.id)
             + "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is "
             "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job "
             "with a savepoint while one still completes, and start the job from that savepoint. For good: bound the "
@@ -369,8 +312,9 @@ class CheckpointDurationCreep(Detector):
         )
 
 
-def _load(topology: Topology, job: str) -> float:
-    rates = [i.rate for i in topology.intake.get(job, {}).values()]
+def _load(job: _Job) -> float:
+    """Records per hour that the job reads, -1 if unknown."""
+    rates = [i.rate for i in job.topology.intake.get(job.id, {}).values()]
     return float(sum(rates)) if rates and min(rates) >= 0 else -1.0
 
 
@@ -395,13 +339,14 @@ def _bytes(size: float) -> str:
     return f"{size / scale:.3g} {unit}"
 
 
-def _series(found: Rise, threshold: float | None) -> Series:
+def _series(found: Rise, limit: float | None, expired: list[tuple[int, int]]) -> Series:
     since = found.since(0)
     fit = [(p.time, found.fit.at(p.time) / 1000) for p in found.points if p.time >= since]
     return Series(
         name="checkpoint duration",
         unit="s",
         points=thin([(p.time, p.value / 1000) for p in found.points]),
-        threshold=threshold / 1000 if threshold else None,
+        threshold=limit / 1000 if limit else None,
         fit=thin(fit, 16 if found.fit.exponential else 3),
+        failed=[(time, age / 1000) for time, age in expired],
     )

@@ -17,23 +17,20 @@ expired, `late_barrier_acks` why checkpoints expire.
 
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
+from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact, Failure
 from detectors.incident import Evidence, Finding, Reading
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration
 
-_MAX_JOBS = 200
 _MAX_FAILED = 16
 _MAX_HARMLESS = 32
 _MAX_RECORDS = 5
-_LONG_AGO = -(1 << 62)
 _EXPIRED = "it expired before completing"
 _THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
 _THRESHOLD = "exceeded checkpoint tolerable failure threshold"
@@ -57,7 +54,9 @@ _HARMLESS = (
     "blocking output edge",
 )
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
+
+_Job: TypeAlias = "JobView[CheckpointFailing.Config, JobStates[JobFailures], JobFailures]"
+_View: TypeAlias = "View[CheckpointFailing.Config, JobStates[JobFailures]]"
 
 
 class FailedCheckpoint(msgspec.Struct, array_like=True):
@@ -85,241 +84,201 @@ class JobFailures(msgspec.Struct, array_like=True):
     failed: dict[int, FailedCheckpoint] = {}
     before: int = 0
     harmless: list[int] = []
-    completed: int = _LONG_AGO
-    restarted: int = _LONG_AGO
+    completed: int = LONG_AGO
+    restarted: int = LONG_AGO
     limit: Evidence | None = None
     open: Finding | None = None
     triggered: int = -1
 
+    def counting(self) -> dict[int, FailedCheckpoint]:
+        """The kept failures that count."""
+        return {n: f for n, f in self.failed.items() if f.why or not f.doubtful}
 
-class CheckpointFailing(Detector):
+    def count(self) -> int:
+        """The number of failures in a row."""
+        return self.before + len(self.counting())
+
+    def add(self, number: int, failed: FailedCheckpoint) -> None:
+        """Add a failure. The oldest one is only counted from then on."""
+        self.before += len(self.failed) >= _MAX_FAILED
+        put_bounded(self.failed, number, failed, _MAX_FAILED)
+
+    def ignore(self, number: int) -> None:
+        """Do not count a failure."""
+        self.failed.pop(number, None)
+        if number not in self.harmless:
+            self.harmless = [*self.harmless, number][-_MAX_HARMLESS:]
+
+
+class CheckpointFailing(JobDetector):
     """Detects several failed checkpoints in a row."""
 
     kind = "checkpoint_failing"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [
-            "checkpoint_triggered",
-            "checkpoint_completed",
-            "checkpoint_expired",
-            "checkpoint_declined",
-            "checkpoint_failed",
-            "job_restored",
-            "job_state",
-            "job_ended",
-            FAILURE,
-        ]
-    )
+    Job = JobFailures
+    State = JobStates[JobFailures]
 
     class Config(DetectorConfig):
         """Settings of the detector `checkpoint_failing`."""
 
-        in_a_row: int = Field(
+        in_a_row: int = threshold(
             3,
+            "Number of failed checkpoints in a row, without a completed one between them, from which the finding "
+            "opens.",
             ge=2,
             le=16,
-            description="Number of failed checkpoints in a row, without a completed one between them, from which "
-            "the finding opens.",
         )
-        confirmation_delay: Duration = Field(
+        confirmation_delay: Duration = threshold(
             2_000,
-            description="Time to wait for the reason and the root cause of a failure, which follow in the next "
-            "records.",
+            "Time to wait for the reason and the root cause of a failure, which follow in the next records.",
         )
-        restart_for: Duration = Field(
-            10_000,
-            description="Time after a restart in which a failure without a reason is attributed to that restart.",
+        restart_for: Duration = threshold(
+            10_000, "Time after a restart in which a failure without a reason is attributed to that restart."
         )
 
-    class State(msgspec.Struct, array_like=True):
-        """Jobs by id."""
+    @on(facts.CheckpointTriggered, job="any")
+    def triggered(self, job: _Job, fact: facts.CheckpointTriggered) -> None:
+        job.own.triggered = fact.number
+        if fact.savepoint:
+            job.own.ignore(fact.number)
 
-        jobs: dict[str, JobFailures] = {}
+    @on(facts.CheckpointCompleted, job="any")
+    def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
+        own = job.own
+        last = max((f.time for f in own.failed.values()), default=LONG_AGO)
+        if job.time >= max(last, own.completed, own.limit.time if own.limit else LONG_AGO):
+            own.completed = job.time
+            own.failed, own.before, own.limit = {}, 0, None
+            self._close(job, f"checkpoint {fact.number} completed")
 
-    config: Config
+    @on(facts.CheckpointFailed, job="any")
+    def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:
+        own = job.own
+        if fact.number not in own.harmless and job.time > own.completed:
+            why = _EXPIRED if fact.expired else ""
+            record = job.record()
+            if _harmless(record.text):
+                own.ignore(fact.number)
+            elif fact.number in own.failed:
+                own.failed[fact.number].why = own.failed[fact.number].why or why
+            else:
+                doubtful = 0 <= job.time - own.restarted <= job.config.restart_for
+                own.add(fact.number, FailedCheckpoint(job.time, job.clock, record, why, doubtful=doubtful))
+        self._report(job)
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        # A TaskManager's line about its task repeats the JobManager's line about the job.
-        thrown = _thrown(event) if event.source not in topology.tm_of_source else -1
-        job = self._job_at(state, thrown, event, topology)
-        known = state.jobs.get(job)
-        if known is None:
-            exceeded = _THRESHOLD in event.fields.get("message", "").lower()
-            if not (event.event_type.startswith("checkpoint_") or exceeded or thrown >= 0):
-                return
-            known = JobFailures()
-            put_bounded(state.jobs, job, known, _MAX_JOBS)
-        number = int(event.fields.get("checkpoint", thrown))
-        match event.event_type:
-            case "checkpoint_triggered":
-                known.triggered = number
-                if "savepoint" in event.fields.get("type", "").lower():
-                    self._does_not_count(known, number)
-            case "checkpoint_completed":
-                yield from self._completed(known, number, now)
-            case "checkpoint_expired" | "checkpoint_declined" | "checkpoint_failed":
-                self._failed(known, job, number, event, now)
-                yield from self._report(known, job, now.clock, topology)
-            case "failure":
-                self._explained(known, number, event, now, thrown >= 0)
-                yield from self._report(known, job, now.clock, topology)
-            case "job_restored":
-                known.restarted = max(known.restarted, now.time)
-            case _:
-                yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+    @on(Failure, job="none")
+    def explained(self, view: _View, fact: Failure) -> None:
+        """Take in a reason. A TaskManager's line about its task repeats the JobManager's line about the job."""
+        thrown = _thrown(fact) if view.event.source not in view.topology.tm_of_source else -1
+        of_limit = _THRESHOLD in f"{fact.first} {fact.message}".lower()
+        job = self._failed_job(view, fact, thrown, new=thrown >= 0 or _THRESHOLD in fact.message.lower())
+        if job is None:
+            return
+        own, number = job.own, thrown if fact.number < 0 else fact.number
+        if thrown >= 0 and fact.of == "task_state":
+            self._task_failed(job, number, fact)
+        elif of_limit:
+            if own.limit is None and job.time > own.completed:
+                own.limit = job.record()
+        # The restart after a snapshot that threw suspends the coordinator: that is no reason.
+        elif fact.of.startswith("checkpoint_") and number in own.failed and not own.failed[number].thrown:
+            if _harmless(f"{fact.first} {fact.message}"):
+                own.ignore(number)
+            elif own.failed[number].why != _EXPIRED:
+                own.failed[number].why = _why(fact)
+        self._report(job)
 
-    def _job_at(self, state: State, number: int, event: LogEvent, topology: Topology) -> str:
-        """The line of a failing task names no job, so take the only one at this checkpoint."""
-        at_it = [job for job, known in state.jobs.items() if number >= 0 and known.triggered == number]
-        return at_it[0] if len(at_it) == 1 and "job" not in event.fields else topology.job_of(event)
+    @on(facts.JobRestored)
+    def restored(self, job: _Job, _: Fact) -> None:
+        job.own.restarted = max(job.own.restarted, job.time)
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    @on(facts.JobStateChanged)
+    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        own, confirm = job.own, job.config.confirmation_delay
+        if fact.state in _RUNNING_AGAIN:
+            own.restarted = max(own.restarted, job.time)
+            # Checkpoints aborted by a restart may be logged just before it, and their reason may be lost.
+            for number, failed in list(own.failed.items()):
+                if not failed.why and 0 <= job.time - failed.time <= confirm and own.open is None:
+                    own.ignore(number)
+                elif failed.thrown:
+                    failed.at = min(failed.at, job.clock - confirm)  # Its stack trace is complete.
+            self._report(job)
+        elif fact.ended:
+            self._close(job, f"the job is {fact.state}")
+            job.forget()
+
+    def due(self, job: _Job) -> None:
         """Report failures whose wait for a reason has ended."""
-        for job, known in state.jobs.items():
-            if known.open is None:
-                yield from self._report(known, job, now, topology)
+        if job.own.open is None:
+            self._report(job)
 
-    def next_deadline(self, state: State) -> int | None:
+    def deadline(self, job: _Job) -> int | None:
         """When the wait of the failure that completes `in_a_row` ends."""
-        return min(
-            (d for job, k in state.jobs.items() if k.open is None and (d := self._ripe(k, job)) is not None),
-            default=None,
-        )
+        return self._ripe(job) if job.own.open is None else None
 
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export failures in a row, per job."""
-        for job, known in state.jobs.items():
-            labels = {"job": topology.job_name(job) or job}
-            yield Reading(name="checkpoint_consecutive_failures", labels=labels, value=self._count(known), at=now)
+    def job_readings(self, job: _Job) -> Iterator[Reading]:
+        """Failures in a row."""
+        yield job.reading("checkpoint_consecutive_failures", job.own.count(), job=job.label)
 
-    def _count(self, known: JobFailures) -> int:
-        return known.before + len(_counting(known))
+    def _failed_job(self, view: _View, fact: Failure, number: int, new: bool) -> "_Job | None":
+        """The job of a failure. The line of a failing task names no job, so take the only one at this checkpoint."""
+        at_it = [j for j, known in view.state.jobs.items() if number >= 0 and known.triggered == number]
+        job = at_it[0] if len(at_it) == 1 and not fact.job else view.topology.job_of(view.event)
+        return self.new_job(view, job) if new else self.job(view, job)
 
-    def _ripe(self, known: JobFailures, job: str) -> int | None:
+    def _task_failed(self, job: _Job, number: int, fact: Failure) -> None:
+        """The checkpoint made a task fail; each line of the stack trace adds to the reason."""
+        if number in job.own.harmless or job.time <= job.own.completed:
+            return
+        if number not in job.own.failed:
+            job.own.add(number, FailedCheckpoint(job.time, job.clock, job.record()))
+        failed = job.own.failed[number]
+        failed.thrown, failed.why = True, _why(fact)
+
+    def _ripe(self, job: _Job) -> int | None:
         """Clock time at which there are enough failures, or None while there are too few."""
-        config = self.config_of(job)
-        ready = sorted(
-            f.at + (0 if f.why == _EXPIRED else config.confirmation_delay) for f in _counting(known).values()
-        )
-        missing = max(config.in_a_row - known.before, 1)
+        wait = job.config.confirmation_delay
+        ready = sorted(f.at + (0 if f.why == _EXPIRED else wait) for f in job.own.counting().values())
+        missing = max(job.config.in_a_row - job.own.before, 1)
         return ready[missing - 1] if len(ready) >= missing else None
 
-    def _does_not_count(self, known: JobFailures, number: int) -> None:
-        known.failed.pop(number, None)
-        if number not in known.harmless:
-            known.harmless = [*known.harmless, number][-_MAX_HARMLESS:]
-
-    def _failed(self, known: JobFailures, job: str, number: int, event: LogEvent, now: Now) -> None:
-        if number in known.harmless or now.time <= known.completed:
+    def _report(self, job: _Job) -> None:
+        ripe = self._ripe(job)
+        if job.own.limit is None and (ripe is None or job.clock < ripe):
             return
-        why = _EXPIRED if event.event_type == "checkpoint_expired" else ""
-        if any(word in event.text.lower() for word in _HARMLESS):
-            self._does_not_count(known, number)
-        elif number in known.failed:
-            known.failed[number].why = known.failed[number].why or why
-        else:
-            known.before += len(known.failed) >= _MAX_FAILED
-            doubtful = 0 <= now.time - known.restarted <= self.config_of(job).restart_for
-            failed = FailedCheckpoint(now.time, now.clock, evidence(event, now.time), why, doubtful=doubtful)
-            put_bounded(known.failed, number, failed, _MAX_FAILED)
+        finding = self._finding(job)
+        if job.own.open is None or job.own.open.summary != finding.summary:
+            job.own.open = finding
+            job.report(msgspec.structs.replace(finding))
 
-    def _explained(self, known: JobFailures, number: int, event: LogEvent, now: Now, thrown: bool) -> None:
-        text = f"{event.fields.get('first', '')} {event.fields.get('message', '')}".lower()
-        if thrown and event.fields.get("of") == "task_state":
-            self._task_failed(known, number, event, now)
-            return
-        if _THRESHOLD in text:
-            if known.limit is None and now.time > known.completed:
-                known.limit = evidence(event, now.time)
-        elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
-            return
-        elif known.failed[number].thrown:
-            return  # The restart that follows suspends the coordinator: that is no reason.
-        elif any(word in text for word in _HARMLESS):
-            self._does_not_count(known, number)
-        elif known.failed[number].why != _EXPIRED:
-            known.failed[number].why = _why(event)
+    def _close(self, job: _Job, why: str) -> None:
+        if job.own.open is not None:
+            job.close(job.own.open, why)
+            job.own.open = None
 
-    def _task_failed(self, known: JobFailures, number: int, event: LogEvent, now: Now) -> None:
-        """The checkpoint made a task fail; each line of the stack trace adds to the reason."""
-        if number in known.harmless or now.time <= known.completed:
-            return
-        failed = known.failed.get(number)
-        if failed is None:
-            known.before += len(known.failed) >= _MAX_FAILED
-            failed = FailedCheckpoint(now.time, now.clock, evidence(event, now.time))
-            put_bounded(known.failed, number, failed, _MAX_FAILED)
-        failed.thrown, failed.why = True, _why(event)
-
-    def _report(self, known: JobFailures, job: str, now: int, topology: Topology) -> Iterator[Finding]:
-        ripe = self._ripe(known, job)
-        if known.limit is None and (ripe is None or now < ripe):
-            return
-        finding = self._finding(known, job, now, topology)
-        if known.open is None or known.open.summary != finding.summary:
-            known.open = finding
-            yield msgspec.structs.replace(finding)
-
-    def _completed(self, known: JobFailures, number: int, now: Now) -> Iterator[Finding]:
-        last = max((f.time for f in known.failed.values()), default=_LONG_AGO)
-        if now.time < max(last, known.completed, known.limit.time if known.limit else _LONG_AGO):
-            return
-        known.completed = now.time
-        known.failed, known.before, known.limit = {}, 0, None
-        yield from self._closed(known, now, f"checkpoint {number} completed")
-
-    def _job_changed(
-        self, state: State, known: JobFailures, job: str, new: str, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        if new in _RUNNING_AGAIN:
-            confirm = self.config_of(job).confirmation_delay
-            known.restarted = max(known.restarted, now.time)
-            # Checkpoints aborted by a restart may be logged just before it, and their reason may be lost.
-            for number, failed in list(known.failed.items()):
-                if not failed.why and 0 <= now.time - failed.time <= confirm and known.open is None:
-                    self._does_not_count(known, number)
-                elif failed.thrown:
-                    failed.at = min(failed.at, now.clock - confirm)  # Its stack trace is complete.
-            yield from self._report(known, job, now.clock, topology)
-        elif new in _OVER:
-            yield from self._closed(known, now, f"the job is {new}")
-            del state.jobs[job]
-
-    def _closed(self, known: JobFailures, now: Now, why: str) -> Iterator[Finding]:
-        if known.open is not None:
-            closed = msgspec.structs.replace(known.open, at=now.clock, closed_at=now.clock, closed_because=why)
-            known.open = None
-            yield closed
-
-    def _finding(self, known: JobFailures, job: str, now: int, topology: Topology) -> Finding:
-        failed, count = sorted(_counting(known).items()), self._count(known)
+    def _finding(self, job: _Job) -> Finding:
+        own, version = job.own, job.topology.version
+        failed, count = sorted(own.counting().items()), own.count()
         why = next((f.why for _, f in reversed(failed) if f.why), "Flink gives no reason")
         summary = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
         if failed:
             summary += f" (last: checkpoint {failed[-1][0]}): {why}"
         records = [f.record for _, f in failed]
-        if known.limit is not None:
+        if own.limit is not None:
             summary = (
                 "the job restarts because it exceeded the tolerable number of failed checkpoints; "
                 f"{summary if failed else why}"
             )
-            records.append(known.limit)
-        elif why == _EXPIRED and topology.version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
-            summary += f"; Flink {topology.version} does not count expired checkpoints, so it will not restart the job"
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={
-                "job_id": job,
-                "job_name": topology.job_name(job),
-                "checkpoint": str(failed[-1][0] if failed else ""),
-            },
-            since=min((r.time for r in records), default=now),
-            at=now,
+            records.append(own.limit)
+        elif why == _EXPIRED and version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
+            summary += f"; Flink {version} does not count expired checkpoints, so it will not restart the job"
+        return job.finding(
+            job.id,
+            job.entity(checkpoint=str(failed[-1][0] if failed else "")),
+            since=min((r.time for r in records), default=job.clock),
             severity="critical",
             summary=summary,
-            confidence="sure" if known.limit or all(f.why for _, f in failed) else "fair",
+            confidence="sure" if own.limit or all(f.why for _, f in failed) else "fair",
             evidence=[*records[:1], *records[1:][-_MAX_RECORDS + 1 :]],
             advice="Open the last failed checkpoint in Flink's UI and see which subtasks have not acknowledged, or the "
             "exception. If it expired, look at backpressure and at the checkpoint storage. If it was declined or "
@@ -329,17 +288,17 @@ class CheckpointFailing(Detector):
         )
 
 
-def _counting(known: JobFailures) -> dict[int, FailedCheckpoint]:
-    return {n: f for n, f in known.failed.items() if f.why or not f.doubtful}
+def _harmless(text: str) -> bool:
+    return any(word in text.lower() for word in _HARMLESS)
 
 
-def _thrown(event: LogEvent) -> int:
+def _thrown(fact: Failure) -> int:
     """The number of the checkpoint whose snapshot threw an exception, or -1."""
-    found = _THROWN.search(event.fields.get("first", "")) or _THROWN.search(event.fields.get("message", ""))
+    found = _THROWN.search(fact.first) or _THROWN.search(fact.message)
     return int(found[1]) if found is not None else -1
 
 
-def _why(event: LogEvent) -> str:
-    name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
+def _why(fact: Failure) -> str:
+    name = fact.name.rpartition(".")[2]
     # Flink's wrapper for an exception of another process: its message begins with the real class.
-    return (message if name == "SerializedThrowable" else f"{name}: {message}").rstrip(": .")
+    return (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")

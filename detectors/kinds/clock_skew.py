@@ -11,13 +11,14 @@ and Kerberos tickets fail because of it, too. Reference: MIT Kerberos allows fiv
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now
-from detectors.events.event import LogEvent, MetricEvent
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import LogEvent, Sample
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Reading
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
@@ -25,6 +26,8 @@ from detectors.values.durations import Duration, humanize
 _MAX_SOURCES = 200
 _QUARTER_MS = 15 * 60_000
 _UNKNOWN = 1 << 62
+
+_View: TypeAlias = "View[ClockSkew.Config, ClockSkew.State]"
 
 
 class SkewedClock(msgspec.Struct, array_like=True):
@@ -45,29 +48,19 @@ class ClockSkew(Detector):
 
     kind = "clock_skew"
     belongs_to = "cluster"
-    event_types = frozenset(
-        [
-            *("checkpoint_triggered", "checkpoint_completed", "checkpoint_abort_noticed", "job_state"),
-            *("task_state", "task_deploying", "tm_registered", "heap_used", "jm_heap_used"),
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `clock_skew`."""
 
-        ahead: Duration = Field(
+        ahead: Duration = threshold(
             30_000,
-            description="Lead of a source's clock over Kafka's above which it is reported. Smaller leads do no harm, "
-            "because scrapes are 10 s to 30 s apart.",
+            "Lead of a source's clock over Kafka's above which it is reported. Smaller leads do no harm, because "
+            "scrapes are 10 s to 30 s apart.",
         )
-        min_lines: int = Field(
-            5,
-            ge=2,
-            description="Number of lines or samples in a row that must be ahead. A single one may have been replayed.",
+        min_lines: int = threshold(
+            5, "Number of lines or samples in a row that must be ahead. A single one may have been replayed.", ge=2
         )
-        lasting: Duration = Field(
-            60_000, description="Time for which the lead must last, because NTP may be correcting it."
-        )
+        lasting: Duration = threshold(60_000, "Time for which the lead must last, because NTP may be correcting it.")
 
     class State(msgspec.Struct, array_like=True):
         """Clocks by source. `zone` is the offset of this cluster's lines from UTC in ms, once an epoch has shown it."""
@@ -75,82 +68,79 @@ class ClockSkew(Detector):
         clocks: dict[str, SkewedClock] = {}
         zone: int = _UNKNOWN
 
-    config: Config
+    @on(
+        *(facts.CheckpointTriggered, facts.CheckpointCompleted, facts.CheckpointAbortNoticed, facts.JobStateChanged),
+        *(facts.TaskStateChanged, facts.TaskDeploying, facts.TaskManagerRegistered),
+    )
+    def line(self, view: _View, fact: Fact) -> None:
+        lead = self._lead(view, fact)
+        if lead is not None:
+            self._compare(view, lead)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:  # noqa: ARG002
-        """Compare the time of a line or sample with Kafka's."""
-        lead = self._lead(state, event)
-        if lead is None:
-            return
-        clock = state.clocks.get(event.source)
-        if lead <= self.config.ahead:
-            if clock is not None:
-                yield from self._in_time(state, event.source, clock, now)
-            return
-        record = Evidence(
-            event.topic, event.partition, event.offset, event.timestamp, f"{humanize(lead)} ahead of Kafka"
-        )
-        if clock is None:
-            put_bounded(
-                state.clocks,
-                event.source,
-                SkewedClock(event.timestamp, 1, lead, event.timestamp, event.host, record),
-                _MAX_SOURCES,
-            )
-            return
-        clock.in_time = 0
-        clock.lead = min(clock.lead, lead)
-        if event.timestamp > clock.last:
-            clock.lines, clock.last = clock.lines + 1, event.timestamp
-        lasted = clock.last - clock.since >= self.config.lasting
-        if not clock.reported and lasted and clock.lines >= self.config.min_lines:
-            clock.reported = True
-            yield self._finding(event.source, clock, now)
+    @on("heap_used", "jm_heap_used")
+    def sampled(self, view: _View, _: list[Sample]) -> None:
+        self._compare(view, view.time - view.event.timestamp)
 
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:  # noqa: ARG002
-        """Export by how much the clocks that are ahead lead."""
-        for source, clock in state.clocks.items():
+    def readings(self, view: _View) -> Iterator[Reading]:
+        """By how much the clocks that are ahead lead."""
+        for source, clock in view.state.clocks.items():
             if clock.reported:
-                value = clock.lead / 1000
-                yield Reading(name="source_clock_ahead_seconds", labels={"source": source}, value=value, at=now)
+                yield view.reading("source_clock_ahead_seconds", clock.lead / 1000, source=source)
 
-    def _lead(self, state: State, event: LogEvent | MetricEvent) -> int | None:
-        """By how many ms the event's own time is after Kafka's; None when its own time is not certain."""
-        if isinstance(event, MetricEvent):
-            return event.time - event.timestamp
-        if event.event_type == "checkpoint_triggered" and "epoch" in event.fields:
-            epoch = int(event.fields["epoch"])
+    def _lead(self, view: _View, fact: Fact) -> int | None:
+        """By how many ms a line's own time is after Kafka's; None when its own time is not certain."""
+        event = view.event
+        assert isinstance(event, LogEvent)
+        if isinstance(fact, facts.CheckpointTriggered) and fact.epoch >= 0:
             if event.local_time >= 0 and not event.zoned:
-                state.zone = round((event.local_time - epoch) / _QUARTER_MS) * _QUARTER_MS
-            return epoch - event.timestamp
+                view.state.zone = round((event.local_time - fact.epoch) / _QUARTER_MS) * _QUARTER_MS
+            return fact.epoch - event.timestamp
         if event.local_time < 0:
             return None
         if event.zoned:
             return event.local_time - event.timestamp
-        lead = event.local_time - state.zone - event.timestamp
+        lead = event.local_time - view.state.zone - event.timestamp
         # More than seven minutes off: probably another time zone, which no line has shown.
-        return lead if state.zone != _UNKNOWN and lead < _QUARTER_MS // 2 else None
+        return lead if view.state.zone != _UNKNOWN and lead < _QUARTER_MS // 2 else None
 
-    def _in_time(self, state: State, source: str, clock: SkewedClock, now: Now) -> Iterator[Finding]:
+    def _compare(self, view: _View, lead: int) -> None:
+        """Compare the time of a line or sample with Kafka's."""
+        source, time, clocks = view.event.source, view.event.timestamp, view.state.clocks
+        clock = clocks.get(source)
+        if lead <= self.config.ahead:
+            if clock is not None:
+                self._in_time(view, source, clock)
+            return
+        if clock is None:
+            event = view.event
+            text = f"{humanize(lead)} ahead of Kafka"
+            record = Evidence(event.topic, event.partition, event.offset, time, text)
+            put_bounded(clocks, source, SkewedClock(time, 1, lead, time, event.host, record), _MAX_SOURCES)
+            return
+        clock.in_time = 0
+        clock.lead = min(clock.lead, lead)
+        if time > clock.last:
+            clock.lines, clock.last = clock.lines + 1, time
+        lasted = clock.last - clock.since >= self.config.lasting
+        if not clock.reported and lasted and clock.lines >= self.config.min_lines:
+            clock.reported = True
+            view.report(self._finding(view, source, clock))
+
+    def _in_time(self, view: _View, source: str, clock: SkewedClock) -> None:
         clock.in_time += 1
         if not clock.reported or clock.in_time >= self.config.min_lines:
-            del state.clocks[source]
+            del view.state.clocks[source]
             if clock.reported:
-                finding = self._finding(source, clock, now)
-                finding.closed_at, finding.closed_because = now.clock, f"{clock.in_time} lines in a row were in time"
-                yield finding
+                view.close(self._finding(view, source, clock), f"{clock.in_time} lines in a row were in time")
 
-    def _finding(self, source: str, clock: SkewedClock, now: Now) -> Finding:
-        return Finding(
-            kind=self.kind,
-            subject=source,
-            entity={"host": clock.host},
+    def _finding(self, view: _View, source: str, clock: SkewedClock) -> Finding:
+        return view.finding(
+            source,
+            {"host": clock.host},
             since=clock.since,
-            at=now.clock,
             severity="info",
             summary=f"the clock of {source} is at least {humanize(clock.lead)} ahead of Kafka's, "
             "so the times in its lines and samples are wrong",
-            confidence="sure",
             evidence=[clock.record],
             advice=f"Check the clock of {clock.host or source} (chronyc tracking, timedatectl) and the broker's: if "
             "all sources are ahead, the broker's clock is behind.",

@@ -10,26 +10,21 @@ attempt fails too, until the restarts are used up. `restart_loop` and `job_faile
 Reference: Flink, "Set up TaskManager Memory", off-heap; a recording of four failures in 18 s.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from detectors.detector import Now
-from detectors.events.event import LogEvent
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
-from detectors.incident import Finding
+from detectors.detector import on
+from detectors.flink.facts import Failure
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import (
+    OF_JOB,
     ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
     OutOfMemoryState,
+    OutOfMemoryView,
     named,
     writer,
 )
 
 _DIRECT = ("Direct buffer memory", "Cannot reserve ")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
 
 
 class DirectMemoryExhaustion(OutOfMemory):
@@ -37,7 +32,6 @@ class DirectMemoryExhaustion(OutOfMemory):
 
     kind = "direct_memory_exhaustion"
     belongs_to = "process"
-    event_types = frozenset([FAILURE, "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
         """Settings of the detector `direct_memory_exhaustion`."""
@@ -52,18 +46,12 @@ class DirectMemoryExhaustion(OutOfMemory):
         "taskmanager.memory.framework.off-heap.size."
     )
 
-    def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if event.event_type == "checkpoint_completed":
-            yield from self.recovered(state, now, topology)
-            return
-        name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
-        netty = name == "OutOfDirectMemoryError"
-        # A job's line repeats its task's line, and only that names the TaskManager.
-        if (netty or (name == "OutOfMemoryError" and message.startswith(_DIRECT))) and event.fields[
-            "of"
-        ] not in _OF_JOB:
-            text = message.partition(". ")[0]
-            yield from self.report(state, writer(event, topology), text, event, now, topology)
+    @on(Failure)
+    def failed(self, view: OutOfMemoryView, fact: Failure) -> None:
+        name = fact.name.rpartition(".")[2]
+        direct = name == "OutOfDirectMemoryError" or (name == "OutOfMemoryError" and fact.message.startswith(_DIRECT))
+        if direct and fact.of not in OF_JOB:
+            self.exhausted(view, writer(view, fact.tm, fact.host, fact.attempt), fact.message.partition(". ")[0])
 
     def summary(self, known: ExhaustedProcess) -> str:
         return f"{named(known)} has no direct memory left ({known.text})"

@@ -13,31 +13,20 @@ Why it matters: a leader steps down 10 ms after the connection is suspended, its
 Reference: Flink, `high-availability.zookeeper.client.tolerate-suspended-connections`; post-mortem 004.
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink import timeouts
-from detectors.flink.timeouts import Timeouts
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _MAX_SOURCES = 200
 _MAX_RECORDS = 5
-_LONG_AGO = -(1 << 62)
 _LEVELS = ("lock", "suspended", "revoked", "lost", "gave_up")
-_MEANINGS = {
-    "ha_lock_failed": "lock",
-    "ha_suspended": "suspended",
-    "leader_revoked": "revoked",
-    "ha_lost": "lost",
-    "ha_gave_up": "gave_up",
-}
 _REASONS = {
     "lock": "the lock in Kubernetes could not be renewed",
     "suspended": "ZooKeeper does not answer",
@@ -45,6 +34,8 @@ _REASONS = {
     "lost": "the session with ZooKeeper was lost",
     "gave_up": "ZooKeeper could not be reached, and the client gave up",
 }
+
+_View: TypeAlias = "View[HaConnectionLost.Config, HaConnectionLost.State]"
 
 
 class ConnectionTrouble(msgspec.Struct, array_like=True):
@@ -64,39 +55,23 @@ class HaConnectionLost(Detector):
 
     kind = "ha_connection_lost"
     belongs_to = "cluster"
-    event_types = frozenset(
-        {
-            *_MEANINGS,
-            *timeouts.MEANINGS,
-            "ha_connected",
-            "leader_granted",
-            "checkpoint_completed",
-            "process_signalled",
-            "cluster_ending",
-            "process_version",
-        }
-    ) - {"node_lost"}
 
     class Config(DetectorConfig):
         """Settings of the detector `ha_connection_lost`."""
 
-        suspended_for: Duration = Field(
-            5_000,
-            description="Time from which a suspended connection is reported. A client that only changes servers is "
-            "faster.",
+        suspended_for: Duration = threshold(
+            5_000, "Time from which a suspended connection is reported. A client that only changes servers is faster."
         )
-        confirmation_delay: Duration = Field(
-            2_000,
-            description="Time to wait, after a session was lost, for a line of another source that shows an orderly "
-            "end.",
+        confirmation_delay: Duration = threshold(
+            2_000, "Time to wait, after a session was lost, for a line of another source that shows an orderly end."
         )
-        lock_for: Duration = Field(
+        lock_for: Duration = threshold(
             15_000,
-            description="Time within which two failures to renew the Kubernetes lock are an incident. The default is "
-            "Flink's default renew deadline.",
+            "Time within which two failures to renew the Kubernetes lock are an incident. The default is Flink's "
+            "default renew deadline.",
         )
-        orderly_for: Duration = Field(
-            60_000, description="Time after an orderly end in which a lost connection is attributed to that end."
+        orderly_for: Duration = threshold(
+            60_000, "Time after an orderly end in which a lost connection is attributed to that end."
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -105,111 +80,107 @@ class HaConnectionLost(Detector):
         troubles: dict[str, ConnectionTrouble] = {}
         since: int = 0
         reported: str = ""
-        ended: int = _LONG_AGO
+        ended: int = LONG_AGO
         orderly: dict[str, int] = {}
-        starts: dict[str, str] = {}
-        timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
 
-    config: Config
-
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        state.timeouts.learn(event)
-        match event.event_type:
-            case "process_version":
-                put_bounded(state.starts, event.source, event.fields.get("what", ""), _MAX_SOURCES)
-                state.orderly.pop(event.source, None)
-            case "process_signalled" | "cluster_ending":
-                self._orderly(state, event, now)
-            case "ha_connected":
-                trouble = state.troubles.get(event.source)
-                if trouble is not None and now.time >= trouble.last:
-                    yield from self._connected(state, event.source, now, topology)
-            case "leader_granted":
-                yield from self._recovered(state, now, topology, "leadership was granted again")
-            case "checkpoint_completed":
-                why = f"checkpoint {event.fields.get('checkpoint', '')} completed"
-                yield from self._recovered(state, now, topology, why)
-            case event_type if event_type in _MEANINGS:
-                yield from self._troubled(state, event, _MEANINGS[event_type], now, topology)
-
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Report connections that did not come back in time, and forget a single failure to renew a lock."""
-        for source, trouble in list(state.troubles.items()):
-            if trouble.level == "lock" and trouble.times < 2 and now >= trouble.at + self.config.lock_for:
-                del state.troubles[source]
-        if not state.since and any(now >= self._due(t) for t in state.troubles.values()):
-            state.since = min(t.since for t in state.troubles.values())
-            yield self._finding(state, now, topology)
-
-    def next_deadline(self, state: State) -> int | None:
-        """When the first trouble becomes an incident, or is forgotten."""
-        times = [self._due(t) for t in state.troubles.values()] if not state.since else []
-        times += [t.at + self.config.lock_for for t in state.troubles.values() if t.level == "lock" and t.times < 2]
-        return min(times, default=None)
-
-    def _due(self, trouble: ConnectionTrouble) -> int:
-        wait = {"suspended": self.config.suspended_for, "revoked": self.config.suspended_for}
-        if trouble.level == "lock" and trouble.times < 2:
-            return trouble.at + self.config.lock_for + 1
-        return trouble.at + wait.get(trouble.level, self.config.confirmation_delay)
-
-    def _orderly(self, state: State, event: LogEvent, now: Now) -> None:
-        """A process that is stopped loses its connection too. After a client gave up, the end only looks orderly."""
-        trouble = state.troubles.get(event.source)
-        if trouble is not None and trouble.level == "gave_up":
+    @on(facts.LeaderElectionTrouble)
+    def troubled(self, view: _View, fact: facts.LeaderElectionTrouble) -> None:
+        state, source, time = view.state, view.event.source, view.time
+        ended = state.orderly.get(source, LONG_AGO)
+        if time <= state.ended or view.clock - ended <= self.config.orderly_for:
             return
-        put_bounded(state.orderly, event.source, now.clock, _MAX_SOURCES)
-        if not state.since:
-            state.troubles.pop(event.source, None)
-
-    def _troubled(self, state: State, event: LogEvent, level: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        ended = state.orderly.get(event.source, _LONG_AGO)
-        if now.time <= state.ended or now.clock - ended <= self.config.orderly_for:
-            return
-        trouble = state.troubles.get(event.source)
+        trouble = state.troubles.get(source)
         if trouble is None:
-            trouble = ConnectionTrouble(now.time, now.time, now.clock, level, event.host)
-            put_bounded(state.troubles, event.source, trouble, _MAX_SOURCES)
-        elif now.time > trouble.last:
+            trouble = ConnectionTrouble(time, time, view.clock, fact.level, view.event.host)
+            put_bounded(state.troubles, source, trouble, _MAX_SOURCES)
+        elif time > trouble.last:
             trouble.times += 1
-        trouble.since, trouble.last = min(trouble.since, now.time), max(trouble.last, now.time)
-        if _LEVELS.index(level) > _LEVELS.index(trouble.level):
+        trouble.since, trouble.last = min(trouble.since, time), max(trouble.last, time)
+        if _LEVELS.index(fact.level) > _LEVELS.index(trouble.level):
             # From here on another wait applies.
-            trouble.level, trouble.at = level, now.clock if level in ("lost", "gave_up") else trouble.at
-        record = evidence(event, now.time)
+            trouble.level, trouble.at = fact.level, view.clock if fact.level in ("lost", "gave_up") else trouble.at
+        record = view.record()
         if len(trouble.records) < _MAX_RECORDS and record not in trouble.records:
             trouble.records.append(record)
         if state.since and (news := self._worst(state) + str(len(state.troubles))) != state.reported:
-            yield self._finding(state, now.clock, topology)
+            view.report(self._finding(view))
             state.reported = news
 
-    def _connected(self, state: State, source: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        closing = self._finding(state, now.clock, topology) if state.since else None
+    @on(facts.LeaderElectionConnected)
+    def connected(self, view: _View, _: Fact) -> None:
+        state, source = view.state, view.event.source
+        trouble = state.troubles.get(source)
+        if trouble is None or view.time < trouble.last:
+            return
+        closing = self._finding(view) if state.since else None
         del state.troubles[source]
-        if closing is None:
-            return
-        if state.troubles:
-            yield self._finding(state, now.clock, topology)
-        else:
-            yield from self._close(state, closing, now, "the connection was restored")
+        if closing is not None and state.troubles:
+            view.report(self._finding(view))
+        elif closing is not None:
+            self._close(view, closing, "the connection was restored")
 
-    def _recovered(self, state: State, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+    @on(facts.LeadershipGranted)
+    def leadership_granted(self, view: _View, _: Fact) -> None:
+        self._recovered(view, "leadership was granted again")
+
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
+        self._recovered(view, f"checkpoint {fact.number} completed")
+
+    @on(facts.ProcessStarted)
+    def process_started(self, view: _View, _: Fact) -> None:
+        view.state.orderly.pop(view.event.source, None)
+
+    @on(facts.ProcessSignalled, facts.ClusterEnding)
+    def orderly_end(self, view: _View, _: Fact) -> None:
+        """A process that is stopped loses its connection too. After a client gave up, the end only looks orderly."""
+        state, source = view.state, view.event.source
+        trouble = state.troubles.get(source)
+        if trouble is None or trouble.level != "gave_up":
+            put_bounded(state.orderly, source, view.clock, _MAX_SOURCES)
+            if not state.since:
+                state.troubles.pop(source, None)
+
+    def on_deadline(self, view: _View) -> None:
+        """Report connections that did not come back in time, and forget a single failure to renew a lock."""
+        state = view.state
+        for source, trouble in list(state.troubles.items()):
+            if trouble.level == "lock" and trouble.times < 2 and view.clock >= trouble.at + self.config.lock_for:
+                del state.troubles[source]
+        if not state.since and any(view.clock >= self._due(t) for t in state.troubles.values()):
+            state.since = min(t.since for t in state.troubles.values())
+            view.report(self._finding(view))
+
+    def next_deadline(self, view: _View) -> int | None:
+        """When the first trouble becomes an incident, or is forgotten."""
+        troubles = view.state.troubles.values()
+        times = [self._due(t) for t in troubles] if not view.state.since else []
+        times += [t.at + self.config.lock_for for t in troubles if t.level == "lock" and t.times < 2]
+        return min(times, default=None)
+
+    def _due(self, trouble: ConnectionTrouble) -> int:
+        if trouble.level == "lock" and trouble.times < 2:
+            return trouble.at + self.config.lock_for + 1
+        waits = trouble.level in ("suspended", "revoked")
+        return trouble.at + (self.config.suspended_for if waits else self.config.confirmation_delay)
+
+    def _recovered(self, view: _View, why: str) -> None:
         """A line after the last trouble proves that the store works again."""
-        if not state.troubles or now.time <= max(t.last for t in state.troubles.values()):
-            return
-        if state.since:
-            yield from self._close(state, self._finding(state, now.clock, topology), now, why)
-        state.troubles.clear()
+        state = view.state
+        if state.troubles and view.time > max(t.last for t in state.troubles.values()):
+            if state.since:
+                self._close(view, self._finding(view), why)
+            state.troubles.clear()
 
-    def _close(self, state: State, finding: Finding, now: Now, why: str) -> Iterator[Finding]:
-        finding.closed_at, finding.closed_because = now.clock, why
-        state.since, state.reported, state.ended = 0, "", now.time
-        yield finding
+    def _close(self, view: _View, finding: Finding, why: str) -> None:
+        view.close(finding, why)
+        view.state.since, view.state.reported, view.state.ended = 0, "", view.time
 
     def _worst(self, state: State) -> str:
         return max((t.level for t in state.troubles.values()), key=_LEVELS.index, default="suspended")
 
-    def _finding(self, state: State, now: int, topology: Topology) -> Finding:
+    def _finding(self, view: _View) -> Finding:
+        state, topology = view.state, view.topology
         worst = self._worst(state)
         troubles = sorted(state.troubles.items(), key=lambda t: (-_LEVELS.index(t[1].level), t[1].since))
         names = list(dict.fromkeys(t.host or source for source, t in troubles))
@@ -217,26 +188,24 @@ class HaConnectionLost(Detector):
         hosts = {t.host for t in state.troubles.values()}
         running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "SUSPENDED")]
         job, name = running[0] if len(running) == 1 else ("", "")
-        return Finding(
-            kind=self.kind,
-            subject="leader election",
-            entity={"host": hosts.pop() if len(hosts) == 1 else "", "job_id": job, "job_name": name},
+        return view.finding(
+            "leader election",
+            {"host": hosts.pop() if len(hosts) == 1 else "", "job_id": job, "job_name": name},
             since=state.since,
-            at=now,
             severity="warning" if worst == "suspended" else "critical",
             summary=f"leader election of {shown} is broken: {_REASONS[worst]}",
             confidence="fair" if worst == "suspended" else "sure",
             evidence=[r for _, t in troubles for r in t.records[-2:]][:_MAX_RECORDS],
-            forecast=self._forecast(state, worst),
+            forecast=self._forecast(view, worst),
             advice="Check that ZooKeeper has a quorum (or that the Kubernetes API answers) and that the hosts named "
             "can reach it. Jobs are suspended while there is no leader, and resume from the last completed "
             "checkpoint. Do not delete anything in the high-availability store. For good: an ensemble of three or "
             "more, a longer session timeout, tolerate-suspended-connections.",
         )
 
-    def _forecast(self, state: State, worst: str) -> Forecast:
-        limits = state.timeouts
-        first = min(t.since for t in state.troubles.values())
+    def _forecast(self, view: _View, worst: str) -> Forecast:
+        limits = view.topology.timeouts
+        first = min(t.since for t in view.state.troubles.values())
         if worst in ("suspended", "lock"):
             limit = limits.session if worst == "suspended" else self.config.lock_for
             what = f"the session expires and leadership is lost (timeout {humanize(limit)})"

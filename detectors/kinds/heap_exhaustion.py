@@ -17,23 +17,20 @@ Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit excee
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import LogEvent, Sample
 from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink import facts
+from detectors.flink.facts import Fact, Failure
 from detectors.flink.gc_window import GcWindow
-from detectors.flink.heap_floor import task_manager, task_managers
-from detectors.flink.root_causes import only_job
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import ProcessRef, writer
-from detectors.values.bounded import intern_index, put_bounded
+from detectors.patterns.per_process import OF_JOB, ProcessRef, writer
+from detectors.values.bounded import LONG_AGO, intern_index, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _MAX_TMS = 400
@@ -43,10 +40,12 @@ _MAX_NATIVE = 50
 _MAX_JOBS = 200
 _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
+_QUARTER_MS = 900_000
+_WITH_STATE = 1.2
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
-_ENDS = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection_closed", "rpc_gated"})
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
+
+_View: TypeAlias = "View[HeapExhaustion.Config, HeapExhaustion.State]"
 
 
 class Symptom(NamedTuple):
@@ -80,16 +79,17 @@ class ExhaustedHeap(msgspec.Struct, array_like=True):
 class CheckpointProgress(msgspec.Struct, array_like=True):
     """The checkpoints of one job: sizes of the last ones (bytes) and their `usual` longest duration (ms).
 
-    `flight` is the clock at which the one in progress started (-1: none), `number` its number, `counted` the job's
-    counter of completed ones.
+    `counted` is the job's counter of completed ones, sampled at `counted_at`.
     """
 
     sizes: list[int] = []
     usual: int = 0
-    flight: int = -1
-    number: int = -1
     counted: float = -1.0
-    counted_at: int = -(1 << 62)
+    counted_at: int = LONG_AGO
+
+    def grown(self, factor: float) -> bool:
+        """Whether the last checkpoint is larger than the smallest by this factor."""
+        return len(self.sizes) > 2 and self.sizes[-1] >= factor * min(self.sizes)
 
 
 class HeapExhaustion(Detector):
@@ -97,65 +97,43 @@ class HeapExhaustion(Detector):
 
     kind = "heap_exhaustion"
     belongs_to = "process"
-    event_types = frozenset(
-        [
-            FAILURE,
-            "heap_used",
-            "heap_max",
-            "gc_time",
-            "gc_count",
-            "checkpoint_triggered",
-            "checkpoint_completed",
-            "completed_checkpoints",
-            "native_line",
-            "process_signalled",
-            *_ENDS,
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `heap_exhaustion`."""
 
-        gc_window: Duration = Field(
-            60_000, description="Window over which GC time is measured. It keeps one long collection from triggering."
+        gc_window: Duration = threshold(
+            60_000, "Window over which GC time is measured. It keeps one long collection from triggering."
         )
-        gc_share: float = Field(
+        gc_share: float = threshold(
             0.3,
+            "Share of the window spent in garbage collection above which the finding opens. 1 to 5 % are usual.",
             gt=0,
             lt=1,
-            description="Share of the window spent in garbage collection above which the finding opens. 1 to 5 % are "
-            "usual.",
         )
-        full_share: float = Field(
+        full_share: float = threshold(
             0.9,
+            "Share of Heap.Max still in use after two collections from which the heap counts as full.",
             gt=0.5,
             lt=1,
-            description="Share of Heap.Max still in use after two collections from which the heap counts as full.",
         )
-        recovered_gc_share: float = Field(
-            0.1,
-            gt=0,
-            lt=1,
-            description="Share of the window spent in garbage collection below which the finding is resolved.",
+        recovered_gc_share: float = threshold(
+            0.1, "Share of the window spent in garbage collection below which the finding is resolved.", gt=0, lt=1
         )
-        helper_line_delay: Duration = Field(
+        helper_line_delay: Duration = threshold(
             10_000,
-            description="Minimum delay between a native helper writing a line and the JVM printing it that counts "
-            "as a GC pause. Pauses of a healthy heap are shorter.",
+            "Minimum delay between a native helper writing a line and the JVM printing it that counts as a GC pause. "
+            "Pauses of a healthy heap are shorter.",
         )
-        checkpoint_growth: float = Field(
-            1.5,
-            gt=1,
-            description="Growth factor of the last checkpoints from which a TaskManager whose metrics stop is "
-            "suspected.",
+        checkpoint_growth: float = threshold(
+            1.5, "Growth factor of the last checkpoints from which a TaskManager whose metrics stop is suspected.", gt=1
         )
-        missing_for: Duration = Field(
+        missing_for: Duration = threshold(
             30_000,
-            description="Time for which a TaskManager's scrapes must be missing (or four scrape intervals, if longer) "
-            "while other processes are still scraped.",
+            "Time for which a TaskManager's scrapes must be missing (or four scrape intervals, if longer) while other"
+            " processes are still scraped.",
         )
-        recovered_after: Duration = Field(
-            60_000, description="Time after the last sign from which a completed checkpoint resolves the finding."
+        recovered_after: Duration = threshold(
+            60_000, "Time after the last sign from which a completed checkpoint resolves the finding."
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -172,155 +150,163 @@ class HeapExhaustion(Detector):
         jobs: dict[str, CheckpointProgress] = {}
         gone: dict[str, int] = {}
         native: dict[str, tuple[int, int]] = {}
-        ended: int = -(1 << 62)
+        ended: int = LONG_AGO
 
-    config: Config
+    @on(Failure)
+    def failed(self, view: _View, fact: Failure) -> None:
+        """A job's line repeats its task's line, and only that names the TaskManager."""
+        text = next((t for t in _TEXTS if t in fact.thrown), None)
+        if text is not None and fact.of not in OF_JOB:
+            sign = Symptom(text.rpartition(": ")[2], "critical", "sure", view.time, view.record())
+            self._report(view, writer(view, fact.tm, fact.host, fact.attempt), sign)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            yield from self._measured(state, event, now, topology)
-        elif event.event_type == FAILURE:
-            yield from self._failed(state, event, now, topology)
-        elif event.event_type == "native_line":
-            yield from self._printed(state, event, now, topology)
-        elif event.event_type == "checkpoint_triggered":
-            known = self._progress(state, topology.job_of(event))
-            number = int(event.fields["checkpoint"])
-            if number > known.number and known.flight < 0 and "avepoint" not in event.fields.get("type", ""):
-                known.flight, known.number = now.clock, number
-        elif event.event_type == "checkpoint_completed":
-            yield from self._completed(state, event, now, topology)
-        else:
-            # A process logs its own signal; other processes log the rest. An address lacks the end of the id.
-            tm = event.fields.get("tm") or event.fields.get("address") or writer(event, topology).tm
-            for label in [w for w in state.windows if tm and w.startswith(filtered(tm))]:
-                put_bounded(state.gone, label, now.clock, _MAX_TMS)
+    @on(facts.HelperLine)
+    def printed(self, view: _View, fact: facts.HelperLine) -> None:
+        """Helper and log share a clock, but perhaps not a time zone. A helper may always lag by one line."""
+        assert isinstance(view.event, LogEvent)
+        try:
+            written = datetime.fromisoformat(fact.written + "+00:00").timestamp() * 1000
+        except ValueError:
+            return  # There is no such date.
+        state, least, source = view.state, self.config.helper_line_delay, view.event.source
+        lag = round(view.event.local_time - written) % _QUARTER_MS
+        seen, late = state.native.get(source, (0, 0))
+        pause = view.event.local_time >= 0 and least <= lag < _QUARTER_MS - least
+        put_bounded(state.native, source, (seen + 1, late + pause), _MAX_NATIVE)
+        if pause and seen >= 20 and late * 50 <= seen:
+            text = f"the JVM paused for {humanize(lag)} (delay of a native helper's log line)"
+            self._report(view, writer(view), Symptom(text, "warning", "learning", view.time, view.record()))
 
-    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        touched: dict[str, GcWindow] = {}
-        for sample in event.samples:
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
+        known = self._progress(view, view.topology.job_of(view.event))
+        known.sizes = [*known.sizes, fact.bytes][-_MAX_SIZES:]
+        known.usual = max(fact.duration, known.usual // 2)
+        self._recovered(view)
+
+    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected, facts.PeerConnectionClosed)
+    def gone(
+        self, view: _View, fact: facts.TaskManagerGone | facts.TaskManagerDisconnected | facts.PeerConnectionClosed
+    ) -> None:
+        self._end(view, fact.tm or getattr(fact, "address", ""))
+
+    @on(facts.AddressGated)
+    def gated(self, view: _View, fact: facts.AddressGated) -> None:
+        self._end(view, fact.address)
+
+    @on(facts.ProcessSignalled)
+    def signalled(self, view: _View, _: Fact) -> None:
+        """A process logs its own signal."""
+        self._end(view, writer(view).tm)
+
+    @on("heap_used", "heap_max", "gc_time", "gc_count", "completed_checkpoints")
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        state, touched = view.state, dict[str, GcWindow]()
+        for sample in samples:
             if sample.name == "completed_checkpoints":
-                known = self._progress(state, sample.labels.get("job_id", ""))
-                if event.time <= known.counted_at:
-                    continue
-                risen = 0 <= known.counted < sample.value
-                known.counted, known.counted_at = sample.value, event.time
-                if risen and state.open:
-                    yield from self._recovered(state, now, topology)
+                self._counted(view, sample)
                 continue
-            label = sample.labels.get("tm_id") or filtered(event.host)
+            label = sample.labels.get("tm_id") or filtered(view.event.host)
             window = state.windows.get(label)
             if window is None:
-                state.windows = {t: w for t, w in state.windows.items() if now.clock - w.at <= _KEEP_MS}
+                state.windows = {t: w for t, w in state.windows.items() if view.clock - w.at <= _KEEP_MS}
                 window = GcWindow()
                 put_bounded(state.windows, label, window, _MAX_TMS)
             touched[label] = window
             if sample.name not in ("gc_time", "gc_count"):
-                window.take(sample.name, sample.value, event.time, now.clock)
+                window.take(sample.name, sample.value, view.time, view.clock)
                 continue
             collector = sample.labels.get("collector", "")
             number = intern_index(state.collectors, collector, _MAX_COLLECTORS)
             if number >= 0:
-                window.collected(sample.name, collector, number, sample.value, event.time, now.clock)
+                window.collected(sample.name, collector, number, sample.value, view.time, view.clock)
         for label, window in touched.items():
-            if label in state.gone and now.clock - state.gone[label] >= self.config.gc_window:
+            if label in state.gone and view.clock - state.gone[label] >= self.config.gc_window:
                 del state.gone[label]
-            yield from self._judge(state, label, window, event, now, topology)
+            self._judge(view, label, window)
 
-    def _judge(
-        self, state: State, label: str, window: GcWindow, event: MetricEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        share, left = window.share(self.config.gc_window), window.left(self.config.gc_window)
+    def on_deadline(self, view: _View) -> None:
+        """Report TaskManagers whose metrics stopped while a checkpoint hangs."""
+        for label, due in list(self._suspects(view)):
+            if view.clock >= due:
+                window = view.state.windows[label]
+                text = (
+                    f"its metrics stopped {humanize(view.clock - window.at)} ago with "
+                    f"{window.used() / window.limit:.0%} of the heap in use, while a checkpoint hangs"
+                )
+                view.state.gone[label] = view.clock
+                sign = Symptom(text, "warning", "learning", window.time, None, label)
+                self._report(view, self._place(view, label), sign)
+
+    def next_deadline(self, view: _View) -> int | None:
+        """When the first TaskManager without metrics becomes suspect."""
+        return min((due for _, due in self._suspects(view)), default=None)
+
+    def readings(self, view: _View) -> Iterator[Reading]:
+        """The share of time that each TaskManager spends in garbage collection."""
+        names = view.topology.logged_tms()
+        for label, window in view.state.windows.items():
+            share = window.share(self.config.gc_window)
+            if share is not None:
+                yield view.reading(
+                    "gc_time_ratio", share, min(window.at, view.clock), tm=names.get(filtered(label), label)
+                )
+
+    def _counted(self, view: _View, sample: Sample) -> None:
+        known = self._progress(view, sample.labels.get("job_id", ""))
+        if view.time > known.counted_at:
+            risen = 0 <= known.counted < sample.value
+            known.counted, known.counted_at = sample.value, view.time
+            if risen:
+                self._recovered(view)
+
+    def _judge(self, view: _View, label: str, window: GcWindow) -> None:
+        config = self.config
+        share, left = window.share(config.gc_window), window.left(config.gc_window)
         if share is None:
             return
-        full = left >= self.config.full_share
-        if share < self.config.gc_share and not full:
-            if not state.open:
+        full = left >= config.full_share
+        if share < config.gc_share and not full:
+            if not view.state.open:
                 return
-            tm = task_manager(topology, label)
-            heap = state.open.get(tm)
-            calm = share < self.config.recovered_gc_share and left < 0.8 * self.config.full_share
-            if heap is not None and calm and event.time >= heap.last + self.config.gc_window:
-                yield self._closed(state, tm, f"garbage collection is down to {share:.0%} of the time", now, topology)
+            tm = view.topology.logged_tm(label)
+            heap = view.state.open.get(tm)
+            calm = share < config.recovered_gc_share and left < 0.8 * config.full_share
+            if heap is not None and calm and view.time >= heap.last + config.gc_window:
+                self._close(view, tm, f"garbage collection is down to {share:.0%} of the time")
             return
-        text = f"{share:.0%} of the last {humanize(self.config.gc_window)} was spent in garbage collection"
+        text = f"{share:.0%} of the last {humanize(config.gc_window)} was spent in garbage collection"
         if full:
             text += f", which left {left:.0%} of the heap in use"
-        record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-        severity: Severity = "critical" if full and share >= self.config.recovered_gc_share else "warning"
-        sign = Symptom(text, severity, "fair", event.time, record, label)
-        yield from self._report(state, self._place(label, topology), sign, now.clock, topology)
+        severity: Severity = "critical" if full and share >= config.recovered_gc_share else "warning"
+        sign = Symptom(text, severity, "fair", view.time, view.record(text), label)
+        self._report(view, self._place(view, label), sign)
 
-    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A job's line repeats its task's line, and only that names the TaskManager."""
-        thrown = f"{event.fields['class']}: {event.fields['message']}"
-        text = next((t for t in _TEXTS if t in thrown), None)
-        if text is None or event.fields["of"] in _OF_JOB:
-            return
-        place, record = writer(event, topology), evidence(event, now.time)
-        sign = Symptom(text.rpartition(": ")[2], "critical", "sure", now.time, record)
-        yield from self._report(state, place, sign, now.clock, topology)
-
-    def _printed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Helper and log share a clock, but perhaps not a time zone. A helper may always lag by one line."""
-        try:
-            written = datetime.fromisoformat(event.fields["written"] + "+00:00").timestamp() * 1000
-        except ValueError:
-            return  # There is no such date.
-        lag = round(event.local_time - written) % 900_000
-        seen, late = state.native.get(event.source, (0, 0))
-        pause = event.local_time >= 0 and self.config.helper_line_delay <= lag < 900_000 - self.config.helper_line_delay
-        put_bounded(state.native, event.source, (seen + 1, late + pause), _MAX_NATIVE)
-        if pause and seen >= 20 and late * 50 <= seen:
-            text = f"the JVM paused for {humanize(lag)} (delay of a native helper's log line)"
-            sign = Symptom(text, "warning", "learning", now.time, evidence(event, now.time))
-            yield from self._report(state, writer(event, topology), sign, now.clock, topology)
-
-    def _completed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        known = self._progress(state, topology.job_of(event))
-        number = int(event.fields["checkpoint"])
-        if number > known.number or (number == known.number and known.flight >= 0):
-            known.flight, known.number = -1, number
-            known.sizes = [*known.sizes, int(event.fields["bytes"])][-_MAX_SIZES:]
-            known.usual = max(int(event.fields["duration"]), known.usual // 2)
-        yield from self._recovered(state, now, topology)
-
-    def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _recovered(self, view: _View) -> None:
         """A completed checkpoint resolves findings whose last sign is old enough."""
-        for key, heap in list(state.open.items()):
-            if now.time >= heap.last + self.config.recovered_after:
-                why = f"a checkpoint completed {humanize(now.time - heap.last)} after the last sign"
-                yield self._closed(state, key, why, now, topology)
-                state.ended = max(state.ended, heap.last)
+        for key, heap in list(view.state.open.items()):
+            if view.time >= heap.last + self.config.recovered_after:
+                self._close(view, key, f"a checkpoint completed {humanize(view.time - heap.last)} after the last sign")
+                view.state.ended = max(view.state.ended, heap.last)
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Report TaskManagers whose metrics stopped while a checkpoint hangs."""
-        for label, due in list(self._suspects(state)):
-            if now >= due:
-                window = state.windows[label]
-                share = window.used() / window.limit
-                text = (
-                    f"its metrics stopped {humanize(now - window.at)} ago with {share:.0%} of the heap in use, "
-                    "while a checkpoint hangs"
-                )
-                state.gone[label] = now
-                sign = Symptom(text, "warning", "learning", window.time, None, label)
-                yield from self._report(state, self._place(label, topology), sign, now, topology)
+    def _end(self, view: _View, tm: str) -> None:
+        """A TaskManager was seen to end. An address lacks the end of the id."""
+        for label in [w for w in view.state.windows if tm and w.startswith(filtered(tm))]:
+            put_bounded(view.state.gone, label, view.clock, _MAX_TMS)
 
-    def next_deadline(self, state: State) -> int | None:
-        """When the first TaskManager without metrics becomes suspect."""
-        return min((due for _, due in self._suspects(state)), default=None)
-
-    def _suspects(self, state: State) -> Iterator[tuple[str, int]]:
+    def _suspects(self, view: _View) -> Iterator[tuple[str, int]]:
         """TaskManagers that are suspect once their metrics are missing, and the clock from which they are.
 
         The other signs must be there: a checkpoint hangs after checkpoints have grown, the old generation was collected
         or the heap is nearly full, and other TaskManagers are still scraped.
         """
+        state, config = view.state, self.config
         hanging = [
-            k
-            for k in state.jobs.values()
-            if k.flight >= 0 and len(k.sizes) > 2 and k.sizes[-1] >= self.config.checkpoint_growth * min(k.sizes)
+            (oldest[1].at, progress.usual)
+            for job, progress in state.jobs.items()
+            if progress.grown(config.checkpoint_growth)
+            and (checkpoints := view.topology.checkpoints.get(job)) is not None
+            and (oldest := checkpoints.oldest()) is not None
         ]
         if not hanging:
             return
@@ -328,34 +314,32 @@ class HeapExhaustion(Detector):
         for label, window in state.windows.items():
             if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
                 continue
-            tight = window.old_collections(4 * self.config.gc_window) > 0 or window.used() >= 0.8 * window.limit
+            tight = window.old_collections(4 * config.gc_window) > 0 or window.used() >= 0.8 * window.limit
             seen = last if window.at == latest else latest
-            wait = max(self.config.missing_for, 4 * window.interval)
-            due = [k.flight + max(3 * k.usual, wait) for k in hanging if k.flight <= window.at + window.interval]
+            wait = max(config.missing_for, 4 * window.interval)
+            due = [at + max(3 * usual, wait) for at, usual in hanging if at <= window.at + window.interval]
             if due and tight and seen >= window.at + window.interval:
                 yield label, max(window.at + wait, min(due))
 
-    def _progress(self, state: State, job: str) -> CheckpointProgress:
-        known = state.jobs.get(job)
+    def _progress(self, view: _View, job: str) -> CheckpointProgress:
+        known = view.state.jobs.get(job)
         if known is None:
             known = CheckpointProgress()
-            put_bounded(state.jobs, job, known, _MAX_JOBS)
+            put_bounded(view.state.jobs, job, known, _MAX_JOBS)
         return known
 
-    def _place(self, label: str, topology: Topology) -> ProcessRef:
-        tm = task_manager(topology, label)
-        return ProcessRef(tm, topology.host_of(tm))
+    def _place(self, view: _View, label: str) -> ProcessRef:
+        tm = view.topology.logged_tm(label)
+        return ProcessRef(tm, view.topology.host_of(tm))
 
-    def _report(
-        self, state: State, place: ProcessRef, sign: Symptom, now: int, topology: Topology
-    ) -> Iterator[Finding]:
+    def _report(self, view: _View, place: ProcessRef, sign: Symptom) -> None:
         key = place.tm or place.host
-        if not key or sign.time <= state.ended:
+        if not key or sign.time <= view.state.ended:
             return
-        heap = state.open.get(key)
+        heap = view.state.open.get(key)
         if heap is None:
-            heap = ExhaustedHeap(place.tm, place.host, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
-            put_bounded(state.open, key, heap, _MAX_TMS)
+            heap = ExhaustedHeap(*place, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            put_bounded(view.state.open, key, heap, _MAX_TMS)
             changed = True
         else:
             more_severe = sign.severity == "critical" and heap.severity != "critical"
@@ -368,46 +352,32 @@ class HeapExhaustion(Detector):
         if changed:
             if sign.record is not None and sign.record not in heap.records:
                 heap.records = [*heap.records, sign.record][:_MAX_RECORDS]
-            yield self._finding(state, heap, now, topology)
+            view.report(self._finding(view, heap))
 
-    def _closed(self, state: State, tm: str, why: str, now: Now, topology: Topology) -> Finding:
-        finding = self._finding(state, state.open.pop(tm), now.clock, topology)
-        finding.closed_at, finding.closed_because = now.clock, why
-        return finding
+    def _close(self, view: _View, key: str, why: str) -> None:
+        view.close(self._finding(view, view.state.open.pop(key)), why)
 
-    def _finding(self, state: State, heap: ExhaustedHeap, now: int, topology: Topology) -> Finding:
-        job, name = only_job(topology)
-        window = state.windows.get(heap.label)
-        progress = state.jobs.get(job)
+    def _finding(self, view: _View, heap: ExhaustedHeap) -> Finding:
+        job, name = view.topology.only_job()
+        window, progress = view.state.windows.get(heap.label), view.state.jobs.get(job)
         who = f"TaskManager {heap.tm}" if heap.tm else f"a process on host {heap.host}"
         where = f" on host {heap.host}" if heap.tm and heap.host and heap.host not in heap.tm else ""
         summary = f"the heap of {who}{where} is exhausted: {heap.text}"
-        if progress is not None and len(progress.sizes) > 2 and progress.sizes[-1] >= 1.2 * min(progress.sizes):
+        if progress is not None and progress.grown(_WITH_STATE):
             first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
             summary += f"; the job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
         points = window.points() if window is not None else []
-        return Finding(
-            kind=self.kind,
-            subject=heap.tm or heap.host,
-            entity={"tm_id": heap.tm, "host": heap.host, "job_id": job, "job_name": name},
+        return view.finding(
+            heap.tm or heap.host,
+            {"tm_id": heap.tm, "host": heap.host, "job_id": job, "job_name": name},
             since=heap.since,
-            at=now,
             severity=heap.severity,
             summary=summary,
             confidence=heap.confidence,
-            evidence=list(heap.records),
+            evidence=heap.records,
             series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
             advice=keep_state(job) + _ADVICE,
         )
-
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export the share of time that each TaskManager spends in garbage collection."""
-        names = task_managers(topology)
-        for label, window in state.windows.items():
-            share = window.share(self.config.gc_window)
-            if share is not None:
-                labels = {"tm": names.get(filtered(label), label)}
-                yield Reading(name="gc_time_ratio", labels=labels, value=share, at=min(window.at, now))
 
 
 _ADVICE = (

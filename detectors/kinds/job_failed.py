@@ -15,15 +15,14 @@ Reference: Flink, "Task Failure Recovery"; a recording whose root cause is five 
 
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.root_causes import RootCause, RootCauses
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact, Failure
+from detectors.flink.root_causes import RootCause
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.bounded import put_bounded
@@ -33,21 +32,29 @@ _MAX_JOBS = 100
 _MAX_RECORDS = 4
 _MAX_ATTEMPTS = re.compile(r"maxNumberRestartAttempts=(\d+)")
 
+_View: TypeAlias = "View[JobFailed.Config, JobFailed.State]"
+
 
 class FailedJob(msgspec.Struct, array_like=True):
     """A failed job: event times at which it began to fail and ended, clock of the end, root cause and records.
 
-    `since` is 0 while it is failing and has not ended. `back` is the clock since which a job of its id or name runs.
+    `back` is the clock since which a job of its id or name runs.
     """
 
+    job: str
     name: str
     since: int
-    ended: int = 0
-    at: int = 0
-    fault: RootCause | None = None
-    records: list[Evidence] = []
+    ended: int
+    at: int
+    fault: RootCause | None
+    records: list[Evidence]
     reported: bool = False
     back: int = 0
+
+    @property
+    def planned(self) -> bool:
+        """Whether its TaskManagers were stopped in an orderly way."""
+        return self.fault is not None and self.fault.role == "planned"
 
 
 class JobFailed(Detector):
@@ -56,139 +63,119 @@ class JobFailed(Detector):
     kind = "job_failed"
     belongs_to = "job"
     per_job = True
-    event_types = frozenset(
-        [FAILURE, "job_state", "job_ended", "checkpoint_completed", "cluster_ending", "process_signalled"]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `job_failed`."""
 
-        stack_wait: Duration = Field(
-            2_000, description="Time to wait for the stack trace if no earlier line gives the root cause."
+        stack_wait: Duration = threshold(
+            2_000, "Time to wait for the stack trace if no earlier line gives the root cause."
         )
-        planned_wait: Duration = Field(
-            30_000,
-            description="Time to wait for the end of the cluster if its TaskManagers were stopped in an orderly way.",
+        planned_wait: Duration = threshold(
+            30_000, "Time to wait for the end of the cluster if its TaskManagers were stopped in an orderly way."
         )
-        running_for: Duration = Field(
-            600_000,
-            description="Time for which a job without checkpoints must be RUNNING again to resolve the finding.",
+        running_for: Duration = threshold(
+            600_000, "Time for which a job without checkpoints must be RUNNING again to resolve the finding."
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Failed jobs by id, and the latest failures in each source."""
+        """Failed jobs by id."""
 
         jobs: dict[str, FailedJob] = {}
-        faults: RootCauses = msgspec.field(default_factory=RootCauses)
 
-    config: Config
+    @on(facts.JobStateChanged)
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        name = fact.name or view.topology.job_name(fact.job)
+        if fact.state == "FAILED":
+            self._failed(view, fact.job, name)
+        elif fact.state == "FINISHED":
+            self._run_again(view, fact.job, name, "has finished")
+        else:
+            for failed in self._earlier_runs(view, fact.job, name):
+                failed.back = view.clock if fact.state == "RUNNING" else 0
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        match event.event_type:
-            case "failure":
-                yield from self._explained(state, event, now, topology)
-            case "job_state" | "job_ended":
-                yield from self._job_changed(state, event, now, topology)
-            case "checkpoint_completed":
-                job = topology.job_of(event)
-                yield from self._ran_again(
-                    state, job, topology.job_name(job), now, topology, "completes checkpoints again"
-                )
-            case _:
-                # A signal to one TaskManager does not end the cluster.
-                if event.event_type == "cluster_ending" or event.source not in topology.tm_of_source:
-                    self._drop_planned(state)
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, _: Fact) -> None:
+        if view.state.jobs:
+            job = view.topology.job_of(view.event)
+            self._run_again(view, job, view.topology.job_name(job), "completes checkpoints again")
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    @on(Failure)
+    def explained(self, view: _View, fact: Failure) -> None:
+        """Take in a line of a stack trace, which may be printed up to three times from its outermost throwable."""
+        failed = view.state.jobs.get(fact.job)
+        if failed is None or fact.state != "FAILED":
+            return
+        fault = view.topology.faults.of(view.event.source, fact)
+        before = failed.fault.description() if failed.fault is not None else ""
+        if fault.ends_job and (failed.fault is None or failed.fault.id == fault.id):
+            failed.fault = msgspec.structs.replace(fault)
+        if failed.reported and failed.fault is not None and failed.fault.description() != before:
+            view.report(self._finding(view, failed))
+
+    @on(facts.ClusterEnding, facts.ProcessSignalled)
+    def planned(self, view: _View, fact: Fact) -> None:
+        """Failures that belong to the end of the cluster are none. A signal to one TaskManager does not end it."""
+        if isinstance(fact, facts.ClusterEnding) or view.event.source not in view.topology.tm_of_source:
+            view.state.jobs = {j: f for j, f in view.state.jobs.items() if f.reported or not f.planned}
+
+    def on_deadline(self, view: _View) -> None:
         """Report failures whose wait for a root cause has ended, and close jobs that run again without checkpoints."""
-        for job, failed in list(state.jobs.items()):
-            if not failed.reported and failed.ended and now >= self._due(failed, job):
+        for failed in list(view.state.jobs.values()):
+            if not failed.reported and view.clock >= self._due(failed):
                 failed.reported = True
-                yield self._finding(failed, job, now, topology)
-            elif failed.back and now >= failed.back + self.config_of(job).running_for:
-                why = f"it has been RUNNING for {humanize(now - failed.back)}"
-                yield self._closing(state, job, failed, now, topology, why)
+                view.report(self._finding(view, failed))
+            elif failed.back and view.clock >= failed.back + self.config_of(failed.job).running_for:
+                self._close(view, failed, f"it has been RUNNING for {humanize(view.clock - failed.back)}")
 
-    def next_deadline(self, state: State) -> int | None:
+    def next_deadline(self, view: _View) -> int | None:
         """When the first wait ends."""
-        jobs = state.jobs.items()
-        times = [self._due(f, job) for job, f in jobs if not f.reported and f.ended]
-        times += [f.back + self.config_of(job).running_for for job, f in jobs if f.reported and f.back]
+        jobs = view.state.jobs.values()
+        times = [self._due(f) for f in jobs if not f.reported]
+        times += [f.back + self.config_of(f.job).running_for for f in jobs if f.reported and f.back]
         return min(times, default=None)
 
-    def _due(self, failed: FailedJob, job: str) -> int:
-        config: JobFailed.Config = self.config_of(job)
-        if _is_planned(failed):
+    def _due(self, failed: FailedJob) -> int:
+        config: JobFailed.Config = self.config_of(failed.job)
+        if failed.planned:
             return failed.at + config.planned_wait
         return failed.at + (0 if failed.fault is not None else config.stack_wait)
 
-    def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job, new = event.fields["job"], event.fields["state"]
-        name = event.fields.get("name", "") or topology.job_name(job)
-        if new == "FAILED":
-            yield from self._failed(state, job, name, event, now, topology)
-        elif new == "FINISHED":
-            yield from self._ran_again(state, job, name, now, topology, "has finished")
-        elif event.event_type == "job_state":
-            for failed in self._earlier_runs(state, job, name, now).values():
-                failed.back = now.clock if new == "RUNNING" else 0
-
-    def _failed(
-        self, state: State, job: str, name: str, event: LogEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        failed = state.jobs.get(job)
-        if failed is not None and (failed.reported or failed.ended):
+    def _failed(self, view: _View, job: str, name: str) -> None:
+        failed, record = view.state.jobs.get(job), view.record()
+        if failed is not None:
             failed.back = 0
-            record = evidence(event, now.time)
             if len(failed.records) < _MAX_RECORDS and record not in failed.records:
                 failed.records.append(record)
             return
-        fault = state.faults.of_job(event.source, job, now.time)
-        since = fault.time if fault is not None else now.time
-        failed = FailedJob(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
-        out = put_bounded(state.jobs, job, failed, _MAX_JOBS)
-        if out is not None and not out[1].reported and not _is_planned(out[1]):
+        fault = view.topology.faults.of_job(view.event.source, job, view.time)
+        since = fault.time if fault is not None else view.time
+        failed = FailedJob(
+            job, name, since, view.time, view.clock, msgspec.structs.replace(fault) if fault else None, [record]
+        )
+        out = put_bounded(view.state.jobs, job, failed, _MAX_JOBS)
+        if out is not None and not out[1].reported and not out[1].planned:
             # So many jobs fail at once that this one cannot wait for its root cause.
-            yield self._finding(out[1], out[0], now.clock, topology)
-        if now.clock >= self._due(failed, job):
+            view.report(self._finding(view, out[1]))
+        if view.clock >= self._due(failed):
             failed.reported = True
-            yield self._finding(failed, job, now.clock, topology)
+            view.report(self._finding(view, failed))
 
-    def _explained(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        fault = state.faults.take(event, now.time)
-        failed = state.jobs.get(fault.job) if fault is not None else None
-        if fault is None or failed is None or event.fields.get("state") != "FAILED":
-            return
-        before = failed.fault.description() if failed.fault is not None else ""
-        # The stack trace is printed up to three times, each time from its outermost throwable.
-        if failed.fault is None or failed.fault.id == fault.id:
-            failed.fault = fault
-        if failed.reported and failed.fault.description() != before:
-            yield self._finding(failed, fault.job, now.clock, topology)
-
-    def _drop_planned(self, state: State) -> None:
-        for job, failed in list(state.jobs.items()):
-            if not failed.reported and _is_planned(failed):
-                del state.jobs[job]
-
-    def _earlier_runs(self, state: State, job: str, name: str, now: Now) -> dict[str, FailedJob]:
+    def _earlier_runs(self, view: _View, job: str, name: str) -> Iterator[FailedJob]:
         """Failed jobs of which this later job is a new run."""
-        return {j: f for j, f in state.jobs.items() if (j == job or (name and f.name == name)) and now.time > f.ended}
+        for failed in list(view.state.jobs.values()):
+            if (failed.job == job or (name and failed.name == name)) and view.time > failed.ended:
+                yield failed
 
-    def _ran_again(
-        self, state: State, job: str, name: str, now: Now, topology: Topology, why: str
-    ) -> Iterator[Finding]:
-        for failed_job, failed in self._earlier_runs(state, job, name, now).items():
-            yield self._closing(state, failed_job, failed, now.clock, topology, f"job {name or job} {why}")
+    def _run_again(self, view: _View, job: str, name: str, why: str) -> None:
+        for failed in self._earlier_runs(view, job, name):
+            self._close(view, failed, f"job {name or job} {why}")
 
-    def _closing(self, state: State, job: str, failed: FailedJob, now: int, topology: Topology, why: str) -> Finding:
-        del state.jobs[job]
-        finding = self._finding(failed, job, now, topology)
-        finding.closed_at, finding.closed_because = now, why
-        return finding
+    def _close(self, view: _View, failed: FailedJob, why: str) -> None:
+        del view.state.jobs[failed.job]
+        view.close(self._finding(view, failed), why)
 
-    def _finding(self, failed: FailedJob, job: str, now: int, topology: Topology) -> Finding:
-        fault = failed.fault
+    def _finding(self, view: _View, failed: FailedJob) -> Finding:
+        fault, job = failed.fault, failed.job
         attempts = _MAX_ATTEMPTS.search(fault.first) if fault is not None else None
         restarts = ""
         if attempts is not None:
@@ -196,23 +183,17 @@ class JobFailed(Detector):
         elif fault is not None and "NoRestart" in fault.first:
             restarts = " (no restart strategy)"
         why = fault.description() if fault is not None else "the log gives no root cause"
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={"job_id": job, "job_name": failed.name or topology.job_name(job)},
+        return view.finding(
+            job,
+            {"job_id": job, "job_name": failed.name or view.topology.job_name(job)},
             since=failed.since,
-            at=now,
             severity="critical",
             summary=f"job {failed.name or job} has failed for good{restarts}: {why}",
             confidence="sure" if fault is not None else "fair",
-            evidence=list(failed.records),
+            evidence=failed.records,
             advice=keep_state(job)
             + "Nothing restarts this job, and if it is started without a path it starts with empty state. Remove the "
             "root cause named, then resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). "
             "For good: retained checkpoints, and a restart strategy that outlasts the usual outages, such as "
             "exponential-delay.",
         )
-
-
-def _is_planned(failed: FailedJob) -> bool:
-    return failed.fault is not None and failed.fault.role == "planned"

@@ -13,26 +13,28 @@ out, they mean a slow asynchronous upload. While the checkpoint still runs, `che
 Reference: post-mortem 002 (Flink 1.4.2: ten late acknowledgements within 0.5 s from one host: data skew).
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
+from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.flink.topology import Topology
-from detectors.incident import Confidence, Evidence, Finding, Severity
+from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO
 from detectors.values.durations import Duration, humanize
 
-_MAX_JOBS = 200
 _MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
 _RECENT_MS = 3_600_000
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
+
+_Job: TypeAlias = "JobView[LateBarrierAcks.Config, LateBarrierAcks.State, JobAcks]"
+_View: TypeAlias = "View[LateBarrierAcks.Config, LateBarrierAcks.State]"
 
 
 class LateAck(msgspec.Struct, array_like=True):
@@ -54,6 +56,15 @@ class ExpiredCheckpoint(msgspec.Struct, array_like=True):
     notices: bool = False
     reported: bool = False
 
+    def add(self, key: str, ack: LateAck, record: Evidence) -> bool:
+        """Add one late subtask; False if it is known already."""
+        if key in self.acks or len(self.acks) >= _MAX_LATE:
+            return False
+        self.acks[key] = ack
+        if len(self.records) < _MAX_RECORDS:
+            self.records.append(record)
+        return True
+
 
 class JobAcks(msgspec.Struct, array_like=True):
     """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
@@ -64,9 +75,12 @@ class JobAcks(msgspec.Struct, array_like=True):
     expired: dict[int, ExpiredCheckpoint] = {}
     repeated: int = 0
     healthy: int = 0
-    last_completed: int = -1
     open: int = -1
-    reset: int = -(1 << 62)
+    reset: int = LONG_AGO
+
+    def reused(self, number: int) -> bool:
+        """Whether a checkpoint of this number is a later one than the open finding's."""
+        return number > self.open or self.expired[self.open].time < self.reset
 
 
 class AbortNotice(msgspec.Struct, array_like=True):
@@ -77,57 +91,47 @@ class AbortNotice(msgspec.Struct, array_like=True):
     ack: LateAck
     record: Evidence
 
+    @property
+    def key(self) -> str:
+        """What the notice is known by: such a line names no attempt."""
+        return f"{self.ack.tm or self.ack.host}@{self.ack.time}"
 
-class LateBarrierAcks(Detector):
+
+class LateBarrierAcks(JobDetector):
     """Detects subtasks that acknowledge a checkpoint after it has expired."""
 
     kind = "late_barrier_acks"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [
-            "checkpoint_expired",
-            "checkpoint_acked_late",
-            "checkpoint_abort_noticed",
-            "checkpoint_completed",
-            "job_restored",
-            "job_state",
-            "job_ended",
-        ]
-    )
+    Job = JobAcks
 
     class Config(DetectorConfig):
         """Settings of the detector `late_barrier_acks`."""
 
-        min_acks: int = Field(
+        min_acks: int = threshold(
             3,
+            "Number of late acknowledgements of one checkpoint from which the finding opens. Fewer occur after any "
+            "restart or savepoint.",
             ge=1,
-            description="Number of late acknowledgements of one checkpoint from which the finding opens. Fewer occur "
-            "after any restart or savepoint.",
         )
-        repeats: int = Field(
+        repeats: int = threshold(
             2,
+            "Number of checkpoints with late acknowledgements, however few, from which the finding opens and is "
+            "critical.",
             ge=2,
-            description="Number of checkpoints with late acknowledgements, however few, from which the finding "
-            "opens and is critical.",
         )
-        burst: Duration = Field(
+        burst: Duration = threshold(
             2_000,
-            description="Time within which all late acknowledgements must come to count as one burst, which points to "
-            "alignment rather than a slow upload.",
+            "Time within which all late acknowledgements must come to count as one burst, which points to alignment "
+            "rather than a slow upload.",
         )
-        remember: Duration = Field(
-            600_000, description="Time after an expiry in which late lines are attributed to it."
+        remember: Duration = threshold(600_000, "Time after an expiry in which late lines are attributed to it.")
+        healthy_checkpoints: int = threshold(
+            2, "Number of completed checkpoints in a row that resolve the finding.", ge=1
         )
-        healthy_checkpoints: int = Field(
-            2, ge=1, description="Number of completed checkpoints in a row that resolve the finding."
-        )
-        skew_share: float = Field(
+        skew_share: float = threshold(
             0.8,
+            "Share of the late subtasks on one TaskManager from which that TaskManager is named as the cause.",
             gt=0.5,
             le=1,
-            description="Share of the late subtasks on one TaskManager from which that TaskManager is named as the "
-            "cause.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -136,228 +140,156 @@ class LateBarrierAcks(Detector):
         jobs: dict[str, JobAcks] = {}
         notices: list[AbortNotice] = []
 
-    config: Config
-
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        number = int(event.fields.get("checkpoint", -1))
-        if event.event_type == "checkpoint_abort_noticed":
-            yield from self._noticed(state, number, event, now, topology)
+    @on(facts.CheckpointFailed, job="any")
+    def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:
+        own, number = job.own, fact.number
+        if not fact.expired or fact.again:
             return
-        job = topology.job_of(event)
-        known = state.jobs.get(job)
-        if event.event_type == "checkpoint_expired":
-            yield from self._expired(state, job, number, event, now, topology)
-        elif known is None:
-            return
-        elif event.event_type == "checkpoint_acked_late":
-            yield from self._acked(known, job, number, event, now, topology)
-        elif event.event_type == "checkpoint_completed":
-            yield from self._completed(known, job, number, now, topology)
+        own.healthy = 0
+        if number == own.open:
+            own.expired[number].time, own.expired[number].at = job.time, job.clock
         else:
-            yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
-
-    def _job_changed(
-        self, state: State, known: JobAcks, job: str, new: str, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        if now.time > known.reset:
-            known.reset, known.last_completed = now.time, -1
-        if known.open >= 0 and (new in _OVER or new == "SUSPENDED"):
-            yield self._closing(known, job, now, topology, f"the job is {new}")
-        if new in _OVER:
-            del state.jobs[job]
-
-    def _expired(
-        self, state: State, job: str, number: int, event: LogEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        if job not in state.jobs:
-            put_bounded(state.jobs, job, JobAcks(), _MAX_JOBS)
-        known = state.jobs[job]
-        before = known.expired.get(number)
-        if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
-            return
-        known.healthy = 0
-        if number == known.open:
-            known.expired[number].time, known.expired[number].at = now.time, now.clock
-        else:
-            self._keep(known, number, ExpiredCheckpoint(now.time, now.clock, [evidence(event, now.time)]))
+            self._keep(own, number, ExpiredCheckpoint(job.time, job.clock, [job.record()]))
         waiting = [
             n
-            for n in state.notices
+            for n in job.state.notices
             if n.checkpoint == number
-            and now.clock - n.at <= self.config_of(job).remember
-            and topology.may_run(job, n.ack.tm)
+            and job.clock - n.at <= job.config.remember
+            and job.topology.may_run(job.id, n.ack.tm)
         ]
-        state.notices = [n for n in state.notices if n not in waiting]
+        job.state.notices = [n for n in job.state.notices if n not in waiting]
         for notice in waiting:
-            self._late(
-                known.expired[number],
-                f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}",
-                notice.ack,
-                notice.record,
-            )
-            known.expired[number].notices = True
+            own.expired[number].add(notice.key, notice.ack, notice.record)
+            own.expired[number].notices = True
         if waiting:
-            yield from self._judge(known, job, number, now, topology)
+            self._judge(job, number)
 
-    def _keep(self, known: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
-        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
-        closed = [n for n in known.expired if n != known.open]
-        for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
-            del known.expired[old]
-        if not any(c.reported for c in known.expired.values()):
-            known.repeated = 0
-        while len(known.expired) >= _MAX_CHECKPOINTS:
-            del known.expired[next(n for n in known.expired if n != known.open)]
-        known.expired[number] = checkpoint
-
-    def _acked(
-        self, known: JobAcks, job: str, number: int, event: LogEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        checkpoint = known.expired.get(number)
-        if checkpoint is None or now.clock - checkpoint.at > self.config_of(job).remember:
+    @on(facts.CheckpointAckedLate)
+    def acked(self, job: _Job, fact: facts.CheckpointAckedLate) -> None:
+        checkpoint = job.own.expired.get(fact.number)
+        if checkpoint is None or job.clock - checkpoint.at > job.config.remember:
             return
-        attempt = event.fields["attempt"]
-        task, tm, host = topology.place_of(attempt)
-        ack = LateAck(now.time, task, event.fields.get("tm", tm), event.fields.get("host", host))
-        if self._late(checkpoint, attempt, ack, evidence(event, now.time)):
-            yield from self._judge(known, job, number, now, topology)
+        task, tm, host = job.topology.place_of(fact.attempt)
+        ack = LateAck(job.time, task, fact.tm or tm, fact.host or host)
+        if checkpoint.add(fact.attempt, ack, job.record()):
+            self._judge(job, fact.number)
 
-    def _noticed(self, state: State, number: int, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+    @on(facts.CheckpointAbortNoticed, job="none")
+    def abort_noticed(self, view: _View, fact: facts.CheckpointAbortNoticed) -> None:
         """Attribute an abort notice, which names no job, to the job whose checkpoint of that number expired last."""
-        tm, host = topology.tm_of(event)
-        ack, record = LateAck(now.time, "", tm, host), evidence(event, now.time)
-        expired = [
-            (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
+        tm, host = view.topology.tm_of(view.event)
+        notice = AbortNotice(fact.number, view.clock, LateAck(view.time, "", tm, host), view.record())
+        recent = [
+            job
+            for job in self.jobs(view)
+            if fact.number in job.own.expired
+            and view.topology.may_run(job.id, tm)
+            and view.clock - job.own.expired[fact.number].at <= job.config.remember
         ]
-        recent = [(at, j) for at, j in expired if now.clock - at <= self.config_of(j).remember]
         if not recent:
-            state.notices = [*state.notices, AbortNotice(number, now.clock, ack, record)][-_MAX_NOTICES:]
+            view.state.notices = [*view.state.notices, notice][-_MAX_NOTICES:]
             return
-        job = max(recent)[1]
-        known = state.jobs[job]
-        known.expired[number].notices = True
-        if self._late(known.expired[number], f"{tm or host}@{now.time}", ack, record):
-            yield from self._judge(known, job, number, now, topology)
+        job = max(recent, key=lambda j: (j.own.expired[fact.number].at, j.id))
+        checkpoint = job.own.expired[fact.number]
+        checkpoint.notices = True
+        if checkpoint.add(notice.key, notice.ack, notice.record):
+            self._judge(job, fact.number)
 
-    def _late(self, checkpoint: ExpiredCheckpoint, key: str, ack: LateAck, record: Evidence) -> bool:
-        """Add one late subtask; False if it is known already."""
-        if key in checkpoint.acks or len(checkpoint.acks) >= _MAX_LATE:
-            return False
-        checkpoint.acks[key] = ack
-        if len(checkpoint.records) < _MAX_RECORDS:
-            checkpoint.records.append(record)
-        return True
+    @on(facts.CheckpointCompleted)
+    def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
+        own = job.own
+        own.healthy += 1
+        if own.open >= 0 and own.healthy >= job.config.healthy_checkpoints and own.reused(fact.number):
+            self._close(job, f"{own.healthy} checkpoints in a row completed, the last is {fact.number}")
 
-    def _judge(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
-        checkpoint = known.expired[number]
+    @on(facts.JobRestored)
+    def restored(self, job: _Job, _: Fact) -> None:
+        job.own.reset = max(job.own.reset, job.time)
+
+    @on(facts.JobStateChanged)
+    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        job.own.reset = max(job.own.reset, job.time)
+        if job.own.open >= 0 and fact.state in _OVER | {"SUSPENDED"}:
+            self._close(job, f"the job is {fact.state}")
+        if fact.state in _OVER:
+            job.forget()
+
+    def _keep(self, own: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
+        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
+        for old, known in list(own.expired.items()):
+            if old != own.open and checkpoint.at - known.at > _RECENT_MS:
+                del own.expired[old]
+        if not any(c.reported for c in own.expired.values()):
+            own.repeated = 0
+        while len(own.expired) >= _MAX_CHECKPOINTS:
+            del own.expired[next(n for n in own.expired if n != own.open)]
+        own.expired[number] = checkpoint
+
+    def _judge(self, job: _Job, number: int) -> None:
+        own, config = job.own, job.config
+        checkpoint = own.expired[number]
         if not checkpoint.reported:
-            others = sum(1 for c in known.expired.values() if c.acks)
-            config = self.config_of(job)
+            others = sum(1 for c in own.expired.values() if c.acks)
             if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
                 return
             checkpoint.reported = True
-            known.repeated += 1
-        if number > known.open or known.expired[known.open].time < known.reset:
-            known.open = number
-        yield self._finding(known, job, now, topology)
+            own.repeated += 1
+        if own.reused(number):
+            own.open = number
+        job.report(self._finding(job))
 
-    def _completed(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
-        if number <= known.last_completed or now.time < known.reset:
-            return
-        known.last_completed = number
-        known.healthy += 1
-        if known.open < 0 or known.healthy < self.config_of(job).healthy_checkpoints:
-            return
-        if number > known.open or known.expired[known.open].time < known.reset:
-            yield self._closing(
-                known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}"
-            )
+    def _close(self, job: _Job, why: str) -> None:
+        job.close(self._finding(job), why)
+        job.own.open = -1
 
-    def _closing(self, known: JobAcks, job: str, now: Now, topology: Topology, why: str) -> Finding:
-        finding = self._finding(known, job, now, topology)
-        finding.closed_at, finding.closed_because = now.clock, why
-        known.open = -1
-        return finding
-
-    def _finding(self, known: JobAcks, job: str, now: Now, topology: Topology) -> Finding:
-        checkpoint = known.expired[known.open]
-        config = self.config_of(job)
-        tm, host, share = self._place(checkpoint, config)
-        first = min(c.time for c in known.expired.values() if c.reported)
-        severity: Severity = "critical" if known.repeated >= config.repeats else "warning"
-        confidence: Confidence = "sure" if tm or host else "fair"
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={
-                "job_id": job,
-                "job_name": topology.job_name(job),
-                "checkpoint": str(known.open),
-                "tm_id": tm,
-                "host": host,
-                "task": ", ".join(sorted({a.task.rsplit(" (", 1)[0] for a in checkpoint.acks.values() if a.task})[:3]),
-            },
-            since=first,
-            at=now.clock,
-            severity=severity,
-            confidence=confidence,
-            summary=self._summary(known, checkpoint, tm, host, share, topology, job),
-            evidence=list(checkpoint.records),
-            advice=self._advice(checkpoint, job, (tm, host), topology),
+    def _finding(self, job: _Job) -> Finding:
+        own = job.own
+        checkpoint = own.expired[own.open]
+        tm, host, share = _place(checkpoint, job.config.skew_share)
+        return job.finding(
+            job.id,
+            job.entity(
+                checkpoint=str(own.open),
+                tm_id=tm,
+                host=host,
+                task=", ".join(sorted({a.task.rsplit(" (", 1)[0] for a in checkpoint.acks.values() if a.task})[:3]),
+            ),
+            since=min(c.time for c in own.expired.values() if c.reported),
+            severity="critical" if own.repeated >= job.config.repeats else "warning",
+            confidence="sure" if tm or host else "fair",
+            summary=self._summary(job, checkpoint, (tm, host), share),
+            evidence=checkpoint.records,
+            advice=self._advice(job, checkpoint, tm, host),
         )
 
-    def _place(self, checkpoint: ExpiredCheckpoint, config: Config) -> tuple[str, str, float]:
-        """(TaskManager, host, share of the late subtasks there); no names if the share is below `skew_share`."""
-        places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
-        if not places:
-            return "", "", 0.0
-        (tm, host), share = max(
-            ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
-        )
-        return (tm, host, share) if share >= config.skew_share else ("", "", share)
-
-    def _burst(self, checkpoint: ExpiredCheckpoint, config: Config) -> bool:
-        times = [a.time for a in checkpoint.acks.values()]
-        return checkpoint.notices or max(times) - min(times) <= config.burst
-
-    def _summary(
-        self,
-        known: JobAcks,
-        checkpoint: ExpiredCheckpoint,
-        tm: str,
-        host: str,
-        share: float,
-        topology: Topology,
-        job: str,
-    ) -> str:
+    def _summary(self, job: _Job, checkpoint: ExpiredCheckpoint, where: tuple[str, str], share: float) -> str:
+        tm, host = where
         times = [a.time for a in checkpoint.acks.values()]
         count, late = len(times), humanize(max(times) - checkpoint.time)
-        what = f"{count} subtask{'s' * (count > 1)} acknowledged checkpoint {known.open} up to {late} after it expired"
-        where = f"all on {tm or host}" if share == 1 else f"{share:.0%} of them on {tm or host}"
-        summary = f"{what}, {where}" if tm or host else what
+        summary = (
+            f"{count} subtask{'s' * (count > 1)} acknowledged checkpoint {job.own.open} up to {late} after it expired"
+        )
+        if tm or host:
+            summary += f", all on {tm or host}" if share == 1 else f", {share:.0%} of them on {tm or host}"
         if tm and host and host not in tm:
             summary += f" (host {host})"
-        skewed = _skewed(topology, job, tm)
+        skewed = _skewed(job.topology, job.id, tm)
         if skewed is not None:
             summary += f", which reads {skewed[0]:.0%} of the job's input (fair share {skewed[1]:.0%})"
-        config = self.config_of(job)
-        if known.repeated >= config.repeats:
-            summary += f"; {known.repeated} checkpoints affected so far"
-        return summary + (
-            "; barriers wait behind data" if self._burst(checkpoint, config) else "; state upload is slow"
-        )
+        if job.own.repeated >= job.config.repeats:
+            summary += f"; {job.own.repeated} checkpoints affected so far"
+        return summary + ("; barriers wait behind data" if _burst(job, checkpoint) else "; state upload is slow")
 
-    def _advice(self, checkpoint: ExpiredCheckpoint, job: str, where: tuple[str, str], topology: Topology) -> str:
+    def _advice(self, job: _Job, checkpoint: ExpiredCheckpoint, tm: str, host: str) -> str:
         """Advice for the cause that was found only: what helps against another cause may do harm."""
-        tm, host = where
         place = tm or host or "the slow subtasks"
-        if not self._burst(checkpoint, self.config_of(job)):
+        if not _burst(job, checkpoint):
             return (
                 f"The acknowledgements came one by one, so the asynchronous upload from {place} is slow. Check the "
                 "checkpoint storage (latency, throttling), the host's network and disk, and the state size. For good: "
                 "incremental checkpoints, faster storage."
             )
-        if _skewed(topology, job, tm) is not None:
+        if _skewed(job.topology, job.id, tm) is not None:
             return (
                 f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
                 "data. Moving the job to other hosts does not help, because the skew is in the keys. Find the hot keys "
@@ -365,7 +297,7 @@ class LateBarrierAcks(Detector):
                 "a higher execution.checkpointing.timeout, which takes effect at the next deployment. For good: spread "
                 "the hot keys, unaligned checkpoints."
             )
-        return keep_state(job) + (
+        return keep_state(job.id) + (
             f"Barriers wait behind the data queued before {place}, and its share of the input does not explain it. "
             "Look there for one slow operator (busyTimeMsPerSecond, inputQueueLength) and for other load on the host. "
             f"If the host is the cause, move the job off it: the job restarts from its last completed checkpoint. For "
@@ -377,3 +309,19 @@ def _skewed(topology: Topology, job: str, tm: str) -> tuple[float, float] | None
     """(share of the job's input that a TaskManager reads, its fair share), if the first is clearly larger."""
     share = topology.input_share(job, tm) if tm else None
     return share if share is not None and share[0] > 1.2 * share[1] else None
+
+
+def _place(checkpoint: ExpiredCheckpoint, skew_share: float) -> tuple[str, str, float]:
+    """(TaskManager, host, share of the late subtasks there); no names if the share is below `skew_share`."""
+    places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
+    if not places:
+        return "", "", 0.0
+    (tm, host), share = max(
+        ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
+    )
+    return (tm, host, share) if share >= skew_share else ("", "", share)
+
+
+def _burst(job: _Job, checkpoint: ExpiredCheckpoint) -> bool:
+    times = [a.time for a in checkpoint.acks.values()]
+    return checkpoint.notices or max(times) - min(times) <= job.config.burst

@@ -13,20 +13,17 @@ Reference: post-mortem 001; FLINK-21986, FLINK-7289 (RocksDB), glibc's arenas (F
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
-from detectors.detector import Now
-from detectors.events.event import LogEvent
-from detectors.events.vocabulary.match import match_anywhere
-from detectors.flink.topology import Topology
-from detectors.incident import Finding
+from detectors.detector import on
+from detectors.flink import facts
+from detectors.flink.facts import ContainerOverLimit, quoted_fact
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import (
     ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
     OutOfMemoryState,
+    OutOfMemoryView,
     ProcessRef,
     named,
 )
@@ -41,7 +38,6 @@ class MemoryLimitKill(OutOfMemory):
     kind = "memory_limit_kill"
     belongs_to = "process"
     ends_process = True
-    event_types = frozenset(["container_over_limit", "tm_closed", "checkpoint_completed"])
 
     class Config(OutOfMemoryConfig):
         """Settings of the detector `memory_limit_kill`."""
@@ -57,28 +53,21 @@ class MemoryLimitKill(OutOfMemory):
         "checkpoint."
     )
 
-    def update(self, state: Any, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if event.event_type == "checkpoint_completed":
-            yield from self.recovered(state, now, topology)
-            return
-        fields, tm = event.fields, event.fields["tm"]
-        text = ""
-        if event.event_type == "tm_closed":
-            reason = fields["reason"]
-            quoted = match_anywhere(event.text)
-            if quoted is not None and quoted[0] == "container_over_limit":
-                fields = quoted[1]
-            elif _OOM_KILLED.search(reason):
-                text = "Kubernetes reported OOMKilled"
-            elif _BEYOND.search(reason):
-                text = "beyond its memory limit"
-            else:
-                return
-        if not text:
-            which = fields.get("which", "physical").lower()
-            used = fields.get(which) or fields.get("physical", "all")
-            text = f"{used} {which} memory used"
-        yield from self.report(state, ProcessRef(tm, topology.host_of(tm)), text, event, now, topology)
+    @on(ContainerOverLimit)
+    def over_limit(self, view: OutOfMemoryView, fact: ContainerOverLimit) -> None:
+        self._killed(view, fact.tm, fact.used)
+
+    @on(facts.TaskManagerDisconnected)
+    def disconnected(self, view: OutOfMemoryView, fact: facts.TaskManagerDisconnected) -> None:
+        if (quoted := quoted_fact(view.record().text, ContainerOverLimit)) is not None:
+            self._killed(view, fact.tm, quoted.used)
+        elif _OOM_KILLED.search(fact.reason):
+            self._killed(view, fact.tm, "Kubernetes reported OOMKilled")
+        elif _BEYOND.search(fact.reason):
+            self._killed(view, fact.tm, "beyond its memory limit")
+
+    def _killed(self, view: OutOfMemoryView, tm: str, text: str) -> None:
+        self.exhausted(view, ProcessRef(tm, view.topology.host_of(tm)), text)
 
     def summary(self, known: ExhaustedProcess) -> str:
         return f"{named(known)} was killed for exceeding its container's memory limit ({known.text})"

@@ -13,22 +13,21 @@ registered), and the last one kills all TaskManagers at once, with every job on 
 Reference: Flink, "Debugging Classloading"; FLINK-16408, FLINK-24401; a recording of five deployments.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Now
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.detector import View, on, threshold
+from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.root_causes import only_job
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
+from detectors.flink import facts
+from detectors.flink.facts import Failure
 from detectors.incident import Evidence, Finding, Series
 from detectors.patterns.keep_state import about, keep_state
 from detectors.patterns.per_process import (
     MAX_TMS,
+    OF_JOB,
     ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
@@ -36,16 +35,17 @@ from detectors.patterns.per_process import (
     named,
     writer,
 )
-from detectors.values.bounded import put_bounded, to_int
+from detectors.values.bounded import LONG_AGO, put_bounded, to_int
 
 _TEXTS = ("Metaspace", "Compressed class space")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
 _MAX_MARKS = 12
 _MAX_POINTS = 64
 _SAME_DEPLOYMENT_MS = 2_000
 _FELL = 0.95
 _STEP = 0.01
 _MB = 1_000_000
+
+_View: TypeAlias = "View[MetaspaceExhaustion.Config, MetaspaceExhaustion.State]"
 
 
 class MetaspaceSteps(msgspec.Struct, array_like=True):
@@ -91,38 +91,21 @@ class MetaspaceExhaustion(OutOfMemory):
 
     kind = "metaspace_exhaustion"
     belongs_to = "process"
-    event_types = frozenset(
-        [
-            FAILURE,
-            "checkpoint_completed",
-            "job_state",
-            "tm_registered",
-            "cluster_ending",
-            "metaspace_used",
-            "metaspace_max",
-        ]
-    )
 
     class Config(OutOfMemoryConfig):
         """Settings of the detector `metaspace_exhaustion`."""
 
-        usage_warning: float = Field(
-            0.8,
-            gt=0,
-            lt=1,
-            description="Share of the Metaspace limit in use below which no warning is given.",
+        usage_warning: float = threshold(
+            0.8, "Share of the Metaspace limit in use below which no warning is given.", gt=0, lt=1
         )
-        growth_factor: float = Field(
+        growth_factor: float = threshold(
             1.5,
+            "Growth factor of Metaspace since the first deployment below which no warning is given. At larger growth "
+            "the JVM has already tried to unload classes.",
             gt=1,
-            description="Growth factor of Metaspace since the first deployment below which no warning is given. At "
-            "larger growth the JVM has already tried to unload classes.",
         )
-        min_deployments: int = Field(
-            3,
-            ge=2,
-            le=_MAX_MARKS,
-            description="Number of deployments that must each have left more Metaspace in use.",
+        min_deployments: int = threshold(
+            3, "Number of deployments that must each have left more Metaspace in use.", ge=2, le=_MAX_MARKS
         )
 
     class State(OutOfMemoryState):
@@ -139,73 +122,63 @@ class MetaspaceExhaustion(OutOfMemory):
         "time."
     )
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            for sample in event.samples:
-                if sample.name in self.event_types and sample.labels.get("tm_id"):
-                    host = sample.labels.get("host", "") or event.host
-                    used = sample.name == "metaspace_used"
-                    yield from self._measured(
-                        state, filtered(sample.labels["tm_id"]), host, used, sample.value, event, now, topology
-                    )
-            return
-        match event.event_type:
-            case "failure":
-                name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
-                if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in _OF_JOB:
-                    at = writer(event, topology)
-                    text = message.partition(". ")[0]
-                    yield from self.report(state, at, text, event, now, topology)
-            case "checkpoint_completed":
-                yield from self.recovered(state, now, topology)
-            case "job_state" if event.fields.get("before") == "CREATED":
-                self._deployed(state, event, now)
-            case "tm_registered":
-                yield from self._replaced(state, event.fields["tm"], now, topology)
-            case "cluster_ending":
-                for key in list(state.stairs):
-                    yield from self._process_ended(state, key, now, topology, "the cluster ended")
+    @on(Failure)
+    def failed(self, view: _View, fact: Failure) -> None:
+        error = fact.name.rpartition(".")[2] == "OutOfMemoryError" and fact.message.startswith(_TEXTS)
+        if error and fact.of not in OF_JOB:
+            self.exhausted(view, writer(view, fact.tm, fact.host, fact.attempt), fact.message.partition(". ")[0])
 
-    def _deployed(self, state: State, event: LogEvent, now: Now) -> None:
+    @on(facts.JobStateChanged)
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
         """A new job starts: what is in use now was left by the deployments before it."""
-        if now.time <= state.deployed.get(event.fields["job"], -(1 << 62)) + _SAME_DEPLOYMENT_MS:
+        state = view.state
+        if fact.before != "CREATED" or view.time <= state.deployed.get(fact.job, LONG_AGO) + _SAME_DEPLOYMENT_MS:
             return
-        put_bounded(state.deployed, event.fields["job"], now.time, MAX_TMS)
+        put_bounded(state.deployed, fact.job, view.time, MAX_TMS)
         for stairs in state.stairs.values():
             if stairs.used >= 0:
                 stairs.marks = [*stairs.marks, stairs.used][-_MAX_MARKS:]
 
-    def _measured(
-        self,
-        state: State,
-        key: str,
-        host: str,
-        used: bool,
-        value: float,
-        event: MetricEvent,
-        now: Now,
-        topology: Topology,
-    ) -> Iterator[Finding]:
-        stairs = state.stairs.get(key)
-        if stairs is None:
-            stairs = MetaspaceSteps(host)
-            put_bounded(state.stairs, key, stairs, MAX_TMS)
-        if not used:
-            stairs.limit = to_int(value)
-            return
-        if event.time <= stairs.time or value < 0:
-            return
+    @on(facts.TaskManagerRegistered)
+    def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:
+        """A new process on the same host has replaced one that was about to run out."""
+        host = view.topology.host_of(fact.tm)
+        for key, stairs in list(view.state.stairs.items()):
+            same = host and filtered(host) == filtered(stairs.host)
+            if same and key != filtered(fact.tm) and view.time > stairs.time:
+                self._process_ended(view, key, f"TaskManager {fact.tm} replaced it")
+
+    @on(facts.ClusterEnding)
+    def cluster_ending(self, view: _View, _: facts.ClusterEnding) -> None:
+        for key in list(view.state.stairs):
+            self._process_ended(view, key, "the cluster ended")
+
+    @on("metaspace_used", "metaspace_max")
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        for sample in samples:
+            if tm := sample.labels.get("tm_id"):
+                key = filtered(tm)
+                stairs = view.state.stairs.get(key)
+                if stairs is None:
+                    stairs = MetaspaceSteps(sample.labels.get("host", "") or view.event.host)
+                    put_bounded(view.state.stairs, key, stairs, MAX_TMS)
+                if sample.name == "metaspace_max":
+                    stairs.limit = to_int(sample.value)
+                elif view.time > stairs.time and sample.value >= 0:
+                    self._used(view, key, stairs, sample.value)
+
+    def _used(self, view: _View, key: str, stairs: MetaspaceSteps, value: float) -> None:
         fell = value < _FELL * stairs.used
-        stairs.take(event.time, to_int(value))
-        stairs.record = (event.topic, event.partition, event.offset)
+        stairs.take(view.time, to_int(value))
+        stairs.record = (view.event.topic, view.event.partition, view.event.offset)
         if fell:
             stairs.marks = []
         if stairs.warned and value < self.config.usage_warning * stairs.limit:
-            yield self._warning(key, stairs, now, topology, f"Metaspace in use is down to {value / _MB:.0f} MB")
+            view.close(self._warning(view, key, stairs), f"Metaspace in use is down to {value / _MB:.0f} MB")
             stairs.warned = 0
         elif not stairs.warned and self._next_is_too_much(stairs):
-            stairs.warned = event.time
-            yield self._warning(key, stairs, now, topology)
+            stairs.warned = view.time
+            view.report(self._warning(view, key, stairs))
 
     def _next_is_too_much(self, stairs: MetaspaceSteps) -> bool:
         levels = [*stairs.marks, stairs.used]
@@ -218,55 +191,35 @@ class MetaspaceExhaustion(OutOfMemory):
             and stairs.used + min(steps) >= stairs.limit
         )
 
-    def _replaced(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A new process on the same host has replaced one that was about to run out."""
-        host = topology.host_of(tm)
-        for key, stairs in list(state.stairs.items()):
-            same = host and filtered(host) == filtered(stairs.host)
-            if same and key != filtered(tm) and now.time > stairs.time:
-                yield from self._process_ended(state, key, now, topology, f"TaskManager {tm} replaced it")
+    def _process_ended(self, view: _View, key: str, why: str) -> None:
+        stairs = view.state.stairs.pop(key)
+        if stairs.warned and view.topology.logged_tm(key) not in view.state.open:
+            view.close(self._warning(view, key, stairs), why)
 
-    def _process_ended(self, state: State, key: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        stairs = state.stairs.pop(key)
-        if stairs.warned and _tm(key, topology) not in state.open:
-            yield self._warning(key, stairs, now, topology, why)
-
-    def _warning(
-        self, key: str, stairs: MetaspaceSteps, now: Now, topology: Topology, closed_because: str = ""
-    ) -> Finding:
-        tm = _tm(key, topology)
-        job, name = only_job(topology)
-        host = topology.host_of(tm) or stairs.host
-        left = len(stairs.marks)
-        finding = Finding(
-            kind=self.kind,
-            subject=tm,
-            entity={"tm_id": tm, "host": host, "job_id": job, "job_name": name},
+    def _warning(self, view: _View, key: str, stairs: MetaspaceSteps) -> Finding:
+        topology = view.topology
+        tm = topology.logged_tm(key)
+        job, name = topology.only_job()
+        return view.finding(
+            tm,
+            {"tm_id": tm, "host": topology.host_of(tm) or stairs.host, "job_id": job, "job_name": name},
             since=stairs.warned,
-            at=now.clock,
             severity="warning",
             summary=f"TaskManager {tm} uses {stairs.used / _MB:.0f} of {stairs.limit / _MB:.0f} MB Metaspace after "
-            f"{left} deployments that each left classes behind; the next deployment exhausts it",
+            f"{len(stairs.marks)} deployments that each left classes behind; the next deployment exhausts it",
+            confidence="fair",
             evidence=[stairs.evidence()],
             series=stairs.series(),
             advice=about(job, self.advice),
         )
-        if closed_because:
-            finding.closed_at, finding.closed_because = now.clock, closed_because
-        return finding
 
-    def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
+    def finding(self, view: View[Any, Any], known: ExhaustedProcess) -> Finding:
         """Add the series of Metaspace in use, if there are metrics."""
-        finding = super().finding(state, known, now, topology)
-        stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
+        finding = super().finding(view, known)
+        stairs = view.state.stairs.get(filtered(known.tm))
         if stairs is not None and stairs.points:
             finding.series = stairs.series()
         return finding
 
     def summary(self, known: ExhaustedProcess) -> str:
         return f"{named(known)} has no Metaspace left for classes"
-
-
-def _tm(key: str, topology: Topology) -> str:
-    """The TaskManager id as written in logs, of an id as written in metrics."""
-    return next((t for t in topology.tms if filtered(t) == key), key)

@@ -12,15 +12,13 @@ Why it matters: every process on the node is lost, and is replaced only now, min
 Reference: post-mortem 004, where YARN took 600 s; Hadoop, `yarn.nm.liveness-monitor.expiry-interval-ms`.
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.hosts import short
-from detectors.flink.topology import Topology
+from detectors.flink import facts
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
@@ -31,10 +29,13 @@ _MAX_CONTAINERS = 20
 _MAX_RECORDS = 5
 _MAX_MISSING_S = 86_400
 
+_View: TypeAlias = "View[NodeLost.Config, NodeLost.State]"
+
 
 class NodeLoss(msgspec.Struct, array_like=True):
     """One lost node: event time, clock and source of the first line, and the containers killed with it."""
 
+    node: str
     since: int
     at: int
     source: str
@@ -49,34 +50,21 @@ class NodeLost(Detector):
 
     kind = "node_lost"
     belongs_to = "cluster"
-    event_types = frozenset(
-        [
-            "node_lost",
-            "node_back",
-            "container_killed",
-            "jm_address",
-            "leader_granted",
-            "tm_registered",
-            "job_state",
-            "checkpoint_completed",
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `node_lost`."""
 
-        confirmation_delay: Duration = Field(
-            2_000, description="Time to wait for lines about the containers that are killed with the node."
+        confirmation_delay: Duration = threshold(
+            2_000, "Time to wait for lines about the containers that are killed with the node."
         )
-        killed_within: Duration = Field(
+        killed_within: Duration = threshold(
             10_000,
-            description="Time after the loss of a node in which killed containers are attributed to it. Their lines "
-            "name no node.",
+            "Time after the loss of a node in which killed containers are attributed to it. Their lines name no node.",
         )
-        recovered_without: Duration = Field(
+        recovered_without: Duration = threshold(
             60_000,
-            description="Time after the loss from which a completed checkpoint resolves the finding. Before that, "
-            "processes on the lost node may still take part.",
+            "Time after the loss from which a completed checkpoint resolves the finding. Before that, processes on the "
+            "lost node may still take part.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -86,121 +74,120 @@ class NodeLost(Detector):
         ended: dict[str, int] = {}
         hosts: dict[str, int] = {}
 
-    config: Config
-
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        fields = event.fields
-        host = fields.get("address", "").rpartition(":")[0]
-        if host and event.event_type in ("jm_address", "leader_granted"):
-            put_bounded(state.hosts, host, now.time, _MAX_HOSTS)
-        match event.event_type:
-            case "node_lost":
-                self._lost(state, event, now)
-            case "node_back":
-                loss = state.losses.get(fields.get("node", ""))
-                if loss is not None and now.time > loss.since:
-                    yield from self._ended(state, fields["node"], loss, now, topology, "the node has rejoined")
-            case "container_killed":
-                yield from self._killed(state, event, now, topology)
-            case "tm_registered":
-                yield from self._elsewhere(state, now, topology, 0, "a TaskManager registered after the loss")
-            case "leader_granted":
-                yield from self._elsewhere(
-                    state, now, topology, 0, "a JobManager was granted leadership after the loss"
-                )
-            case "job_state" if fields.get("state") == "RUNNING":
-                yield from self._elsewhere(state, now, topology, 0, "the job is RUNNING again")
-            case "checkpoint_completed":
-                why = f"checkpoint {fields.get('checkpoint', '')} completed after the loss"
-                yield from self._elsewhere(state, now, topology, self.config.recovered_without, why)
-
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Report losses whose wait for containers has ended."""
-        for node, loss in state.losses.items():
-            if not loss.reported and now >= loss.at + self.config.confirmation_delay:
-                loss.reported = True
-                yield self._finding(state, node, loss, now, topology)
-
-    def next_deadline(self, state: State) -> int | None:
-        """When the first loss is to be reported."""
-        return min(
-            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.reported),
-            default=None,
-        )
-
-    def _lost(self, state: State, event: LogEvent, now: Now) -> None:
-        node = event.fields.get("node", "")
-        if not node or now.time <= state.ended.get(node, now.time - 1):
+    @on(facts.NodeExpired)
+    def lost(self, view: _View, fact: facts.NodeExpired) -> None:
+        if view.time <= view.state.ended.get(fact.node, view.time - 1):
             return
-        loss = state.losses.get(node)
+        loss = view.state.losses.get(fact.node)
         if loss is None:
-            loss = NodeLoss(now.time, now.clock, event.source)
-            put_bounded(state.losses, node, loss, _MAX_NODES)
-        loss.since = min(loss.since, now.time)
-        loss.missing_s = min(int(event.fields.get("silent", loss.missing_s)), _MAX_MISSING_S)
-        self._add(loss, event, now)
+            loss = NodeLoss(fact.node, view.time, view.clock, view.event.source)
+            put_bounded(view.state.losses, fact.node, loss, _MAX_NODES)
+        loss.since = min(loss.since, view.time)
+        loss.missing_s = min(fact.missing_s or loss.missing_s, _MAX_MISSING_S)
+        _add(loss, view)
 
-    def _killed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
+    @on(facts.NodeBack)
+    def back(self, view: _View, fact: facts.NodeBack) -> None:
+        loss = view.state.losses.get(fact.node)
+        if loss is not None and view.time > loss.since:
+            self._end(view, loss, "the node has rejoined")
+
+    @on(facts.ContainerKilled)
+    def killed(self, view: _View, fact: facts.ContainerKilled) -> None:
         """Attribute a killed container to the node that was lost last in the same log."""
         near = [
-            (node, loss)
-            for node, loss in state.losses.items()
-            if loss.source == event.source and 0 <= now.time - loss.since <= self.config.killed_within
+            loss
+            for loss in view.state.losses.values()
+            if loss.source == view.event.source and 0 <= view.time - loss.since <= self.config.killed_within
         ]
-        container = event.fields.get("container", "")
-        if not near or not container or any(container in loss.containers for _, loss in near):
+        if not near or any(fact.container in loss.containers for loss in near):
             return
-        node, loss = max(near, key=lambda n: n[1].since)
+        loss = max(near, key=lambda n: n.since)
         if len(loss.containers) < _MAX_CONTAINERS:
-            loss.containers.append(container)
-            self._add(loss, event, now)
+            loss.containers.append(fact.container)
+            _add(loss, view)
             if loss.reported:
-                yield self._finding(state, node, loss, now.clock, topology)
+                view.report(self._finding(view, loss))
 
-    def _elsewhere(self, state: State, now: Now, topology: Topology, after: int, why: str) -> Iterator[Finding]:
-        for node, loss in list(state.losses.items()):
-            if now.time > loss.since + after:
-                yield from self._ended(state, node, loss, now, topology, why)
+    @on(facts.JobManagerFound)
+    def jobmanager_found(self, view: _View, fact: facts.JobManagerFound) -> None:
+        _keep_host(view, fact.address)
 
-    def _ended(
-        self, state: State, node: str, loss: NodeLoss, now: Now, topology: Topology, why: str
-    ) -> Iterator[Finding]:
-        del state.losses[node]
-        put_bounded(state.ended, node, now.time, _MAX_NODES)
-        finding = self._finding(state, node, loss, now.clock, topology)
+    @on(facts.LeadershipGranted)
+    def leadership_granted(self, view: _View, fact: facts.LeadershipGranted) -> None:
+        _keep_host(view, fact.address)
+        self._runs_elsewhere(view, "a JobManager was granted leadership after the loss")
+
+    @on(facts.TaskManagerRegistered)
+    def registered(self, view: _View, _: facts.TaskManagerRegistered) -> None:
+        self._runs_elsewhere(view, "a TaskManager registered after the loss")
+
+    @on(facts.JobStateChanged)
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        if fact.state == "RUNNING":
+            self._runs_elsewhere(view, "the job is RUNNING again")
+
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
+        why = f"checkpoint {fact.number} completed after the loss"
+        self._runs_elsewhere(view, why, self.config.recovered_without)
+
+    def on_deadline(self, view: _View) -> None:
+        """Report losses whose wait for containers has ended."""
+        for loss in view.state.losses.values():
+            if not loss.reported and view.clock >= loss.at + self.config.confirmation_delay:
+                loss.reported = True
+                view.report(self._finding(view, loss))
+
+    def next_deadline(self, view: _View) -> int | None:
+        """When the first loss is to be reported."""
+        waiting = [loss.at for loss in view.state.losses.values() if not loss.reported]
+        return min(waiting) + self.config.confirmation_delay if waiting else None
+
+    def _runs_elsewhere(self, view: _View, why: str, after: int = 0) -> None:
+        for loss in list(view.state.losses.values()):
+            if view.time > loss.since + after:
+                self._end(view, loss, why)
+
+    def _end(self, view: _View, loss: NodeLoss, why: str) -> None:
+        del view.state.losses[loss.node]
+        put_bounded(view.state.ended, loss.node, view.time, _MAX_NODES)
+        finding = self._finding(view, loss)
         if not loss.reported:
-            yield msgspec.structs.replace(finding)
-        finding.closed_at, finding.closed_because = now.clock, why
-        yield finding
+            view.report(finding)
+        view.close(finding, why)
 
-    def _add(self, loss: NodeLoss, event: LogEvent, now: Now) -> None:
-        record = evidence(event, now.time)
-        if len(loss.records) < _MAX_RECORDS and record not in loss.records:
-            loss.records.append(record)
-
-    def _finding(self, state: State, node: str, loss: NodeLoss, now: int, topology: Topology) -> Finding:
-        host = node.rpartition(":")[0] or node
+    def _finding(self, view: _View, loss: NodeLoss) -> Finding:
+        topology = view.topology
+        host = loss.node.rpartition(":")[0] or loss.node
         tms = [tm for tm, known in topology.tms.items() if short(known.host) == short(host)]
         ours = [*loss.containers, *(tm for tm in tms if tm not in loss.containers)]
-        leads = any(short(h) == short(host) for h in state.hosts)
+        leads = any(short(h) == short(host) for h in view.state.hosts)
         shown = ", ".join(ours[:3]) + (f" and {len(ours) - 3} more" if len(ours) > 3 else "")
         lost = [part for part in (shown, "the JobManager" if leads else "") if part]
         with_it = f"; lost with it: {' and '.join(lost)}" if lost else ""
         reason = f"no heartbeat for {humanize(loss.missing_s * 1_000)}" if loss.missing_s else "it does not answer"
-        running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
-        job, name = running[0] if len(running) == 1 else ("", "")
-        return Finding(
-            kind=self.kind,
-            subject=node,
-            entity={"node": node, "host": host, "job_id": job, "job_name": name},
+        job, name = topology.only_job()
+        return view.finding(
+            loss.node,
+            {"node": loss.node, "host": host, "job_id": job, "job_name": name},
             # The node has not answered since then, and its processes may have been missing since then too.
             since=loss.since - loss.missing_s * 1_000,
-            at=now,
             severity="critical" if ours or leads else "warning",
-            summary=f"node {node} is lost: {reason}{with_it}",
-            confidence="sure",
-            evidence=list(loss.records),
+            summary=f"node {loss.node} is lost: {reason}{with_it}",
+            evidence=loss.records,
             advice=f"Check whether {host} is up, and whether its NodeManager or kubelet runs and can reach the master. "
             "Its processes start on other nodes by themselves if there is room. For good: a shorter expiry time, high "
             "availability with a standby JobManager on another node.",
         )
+
+
+def _add(loss: NodeLoss, view: _View) -> None:
+    record = view.record()
+    if len(loss.records) < _MAX_RECORDS and record not in loss.records:
+        loss.records.append(record)
+
+
+def _keep_host(view: _View, address: str) -> None:
+    if host := address.rpartition(":")[0]:
+        put_bounded(view.state.hosts, host, view.time, _MAX_HOSTS)

@@ -17,28 +17,27 @@ of restarting: both are known from `tasks should be restarted`, `Restarting job.
 Reference: Flink, "Task Failure Recovery"; a recording of a poison record, whose restarts get closer (12.9, 9.7, 8.5 s).
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.root_causes import CONSEQUENCES, RootCause, RootCauses, job_of, same
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
+from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact, Failure
+from detectors.flink.root_causes import CONSEQUENCES, RootCause, same
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration, humanize
 
-_MAX_JOBS = 200
 _MAX_SOURCES = 50
 _MAX_RESTARTS = 12
 _MAX_RECORDS = 4
 _FAILOVER_MS = 1_000
-_NEVER = -(1 << 62)
+
+_Job: TypeAlias = "JobView[RestartLoop.Config, RestartLoop.State, RestartHistory]"
+_View: TypeAlias = "View[RestartLoop.Config, RestartLoop.State]"
 
 
 class Restart(msgspec.Struct, array_like=True):
@@ -57,13 +56,17 @@ class RestartHistory(msgspec.Struct, array_like=True):
 
     restarts: list[Restart] = []
     records: list[Evidence] = []
-    last: int = _NEVER
+    last: int = LONG_AGO
     fault: str = ""
     open: tuple[str, str, str] | None = None
     since: int = 0
     count: int = 0
     running: int = 0
     failed: str = ""
+
+    def longest(self) -> int:
+        """The longest of the last gaps between restarts in ms."""
+        return max(_gaps([r.time for r in self.restarts][-4:]), default=0)
 
 
 class Failover(msgspec.Struct, array_like=True):
@@ -77,239 +80,194 @@ class Failover(msgspec.Struct, array_like=True):
     job: str = ""
 
 
-class RestartLoop(Detector):
+class RestartLoop(JobDetector):
     """Detects jobs that restart repeatedly for the same reason."""
 
     kind = "restart_loop"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [
-            FAILURE,
-            "tasks_restarting",
-            "job_restarting",
-            "job_state",
-            "job_restored",
-            "job_ended",
-            "checkpoint_completed",
-        ]
-    )
+    Job = RestartHistory
 
     class Config(DetectorConfig):
         """Settings of the detector `restart_loop`."""
 
-        count: int = Field(
+        count: int = threshold(
             3,
+            "Number of restarts with the same root cause within `window` from which the finding opens.",
             ge=2,
             le=_MAX_RESTARTS,
-            description="Number of restarts with the same root cause within `window` from which the finding opens.",
         )
-        window: Duration = Field(
-            600_000,
-            description="Time window in which restarts are counted. A single restart takes seconds.",
+        window: Duration = threshold(
+            600_000, "Time window in which restarts are counted. A single restart takes seconds."
         )
-        period_tolerance: float = Field(
+        period_tolerance: float = threshold(
             1.25,
+            "Largest ratio of the longest to the shortest gap at which four restarts count as periodic, however long "
+            "the period. Periodic restarts are typical of a leak.",
             ge=1.0,
-            description="Largest ratio of the longest to the shortest gap at which four restarts count as periodic, "
-            "however long the period. Periodic restarts are typical of a leak.",
         )
-        quiet_periods: float = Field(
-            3.0,
-            ge=1.0,
-            description="Number of restart periods without a restart after which the finding can be resolved.",
+        quiet_periods: float = threshold(
+            3.0, "Number of restart periods without a restart after which the finding can be resolved.", ge=1.0
         )
-        min_quiet: Duration = Field(
-            60_000, description="Minimum time without a restart before the finding can be resolved."
+        min_quiet: Duration = threshold(60_000, "Minimum time without a restart before the finding can be resolved.")
+        running_for: Duration = threshold(
+            600_000, "Time for which a job without checkpoints must be RUNNING to resolve the finding."
         )
-        running_for: Duration = Field(
-            600_000, description="Time for which a job without checkpoints must be RUNNING to resolve the finding."
-        )
-        unnamed_restart_wait: Duration = Field(
-            30_000,
-            description="Time to wait for the name of the restarted job. Flink 1.9 logs it only after the restart "
-            "delay.",
+        unnamed_restart_wait: Duration = threshold(
+            30_000, "Time to wait for the name of the restarted job. Flink 1.9 logs it only after the restart delay."
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Restarts by job, failures and failovers by source. `names_job` are sources that log a job's RESTARTING."""
+        """Restarts by job, failovers by source. `names_job` are sources that log a job's RESTARTING."""
 
         jobs: dict[str, RestartHistory] = {}
-        faults: RootCauses = msgspec.field(default_factory=RootCauses)
         failovers: dict[str, Failover] = {}
         names_job: dict[str, bool] = {}
 
-    config: Config
+    @on(Failure, job="none")
+    def failed(self, view: _View, fact: Failure) -> None:
+        """`Restarting job.` comes before its own stack trace."""
+        failover = view.state.failovers.get(view.event.source)
+        if failover is not None and fact.of == "job_restarting":
+            failover.fault = msgspec.structs.replace(view.topology.faults.of(view.event.source, fact))
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        match event.event_type:
-            case "failure":
-                self._failed(state, event, now)
-            case "tasks_restarting" | "job_restarting":
-                yield from self._failover(state, event, now, topology)
-            case "job_restored":
-                failover = state.failovers.get(event.source)
-                unclaimed = failover is not None and not failover.cancels and event.source not in state.names_job
-                if failover is not None and unclaimed and now.time > failover.time:
-                    del state.failovers[event.source]
-                    yield from self._restarted(state, job_of(event, topology), failover, now, topology)
-            case "job_state":
-                yield from self._job_state(state, event, now, topology)
-            case "job_ended":
-                yield from self._job_ended(state, event.fields["job"], event.fields["state"], now, topology)
-            case _:
-                yield from self._completed(state, topology.job_of(event), now, topology)
-
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Count failovers whose job was never named, for the likeliest job, and close loops of jobs that run again."""
-        for source, failover in list(state.failovers.items()):
-            if now >= failover.at + self.config_of(failover.job).unnamed_restart_wait:
-                del state.failovers[source]
-                if not failover.cancels and source not in state.names_job:
-                    yield from self._restarted(state, failover.job, failover, Now(now, failover.time), topology)
-        for job, loop in state.jobs.items():
-            if loop.open and loop.running and now >= self._calm(loop, job):
-                why = f"it has been RUNNING for {humanize(now - loop.running)}"
-                yield self._closing(state, job, loop, now, topology, why)
-
-    def next_deadline(self, state: State) -> int | None:
-        """When the wait for the name of a job ends, or a job has been RUNNING for long enough."""
-        times = [f.at + self.config_of(f.job).unnamed_restart_wait for f in state.failovers.values()]
-        times += [self._calm(loop, job) for job, loop in state.jobs.items() if loop.open and loop.running]
-        return min(times, default=None)
-
-    def _calm(self, loop: RestartHistory, job: str) -> int:
-        config: RestartLoop.Config = self.config_of(job)
-        longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
-        return loop.running + max(config.running_for, round(config.quiet_periods * longest))
-
-    def _failed(self, state: State, event: LogEvent, now: Now) -> None:
-        fault = state.faults.take(event, now.time)
-        failover = state.failovers.get(event.source)
-        # `Restarting job.` comes before its own stack trace.
-        if fault is not None and failover is not None and event.fields["of"] == "job_restarting":
-            failover.fault = fault
-
-    def _failover(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        cancels = event.event_type == "job_restarting"
-        known = state.failovers.get(event.source)
+    @on(facts.TasksRestarting, facts.JobRestarting, job="none")
+    def failover(self, view: _View, fact: facts.TasksRestarting | facts.JobRestarting) -> None:
+        source = view.event.source
+        cancels = isinstance(fact, facts.JobRestarting)
+        known = view.state.failovers.get(source)
         # The line comes once for each failing task, but the job restarts once.
-        names_job = event.source in state.names_job
-        if known is not None and not names_job and now.time - known.time < _FAILOVER_MS:
+        names_job = source in view.state.names_job
+        if known is not None and not names_job and view.time - known.time < _FAILOVER_MS:
             return
         if known is not None and not known.cancels and not names_job:
-            yield from self._restarted(state, known.job, known, Now(now.clock, known.time), topology)
-        fault = state.faults.before(event.source, now.time, event.fields.get("failed", ""))
-        job = "" if cancels else job_of(event, topology)
-        failover = Failover(now.time, now.clock, evidence(event, now.time), fault, cancels, job)
-        put_bounded(state.failovers, event.source, failover, _MAX_SOURCES)
+            self._restarted(view, known.job, known)
+        attempt = fact.failed if isinstance(fact, facts.TasksRestarting) else ""
+        fault = view.topology.faults.before(source, view.time, attempt)
+        job = "" if cancels else view.topology.job_of_failure(view.event)
+        failover = Failover(view.time, view.clock, view.record(), fault, cancels, job)
+        put_bounded(view.state.failovers, source, failover, _MAX_SOURCES)
 
-    def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job, new = event.fields["job"], event.fields["state"]
-        failover = state.failovers.get(event.source)
-        cancelled = failover is not None and failover.cancels and new in ("CANCELLING", "CANCELED", "RESTARTING")
-        if new == "RESTARTING" or (cancelled and new == "CANCELLING"):
+    @on(facts.JobRestored, job="none")
+    def restored(self, view: _View, _: Fact) -> None:
+        source = view.event.source
+        failover = view.state.failovers.get(source)
+        unclaimed = failover is not None and not failover.cancels and source not in view.state.names_job
+        if failover is not None and unclaimed and view.time > failover.time:
+            del view.state.failovers[source]
+            self._restarted(view, view.topology.job_of_failure(view.event), failover)
+
+    @on(facts.JobStateChanged, job="none")
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        source = view.event.source
+        failover = view.state.failovers.get(source)
+        cancelled = failover is not None and failover.cancels and fact.state in ("CANCELLING", "CANCELED", "RESTARTING")
+        if fact.before and (fact.state == "RESTARTING" or (cancelled and fact.state == "CANCELLING")):
             if not cancelled:
-                put_bounded(state.names_job, event.source, True, _MAX_SOURCES)
-            fault = failover.fault if failover is not None else state.faults.before(event.source, now.time)
-            state.failovers.pop(event.source, None)
-            restart = Failover(now.time, now.clock, evidence(event, now.time), fault)
-            yield from self._restarted(state, job, restart, now, topology)
-        elif new in ("FINISHED", "FAILED"):
-            yield from self._job_ended(state, job, new, now, topology)
-        elif new == "RUNNING":
-            for _, loop in self._loops(state, job, now, topology):
-                loop.running = now.clock
+                put_bounded(view.state.names_job, source, True, _MAX_SOURCES)
+            fault = failover.fault if failover is not None else view.topology.faults.before(source, view.time)
+            view.state.failovers.pop(source, None)
+            self._restarted(view, fact.job, Failover(view.time, view.clock, view.record(), fault))
+        elif fact.state == "FAILED":
+            # The cause of the loop is still there.
+            if (job := self.job(view, fact.job)) is not None and view.time >= job.own.last:
+                job.own.failed, job.own.running = job.label, 0
+        elif fact.state == "FINISHED" or (fact.state == "CANCELED" and not fact.before):
+            for job in self._loops(view, fact.job):
+                self._close(job, f"the job is {fact.state}")
+        elif fact.state == "RUNNING":
+            for job in self._loops(view, fact.job):
+                job.own.running = view.clock
 
-    def _restarted(self, state: State, job: str, failover: Failover, now: Now, topology: Topology) -> Iterator[Finding]:
-        loop = state.jobs.get(job)
-        if loop is None:
-            loop = RestartHistory()
-            put_bounded(state.jobs, job, loop, _MAX_JOBS)
-        if failover.time <= loop.last:
+    @on(facts.CheckpointCompleted, job="none")
+    def completed(self, view: _View, _: Fact) -> None:
+        job_id = view.topology.job_of(view.event)
+        for job in self._loops(view, job_id):
+            calm = view.time - job.own.last
+            enough = max(job.config.min_quiet, job.config.quiet_periods * job.own.longest())
+            if job.id != job_id or job.own.failed or calm >= enough:
+                self._close(job, f"checkpoints complete and the job has not restarted for {humanize(calm)}")
+
+    def on_deadline(self, view: _View) -> None:
+        """Count failovers whose job was never named, for the likeliest job, and close loops of jobs that run again."""
+        for source, failover in list(view.state.failovers.items()):
+            if view.clock >= failover.at + self.config_of(failover.job).unnamed_restart_wait:
+                del view.state.failovers[source]
+                if not failover.cancels and source not in view.state.names_job:
+                    self._restarted(view, failover.job, failover)
+        for job in self.jobs(view):
+            if job.own.open and job.own.running and job.clock >= self._calm(job):
+                self._close(job, f"it has been RUNNING for {humanize(job.clock - job.own.running)}")
+
+    def next_deadline(self, view: _View) -> int | None:
+        """When the wait for the name of a job ends, or a job has been RUNNING for long enough."""
+        times = [f.at + self.config_of(f.job).unnamed_restart_wait for f in view.state.failovers.values()]
+        times += [self._calm(job) for job in self.jobs(view) if job.own.open and job.own.running]
+        return min(times, default=None)
+
+    def _calm(self, job: _Job) -> int:
+        return job.own.running + max(job.config.running_for, round(job.config.quiet_periods * job.own.longest()))
+
+    def _restarted(self, view: _View, job_id: str, failover: Failover) -> None:
+        job = self.new_job(view, job_id)
+        own = job.own
+        if failover.time <= own.last:
             return  # The same line again.
-        loop.last, loop.running = failover.time, 0
+        own.last, own.running = failover.time, 0
         fault = failover.fault
-        if not job or fault is None or fault.role in CONSEQUENCES:
+        if not job_id or fault is None or fault.role in CONSEQUENCES:
             return
         key = fault.key()
-        loop.restarts = [*loop.restarts, Restart(failover.time, key)][-_MAX_RESTARTS:]
-        if loop.open is not None and not same(key, loop.open):
+        own.restarts = [*own.restarts, Restart(failover.time, key)][-_MAX_RESTARTS:]
+        if own.open is not None and not same(key, own.open):
             return
-        loop.fault = fault.description()
-        loop.records = [*loop.records, failover.record][-_MAX_RECORDS:]
-        if loop.open is not None:
-            loop.count += 1
-            yield self._finding(loop, job, now.clock, topology)
-        elif times := self._looping(loop, job, key, failover.time):
-            loop.open, loop.since, loop.count = key, times[0], len(times)
-            yield self._finding(loop, job, now.clock, topology)
+        own.fault = fault.description()
+        own.records = [*own.records, failover.record][-_MAX_RECORDS:]
+        if own.open is not None:
+            own.count += 1
+            job.report(self._finding(job))
+        elif times := self._looping(job, key, failover.time):
+            own.open, own.since, own.count = key, times[0], len(times)
+            job.report(self._finding(job))
 
-    def _looping(self, loop: RestartHistory, job: str, key: tuple[str, str, str], time: int) -> list[int]:
+    def _looping(self, job: _Job, key: tuple[str, str, str], time: int) -> list[int]:
         """Event times of the restarts that make a loop, empty without a loop."""
-        config = self.config_of(job)
-        times = [r.time for r in loop.restarts if same(r.key, key)]
-        recent = [t for t in times if time - t <= config.window]
-        if len(recent) >= config.count:
+        times = [r.time for r in job.own.restarts if same(r.key, key)]
+        recent = [t for t in times if time - t <= job.config.window]
+        if len(recent) >= job.config.count:
             return recent
         gaps = _gaps(times[-4:])
-        return times[-4:] if len(gaps) == 3 and max(gaps) <= config.period_tolerance * min(gaps) else []
+        return times[-4:] if len(gaps) == 3 and max(gaps) <= job.config.period_tolerance * min(gaps) else []
 
-    def _loops(self, state: State, job: str, now: Now, topology: Topology) -> list[tuple[str, RestartHistory]]:
+    def _loops(self, view: _View, job_id: str) -> list[_Job]:
         """Loops of this job, or of a failed earlier run with the same name."""
-        name = topology.job_name(job)
+        if not any(known.open for known in view.state.jobs.values()):
+            return []
+        name = view.topology.job_name(job_id)
         return [
-            (j, loop)
-            for j, loop in state.jobs.items()
-            if loop.open and now.time > loop.last and (j == job or (name and loop.failed == name))
+            job
+            for job in self.jobs(view)
+            if job.own.open and view.time > job.own.last and (job.id == job_id or (name and job.own.failed == name))
         ]
 
-    def _completed(self, state: State, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        for looping, loop in self._loops(state, job, now, topology):
-            calm = now.time - loop.last
-            longest = max(_gaps([r.time for r in loop.restarts][-4:]), default=0)
-            config = self.config_of(looping)
-            enough = max(config.min_quiet, config.quiet_periods * longest)
-            if looping != job or loop.failed or calm >= enough:
-                why = f"checkpoints complete and the job has not restarted for {humanize(calm)}"
-                yield self._closing(state, looping, loop, now.clock, topology, why)
+    def _close(self, job: _Job, why: str) -> None:
+        job.close(self._finding(job), why)
+        job.state.jobs[job.id] = RestartHistory(last=job.own.last)
 
-    def _job_ended(self, state: State, job: str, ended: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        loop = state.jobs.get(job)
-        if ended == "FAILED":
-            # The cause of the loop is still there.
-            if loop is not None and now.time >= loop.last:
-                loop.failed, loop.running = topology.job_name(job) or job, 0
-        elif ended in ("FINISHED", "CANCELED"):
-            for looping, known in self._loops(state, job, now, topology):
-                yield self._closing(state, looping, known, now.clock, topology, f"the job is {ended}")
-
-    def _closing(self, state: State, job: str, loop: RestartHistory, now: int, topology: Topology, why: str) -> Finding:
-        finding = self._finding(loop, job, now, topology)
-        finding.closed_at, finding.closed_because = now, why
-        state.jobs[job] = RestartHistory(last=loop.last)
-        return finding
-
-    def _finding(self, loop: RestartHistory, job: str, now: int, topology: Topology) -> Finding:
-        times = [r.time for r in loop.restarts if loop.open and same(r.key, loop.open)] or [loop.since]
+    def _finding(self, job: _Job) -> Finding:
+        own = job.own
+        times = [r.time for r in own.restarts if own.open and same(r.key, own.open)] or [own.since]
         gaps = _gaps(times)
-        span = times[-1] - loop.since
         first, last = (gaps[0], gaps[-1]) if gaps else (0, 0)
         accelerates = f" (first {humanize(first)} apart, now {humanize(last)})" if first > 1.2 * last else ""
         pace = accelerates or (f" (about every {humanize(sum(gaps) / len(gaps))})" if gaps else "")
-        name = topology.job_name(job)
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={"job_id": job, "job_name": name},
-            since=loop.since,
-            at=now,
-            severity="critical" if not gaps or max(gaps[-2:]) <= self.config_of(job).window else "warning",
-            summary=f"job {name or job} has restarted {loop.count} times in {humanize(span)}{pace}, "
-            f"each time with the same root cause: {loop.fault}",
-            confidence="sure",
-            evidence=list(loop.records),
-            advice=keep_state(job)
+        return job.finding(
+            job.id,
+            job.entity(),
+            since=own.since,
+            severity="critical" if not gaps or max(gaps[-2:]) <= job.config.window else "warning",
+            summary=f"job {job.label} has restarted {own.count} times in {humanize(times[-1] - own.since)}{pace}, "
+            f"each time with the same root cause: {own.fault}",
+            evidence=own.records,
+            advice=keep_state(job.id)
             + "The job makes no progress while it restarts. Read the root cause and the frame named: a record that "
             "cannot be parsed has to be skipped or sent to a dead-letter topic, an external system has to answer. A "
             "savepoint rarely succeeds while the job restarts, so cancel the job only once its checkpoint is safe, and "

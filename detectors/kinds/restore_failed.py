@@ -15,25 +15,25 @@ empty as it should: neither is a loss. Without high availability all application
 Reference: Flink, "Savepoints" (allowNonRestoredState), "State schema evolution"; a recording of a missing path.
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.root_causes import CONSEQUENCES, RootCause, deepen, job_of
-from detectors.flink.stack_traces import FAILURE
-from detectors.flink.topology import Topology
+from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Failure
+from detectors.flink.root_causes import CONSEQUENCES
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration
 
-_MAX_JOBS = 200
 _MAX_SOURCES = 50
 _MAX_RECORDS = 4
 _NO_HA = "0" * 32
+
+_Job: TypeAlias = "JobView[RestoreFailed.Config, RestoreFailed.State, RestoredJob]"
+_View: TypeAlias = "View[RestoreFailed.Config, RestoreFailed.State]"
 
 
 class RestoredJob(msgspec.Struct, array_like=True):
@@ -58,188 +58,153 @@ class LastJobState(msgspec.Struct, array_like=True):
 
     job: str = ""
     before: str = ""
-    time: int = -(1 << 62)
-    nothing: int = -(1 << 62)
+    time: int = LONG_AGO
+    nothing: int = LONG_AGO
     record: Evidence | None = None
 
 
-class RestoreFailed(Detector):
+class RestoreFailed(JobDetector):
     """Detects jobs that cannot be restored, or that start with empty state instead."""
 
     kind = "restore_failed"
-    belongs_to = "job"
-    per_job = True
-    event_types = frozenset(
-        [FAILURE, "nothing_restored", "job_state", "job_ended", "job_restored", "checkpoint_completed"]
-    )
+    Job = RestoredJob
 
     class Config(DetectorConfig):
         """Settings of the detector `restore_failed`."""
 
-        adjacent: Duration = Field(
+        adjacent: Duration = threshold(
             5_000,
-            description="Longest time between `No checkpoint found`, which names no job, and a job's change of "
-            "state at which the line is attributed to that job.",
+            "Longest time between `No checkpoint found`, which names no job, and a job's change of state at which the "
+            "line is attributed to that job.",
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id, lines about job states and stack traces by source."""
+        """Jobs by id, lines about job states by source."""
 
         jobs: dict[str, RestoredJob] = {}
         entered: dict[str, LastJobState] = {}
-        stacks: dict[str, RootCause] = {}
 
-    config: Config
-
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        match event.event_type:
-            case "failure":
-                yield from self._failed(state, event, now, topology)
-            case "nothing_restored":
-                yield from self._nothing(state, event, now, topology)
-            case "job_state":
-                yield from self._job_state(state, event, now, topology)
-            case "job_ended" if event.fields["state"] != "SUSPENDED":
-                yield from self._ended(state, event.fields["job"], event.fields["state"], now, topology)
-            case "job_restored":
-                # A checkpoint was found, so nothing was lost.
-                state.entered.pop(event.source, None)
-                if event.fields.get("job"):
-                    self._job(state, event.fields["job"]).restored = True
-            case "checkpoint_completed":
-                yield from self._completed(state, topology.job_of(event), now, topology)
-
-    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job = job_of(event, topology)
-        if not job:
+    @on(Failure, job="none")
+    def failed(self, view: _View, fact: Failure) -> None:
+        job_id, source = view.topology.job_of_failure(view.event), view.event.source
+        fault = view.topology.faults.of(source, fact)
+        known = self.job(view, job_id)
+        over = known is not None and view.time < known.own.last
+        if not job_id or fault.role in CONSEQUENCES or fault.role != "restore" or over:
             return
-        stack = state.stacks.get(event.source)
-        if stack is None or stack.id != event.fields["id"]:
-            stack = RootCause(event.fields["id"], now.time, "", "", job=job)
-            put_bounded(state.stacks, event.source, stack, _MAX_SOURCES)
-        deepen(stack, event)
-        known = state.jobs.get(job)
-        if stack.role in CONSEQUENCES or stack.role != "restore" or (known is not None and now.time < known.last):
+        if self._began_empty(view.state.entered.get(source), known):
             return
-        if self._began_empty(state, event.source, known):
+        job = self.new_job(view, job_id)
+        own = job.own
+        if own.text and own.since and fault.time != own.last:
+            own.last = fault.time  # The same failure again: `restart_loop` reports the restarts.
             return
-        known = self._job(state, job)
-        if known.text and known.since and stack.time != known.last:
-            known.last = stack.time  # The same failure again: `restart_loop` reports the restarts.
-            return
-        before = known.text
-        known.since, known.last, known.text = known.since or now.time, stack.time, stack.description()
+        before = own.text
+        own.since, own.last, own.text = own.since or view.time, fault.time, fault.description()
         if not before:
-            known.records = [*known.records, evidence(event, now.time)][-_MAX_RECORDS:]
-        if before != known.text:
-            yield self._finding(known, job, now.clock, topology)
+            own.records = [*own.records, view.record()][-_MAX_RECORDS:]
+        if before != own.text:
+            job.report(self._finding(job))
 
-    def _began_empty(self, state: State, source: str, known: RestoredJob | None) -> bool:
-        """Whether Flink had nothing to restore. A state backend that cannot be created throws the same exception."""
-        entered = state.entered.get(source)
-        had = known is not None and (known.restored or known.completed > 0 or known.lost > 0)
-        return entered is not None and entered.record is not None and not had
-
-    def _nothing(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        entered = self._source(state, event.source)
-        entered.nothing, entered.record = now.time, evidence(event, now.time)
+    @on(facts.NothingRestored, job="none")
+    def nothing_restored(self, view: _View, _: facts.NothingRestored) -> None:
+        entered = self._entered(view)
+        entered.nothing, entered.record = view.time, view.record()
         # A restart in place: the change from RESTARTING to RUNNING comes first.
-        if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config_of(entered.job).adjacent:
-            yield from self._empty(state, entered.job, entered.record, now, topology)
+        if entered.before == "RESTARTING":
+            self._start_empty(view, entered.job, entered.time, entered.record)
 
-    def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job, before, new = event.fields["job"], event.fields.get("before", ""), event.fields["state"]
-        entered = self._source(state, event.source)
-        if new == "RUNNING":
-            entered.job, entered.before, entered.time = job, before, now.time
+    @on(facts.JobStateChanged, job="none")
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        if fact.state == "RUNNING":
+            entered = self._entered(view)
+            entered.job, entered.before, entered.time = fact.job, fact.before, view.time
             # A new JobManager takes over the job: it logs what it found before the job runs.
-            taken_over = before == "CREATED" and job != _NO_HA
-            if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config_of(job).adjacent:
-                yield from self._empty(state, job, entered.record, now, topology)
-        elif new in ("CANCELED", "FINISHED", "FAILED"):
-            yield from self._ended(state, job, new, now, topology)
+            if fact.before == "CREATED" and fact.job != _NO_HA and entered.record:
+                self._start_empty(view, fact.job, entered.nothing, entered.record)
+        elif fact.ended and (job := self.job(view, fact.job)) is not None and view.time >= job.own.last:
+            if job.own.since and fact.state == "FAILED":
+                job.own.completed = 0
+                return
+            if job.own.since:
+                self._close(job, f"the job is {fact.state}")
+            job.forget()
 
-    def _empty(self, state: State, job: str, record: Evidence, now: Now, topology: Topology) -> Iterator[Finding]:
-        known = state.jobs.get(job)
-        if known is not None and known.completed and now.time > max(known.last, known.proven):
-            known.lost, known.completed = known.completed, 0
-            known.since, known.last = known.since or now.time, now.time
-            known.records = [*known.records, record][-_MAX_RECORDS:]
-            yield self._finding(known, job, now.clock, topology)
+    @on(facts.JobRestored, job="none")
+    def restored(self, view: _View, fact: facts.JobRestored) -> None:
+        """A checkpoint was found, so nothing was lost."""
+        view.state.entered.pop(view.event.source, None)
+        if fact.job:
+            self.new_job(view, fact.job).own.restored = True
 
-    def _ended(self, state: State, job: str, ended: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        known = state.jobs.get(job)
-        if known is None or now.time < known.last:
+    @on(facts.CheckpointCompleted, job="any")
+    def completed(self, job: _Job, _: facts.CheckpointCompleted) -> None:
+        own = job.own
+        if job.time <= own.last:
             return
-        if known.since and ended == "FAILED":
-            known.completed = 0
+        own.completed, own.proven = own.completed + 1, max(own.proven, job.time)
+        if not any(known.since for known in job.state.jobs.values()):
             return
-        if known.since:
-            yield self._closing(known, job, now, topology, f"the job is {ended}")
-        state.jobs.pop(job, None)
-
-    def _completed(self, state: State, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        known = self._job(state, job)
-        if now.time <= known.last:
-            return
-        known.completed, known.proven = known.completed + 1, max(known.proven, now.time)
         # The same job under another id: it was submitted again with the problem fixed.
-        name = topology.job_name(job)
-        for other, failed in list(state.jobs.items()):
-            if not failed.since or (other != job and (not name or name != topology.job_name(other))):
-                continue
-            yield self._closing(failed, other, now, topology, "checkpoints of the job complete again")
-            if other != job:
-                del state.jobs[other]
+        for failed in [j for j in self.jobs(job) if j.own.since]:
+            if failed.id == job.id or (job.name and failed.name == job.name):
+                self._close(failed, "checkpoints of the job complete again")
+                if failed.id != job.id:
+                    failed.forget()
 
-    def _job(self, state: State, job: str) -> RestoredJob:
-        known = state.jobs.get(job)
-        if known is None:
-            known = RestoredJob()
-            put_bounded(state.jobs, job, known, _MAX_JOBS)
-        return known
-
-    def _source(self, state: State, source: str) -> LastJobState:
-        entered = state.entered.get(source)
+    def _entered(self, view: _View) -> LastJobState:
+        entered = view.state.entered.get(view.event.source)
         if entered is None:
             entered = LastJobState()
-            put_bounded(state.entered, source, entered, _MAX_SOURCES)
+            put_bounded(view.state.entered, view.event.source, entered, _MAX_SOURCES)
         return entered
 
-    def _closing(self, known: RestoredJob, job: str, now: Now, topology: Topology, why: str) -> Finding:
-        finding = self._finding(known, job, now.clock, topology)
-        finding.closed_at, finding.closed_because = now.clock, why
-        known.since, known.last, known.text, known.lost, known.records = 0, now.time, "", 0, []
-        return finding
+    def _began_empty(self, entered: LastJobState | None, job: "_Job | None") -> bool:
+        """Whether Flink had nothing to restore. A state backend that cannot be created throws the same exception."""
+        had = job is not None and (job.own.restored or job.own.completed > 0 or job.own.lost > 0)
+        return entered is not None and entered.record is not None and not had
 
-    def _finding(self, known: RestoredJob, job: str, now: int, topology: Topology) -> Finding:
-        name = topology.job_name(job)
-        if known.lost:
+    def _start_empty(self, view: _View, job_id: str, time: int, record: Evidence) -> None:
+        """A job whose checkpoints had completed starts without any, if both lines are near each other."""
+        job = self.job(view, job_id)
+        if job is None or not 0 <= view.time - time <= job.config.adjacent:
+            return
+        own = job.own
+        if own.completed and view.time > max(own.last, own.proven):
+            own.lost, own.completed = own.completed, 0
+            own.since, own.last = own.since or view.time, view.time
+            own.records = [*own.records, record][-_MAX_RECORDS:]
+            job.report(self._finding(job))
+
+    def _close(self, job: _Job, why: str) -> None:
+        job.close(self._finding(job), why)
+        own = job.own
+        own.since, own.last, own.text, own.lost, own.records = 0, job.time, "", 0, []
+
+    def _finding(self, job: _Job) -> Finding:
+        if job.own.lost:
             summary = (
-                f"job {name or job} started with empty state: no checkpoint was found, although {known.lost} had "
+                f"job {job.label} started with empty state: no checkpoint was found, although {job.own.lost} had "
                 "completed"
             )
-            advice = keep_state(job) + (
+            advice = keep_state(job.id) + (
                 "The checkpoint to save is the last one from before this start. Then stop the job before it overwrites "
                 "results, and resubmit it from that path. For good: find out why the high-availability store or the "
                 "pointer to the checkpoint is gone."
             )
         else:
-            summary = f"job {name or job} cannot be restored: {known.text}"
+            summary = f"job {job.label} cannot be restored: {job.own.text}"
             advice = (
                 "Check that the path exists and can be read. Compare the program with the one that wrote the state: "
                 "operator uids, types, parallelism, Flink version. Start from an older checkpoint or savepoint, or use "
                 "allowNonRestoredState if the operator was removed on purpose."
             )
-        return Finding(
-            kind=self.kind,
-            subject=job,
-            entity={"job_id": job, "job_name": name},
-            since=known.since,
-            at=now,
+        return job.finding(
+            job.id,
+            job.entity(),
+            since=job.own.since,
             severity="critical",
             summary=summary,
-            confidence="sure",
-            evidence=list(known.records),
+            evidence=job.own.records,
             advice=advice,
         )

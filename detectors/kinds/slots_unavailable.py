@@ -16,18 +16,18 @@ Reference: Flink, "Fine-grained resource management", slot.request.timeout (5 mi
 `downtime` is 0 while nothing runs. `taskSlotsAvailable` is 0 in healthy clusters, too.
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent, MetricEvent
-from detectors.flink.root_causes import job_of, role_of
-from detectors.flink.stack_traces import FAILURE
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import Sample
+from detectors.flink import facts
+from detectors.flink.facts import Fact, Failure
+from detectors.flink.root_causes import role_of
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _SUBJECT = "slots"
@@ -35,8 +35,9 @@ _MAX_HOSTS = 20
 _MAX_JOBS = 20
 _MAX_RECORDS = 4
 _FRESH_MS = 180_000
-_NEVER = -(1 << 62)
 _WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
+
+_View: TypeAlias = "View[SlotsUnavailable.Config, SlotsUnavailable.State]"
 
 
 class RegisteredTaskManagers(msgspec.Struct, array_like=True):
@@ -76,38 +77,20 @@ class SlotsUnavailable(Detector):
 
     kind = "slots_unavailable"
     belongs_to = "job"
-    event_types = frozenset(
-        [
-            FAILURE,
-            "slots_wanted",
-            "slots_refused",
-            "tm_registered",
-            "tm_closed",
-            "process_signalled",
-            "checkpoint_completed",
-            "job_state",
-            "job_ended",
-            "cluster_ending",
-            "registered_task_managers",
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `slots_unavailable`."""
 
-        confirmation_delay: Duration = Field(
-            10_000,
-            description="Time to wait after a WARN alone, because a TaskManager may be about to register.",
+        confirmation_delay: Duration = threshold(
+            10_000, "Time to wait after a WARN alone, because a TaskManager may be about to register."
         )
-        planned_for: Duration = Field(
-            60_000,
-            description="Time after the orderly stop of a TaskManager in which slots may be missing while it is "
-            "replaced.",
+        planned_for: Duration = threshold(
+            60_000, "Time after the orderly stop of a TaskManager in which slots may be missing while it is replaced."
         )
-        no_taskmanager_for: Duration = Field(
+        no_taskmanager_for: Duration = threshold(
             180_000,
-            description="Time without any registered TaskManager after which an active job is reported. Pods or "
-            "containers start faster, even on a new node. Flink itself reports it after 5 min.",
+            "Time without any registered TaskManager after which an active job is reported. Pods or containers start "
+            "faster, even on a new node. Flink itself reports it after 5 min.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -119,177 +102,163 @@ class SlotsUnavailable(Detector):
         missing: MissingSlots | None = None
         registered: dict[str, RegisteredTaskManagers] = {}
         none: NoTaskManagers | None = None
-        ended: int = _NEVER
-        orderly_stop: int = _NEVER
+        ended: int = LONG_AGO
+        orderly_stop: int = LONG_AGO
 
-    config: Config
+    @on(Failure)
+    def failed(self, view: _View, fact: Failure) -> None:
+        role = role_of(fact.thrown)
+        if role == "planned":
+            self._stopped(view)
+        elif role == "slots" and view.topology.job_of_failure(view.event):
+            why = fact.message.rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
+            self._missing(view, why or "no slot is available")
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            yield from self._counted(state, event, now, topology)
+    @on(facts.SlotsMissing)
+    def slots_missing(self, view: _View, fact: facts.SlotsMissing) -> None:
+        if fact.refused:
+            self._missing(view, "could not acquire the minimum required resources")
+        else:
+            why = "the ResourceManager cannot fulfill the resource requirements"
+            self._missing(view, why, self.config.confirmation_delay)
+
+    @on(facts.ProcessSignalled)
+    def signalled(self, view: _View, _: Fact) -> None:
+        self._stopped(view)
+
+    @on(facts.TaskManagerDisconnected)
+    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
+        if role_of(fact.reason) == "planned":
+            self._stopped(view)
+
+    @on(facts.TaskManagerRegistered)
+    def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:
+        view.state.none = None
+        missing = view.state.missing
+        if missing is None or view.time <= missing.last:
             return
-        match event.event_type:
-            case "failure":
-                yield from self._failed(state, event, now, topology)
-            case "slots_refused":
-                yield from self._missing(
-                    state, event, now, topology, "could not acquire the minimum required resources"
-                )
-            case "slots_wanted":
-                why = "the ResourceManager cannot fulfill the resource requirements"
-                yield from self._missing(state, event, now, topology, why, self.config.confirmation_delay)
-            case "process_signalled" | "tm_closed":
-                if role_of(event.fields.get("reason", "")) == "planned" or "signal" in event.fields:
-                    self._stopped(state, now)
-            case "tm_registered":
-                yield from self._arrived(state, event.fields["tm"], now, topology)
-            case "checkpoint_completed":
-                yield from self._served(state, topology.job_of(event), now, topology, "a checkpoint completed")
-            case "cluster_ending":
-                state.none = None
-            case _:
-                yield from self._job_changed(state, event, now, topology)
+        if missing.report_at:
+            view.state.missing = None
+        elif missing.counted:
+            self._end(view, missing, f"TaskManager {fact.tm} registered")
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Report signs that no line has disproved, and clusters without any TaskManager for too long."""
-        missing = state.missing
-        if missing is not None and missing.report_at and now >= missing.report_at:
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, _: Fact) -> None:
+        self._served(view, view.topology.job_of(view.event), "a checkpoint completed")
+
+    @on(facts.JobStateChanged)
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        missing = view.state.missing
+        held = missing is not None and missing.report_at and missing.refused and fact.job in missing.jobs
+        if missing is not None and held and fact.state == "FAILED":
             missing.report_at = 0
-            yield self._finding(missing, now, topology)
-        if state.none is not None and now >= state.none.at + self.config.no_taskmanager_for:
-            none, state.none = state.none, None
-            if missing is None and self._none_now(state, now) and _waiting(topology):
-                why = f"no TaskManager has been registered for {humanize(now - none.since)}"
-                jobs = _waiting(topology)[:_MAX_JOBS]
-                state.missing = MissingSlots(none.since, 0, why, now, jobs, [none.record], counted=True)
-                yield self._finding(state.missing, now, topology)
+            view.report(self._finding(view, missing))
+        if fact.ended:
+            self._served(view, fact.job, f"the job is {fact.state} and needs no slots")
 
-    def next_deadline(self, state: State) -> int | None:
-        """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
-        times = [state.missing.report_at] if state.missing is not None and state.missing.report_at else []
-        if state.none is not None:
-            times.append(state.none.at + self.config.no_taskmanager_for)
-        return min(times, default=None)
+    @on(facts.ClusterEnding)
+    def cluster_ending(self, view: _View, _: Fact) -> None:
+        view.state.none = None
 
-    def _counted(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        for sample in event.samples:
-            if sample.name != "registered_task_managers":
-                continue
-            host = sample.labels.get("host", event.host)
+    @on("registered_task_managers")
+    def counted(self, view: _View, samples: list[Sample]) -> None:
+        state = view.state
+        for sample in samples:
+            host = sample.labels.get("host", view.event.host)
             known = state.registered.get(host)
-            if known is None or event.time >= known.time:
-                put_bounded(state.registered, host, RegisteredTaskManagers(sample.value, event.time), _MAX_HOSTS)
-        if not self._none_now(state, now.time) or not _waiting(topology):
+            if known is None or view.time >= known.time:
+                put_bounded(state.registered, host, RegisteredTaskManagers(sample.value, view.time), _MAX_HOSTS)
+        if not self._none_now(state, view.time) or not _waiting(view.topology):
             state.none = None
             if state.missing is not None and state.missing.counted:
-                yield from self._ended(state, now, topology, "TaskManagers are registered again")
+                self._end(view, state.missing, "TaskManagers are registered again")
         elif state.none is None and state.missing is None:
-            text = "registered TaskManagers: 0"
-            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            state.none = NoTaskManagers(event.time, now.clock, record)
+            state.none = NoTaskManagers(view.time, view.clock, view.record("registered TaskManagers: 0"))
+
+    def on_deadline(self, view: _View) -> None:
+        """Report signs that no line has disproved, and clusters without any TaskManager for too long."""
+        missing, none = view.state.missing, view.state.none
+        if missing is not None and missing.report_at and view.clock >= missing.report_at:
+            missing.report_at = 0
+            view.report(self._finding(view, missing))
+        if none is not None and view.clock >= none.at + self.config.no_taskmanager_for:
+            view.state.none = None
+            jobs = _waiting(view.topology)[:_MAX_JOBS]
+            if missing is None and self._none_now(view.state, view.clock) and jobs:
+                why = f"no TaskManager has been registered for {humanize(view.clock - none.since)}"
+                missing = MissingSlots(none.since, 0, why, view.clock, jobs, [none.record], counted=True)
+                view.state.missing = missing
+                view.report(self._finding(view, missing))
+
+    def next_deadline(self, view: _View) -> int | None:
+        """When a sign is confirmed, or a cluster has been without TaskManagers for too long."""
+        missing, none = view.state.missing, view.state.none
+        times = [missing.report_at] if missing is not None and missing.report_at else []
+        return min([*times, none.at + self.config.no_taskmanager_for] if none is not None else times, default=None)
 
     def _none_now(self, state: State, time: int) -> bool:
         """Whether no JobManager has a TaskManager. A standby JobManager never has one."""
         fresh = [r.count for r in state.registered.values() if time - r.time <= _FRESH_MS]
         return bool(fresh) and max(fresh) <= 0
 
-    def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        role = role_of(f"{event.fields['class']}: {event.fields['message']}")
-        if role == "planned":
-            self._stopped(state, now)
-        elif role == "slots" and job_of(event, topology):
-            why = event.fields["message"].rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
-            yield from self._missing(state, event, now, topology, why or "no slot is available")
-
-    def _missing(
-        self, state: State, event: LogEvent, now: Now, topology: Topology, why: str, wait: int = 0
-    ) -> Iterator[Finding]:
-        if now.time <= state.ended:
+    def _missing(self, view: _View, why: str, wait: int = 0) -> None:
+        if view.time <= view.state.ended:
             return
-        job = job_of(event, topology)
-        refused = not wait
-        wait = max(wait, min(state.orderly_stop - now.time, 0) + self.config.planned_for)
-        missing = state.missing
+        job, refused = view.topology.job_of_failure(view.event), not wait
+        wait = max(wait, min(view.state.orderly_stop - view.time, 0) + self.config.planned_for)
+        missing = view.state.missing
         if missing is None:
-            missing = MissingSlots(now.time, now.clock + wait, why, now.time, [], [])
-            state.missing = missing
-        missing.last, missing.counted = max(missing.last, now.time), False
+            missing = view.state.missing = MissingSlots(view.time, view.clock + wait, why, view.time, [], [])
+        missing.last, missing.counted = max(missing.last, view.time), False
         missing.refused = missing.refused or refused
         if refused and missing.report_at:
             missing.why = why
         if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
             missing.jobs.append(job)
-        record = evidence(event, now.time)
+        record = view.record()
         if len(missing.records) < _MAX_RECORDS and record not in missing.records:
             missing.records.append(record)
         if refused and wait <= 0 and missing.report_at:
             missing.report_at = 0
-            yield self._finding(missing, now.clock, topology)
+            view.report(self._finding(view, missing))
 
-    def _stopped(self, state: State, now: Now) -> None:
+    def _stopped(self, view: _View) -> None:
         """Give missing slots the time that a replacement of the stopped TaskManager takes."""
-        if now.time <= state.orderly_stop:
+        if view.time <= view.state.orderly_stop:
             return  # The same stop, logged again.
-        state.orderly_stop = now.time
-        missing = state.missing
+        view.state.orderly_stop = view.time
+        missing = view.state.missing
         if missing is not None and missing.report_at:
-            missing.report_at = max(missing.report_at, now.clock + self.config.planned_for)
+            missing.report_at = max(missing.report_at, view.clock + self.config.planned_for)
 
-    def _arrived(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        state.none = None
-        missing = state.missing
-        if missing is None or now.time <= missing.last:
-            return
-        if missing.report_at:
-            state.missing = None
-        elif missing.counted:
-            yield from self._ended(state, now, topology, f"TaskManager {tm} registered")
-
-    def _job_changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        ended = event.fields["state"]
-        missing = state.missing
-        held = missing is not None and missing.report_at and missing.refused and event.fields["job"] in missing.jobs
-        if ended == "FAILED" and missing is not None and held:
-            missing.report_at = 0
-            yield self._finding(missing, now.clock, topology)
-        if ended in ("FINISHED", "CANCELED", "FAILED"):
-            why = f"the job is {ended} and needs no slots"
-            yield from self._served(state, event.fields["job"], now, topology, why)
-
-    def _served(self, state: State, job: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
+    def _served(self, view: _View, job: str, why: str) -> None:
         """Close the finding if this job is the last that lacked slots and now has them or needs none."""
-        missing = state.missing
-        if missing is None or now.time <= missing.last or (missing.jobs and job not in missing.jobs):
+        missing = view.state.missing
+        if missing is None or view.time <= missing.last or (missing.jobs and job not in missing.jobs):
             return
         if len(missing.jobs) > 1:
             missing.jobs.remove(job)
         else:
-            yield from self._ended(state, now, topology, why)
+            self._end(view, missing, why)
 
-    def _ended(self, state: State, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        missing = state.missing
-        if missing is None or now.time <= missing.last:
-            return
-        state.missing, state.ended, state.none = None, now.time, None
-        if not missing.report_at:
-            finding = self._finding(missing, now.clock, topology)
-            finding.closed_at, finding.closed_because = now.clock, why
-            yield finding
+    def _end(self, view: _View, missing: MissingSlots, why: str) -> None:
+        if view.time > missing.last:
+            view.state.missing, view.state.ended, view.state.none = None, view.time, None
+            if not missing.report_at:
+                view.close(self._finding(view, missing), why)
 
-    def _finding(self, missing: MissingSlots, now: int, topology: Topology) -> Finding:
+    def _finding(self, view: _View, missing: MissingSlots) -> Finding:
         job = missing.jobs[0] if len(missing.jobs) == 1 else ""
-        name = topology.job_name(job)
+        name = view.topology.job_name(job)
         whose = f"job {name or job} has" if job else f"{len(missing.jobs) or 'all'} jobs have"
-        return Finding(
-            kind=self.kind,
-            subject=_SUBJECT,
-            entity={"job_id": job, "job_name": name},
+        return view.finding(
+            _SUBJECT,
+            {"job_id": job, "job_name": name},
             since=missing.since,
-            at=now,
             severity="critical",
             summary=f"{whose} no slots to run in: {missing.why}",
             confidence="fair" if missing.counted else "sure",
-            evidence=list(missing.records),
+            evidence=missing.records,
             advice="Compare the slots that the job needs (its highest parallelism) with Task Managers in Flink's UI. "
             "Find out why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop. Add "
             "TaskManagers or slots. The job waits, and its state is in the last completed checkpoint; do not cancel "

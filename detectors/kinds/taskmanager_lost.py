@@ -12,16 +12,15 @@ task manager` names the lost TaskManager in its text, although a healthy one wri
 Reference: Flink, FLINK-23209 (no longer reachable after 2 failed RPCs since 1.14); post-mortem 004.
 """
 
-from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _MAX_TMS = 400
@@ -41,11 +40,8 @@ _ORDERLY = (
     "exitcode=0",
     "exitcode=143",
 )
-_REASONS = {
-    "tm_timed_out": "its heartbeat timed out",
-    "tm_unreachable": "it is no longer reachable",
-    "tm_terminated": "its actor system ended",
-}
+
+_View: TypeAlias = "View[TaskManagerLost.Config, TaskManagerLost.State]"
 
 
 class TaskManagerLoss(msgspec.Struct, array_like=True):
@@ -61,46 +57,36 @@ class TaskManagerLoss(msgspec.Struct, array_like=True):
     reported: bool = False
     killed: bool = False
 
+    def add(self, record: Evidence) -> None:
+        """Add a record."""
+        if len(self.records) < _MAX_RECORDS and record not in self.records:
+            self.records.append(record)
+
 
 class TaskManagerLost(Detector):
     """Detects TaskManagers that are lost without an orderly end."""
 
     kind = "taskmanager_lost"
     belongs_to = "cluster"
-    event_types = frozenset(
-        [
-            "tm_timed_out",
-            "tm_unreachable",
-            "tm_closed",
-            "tm_terminated",
-            "tm_registered",
-            "tm_connection_closed",
-            "rpc_gated",
-            "process_signalled",
-            "cluster_ending",
-            "checkpoint_completed",
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `taskmanager_lost`."""
 
-        confirmation_delay: Duration = Field(
-            2_000, description="Time to wait for a line of another source that shows an orderly end of the TaskManager."
+        confirmation_delay: Duration = threshold(
+            2_000, "Time to wait for a line of another source that shows an orderly end of the TaskManager."
         )
-        orderly_exit_grace: Duration = Field(
-            60_000,
-            description="Time after an orderly end in which a loss of the same TaskManager is attributed to that end.",
+        orderly_exit_grace: Duration = threshold(
+            60_000, "Time after an orderly end in which a loss of the same TaskManager is attributed to that end."
         )
-        gated_hint_max_age: Duration = Field(
+        gated_hint_max_age: Duration = threshold(
             120_000,
-            description="Maximum age of a line in which Flink's RPC library (Akka or Pekko) calls the address of the "
-            "TaskManager gated. A younger line is taken as the beginning of the loss.",
+            "Maximum age of a line in which Flink's RPC library (Akka or Pekko) calls the address of the TaskManager "
+            "gated. A younger line is taken as the beginning of the loss.",
         )
-        recovered_without: Duration = Field(
+        recovered_without: Duration = threshold(
             300_000,
-            description="Time after the loss from which a completed checkpoint resolves the finding, because the "
-            "job runs without that TaskManager.",
+            "Time after the loss from which a completed checkpoint resolves the finding, because the job runs without"
+            " that TaskManager.",
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -116,159 +102,132 @@ class TaskManagerLost(Detector):
         replacements: list[str] = []
         ended: dict[str, int] = {}
 
-    config: Config
+    @on(facts.ProcessSignalled)
+    def signalled(self, view: _View, _: Fact) -> None:
+        for tm in view.topology.stopped_by_signal(view.event) or [_ALL]:
+            self._orderly(view, tm)
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        match event.event_type:
-            case "process_signalled":
-                for tm in self._signalled(event, topology):
-                    self._orderly(state, tm, now)
-            case "cluster_ending":
-                self._orderly(state, _ALL, now)
-            case "rpc_gated":
-                put_bounded(state.hints, event.fields["address"], now.time, _MAX_TMS)
-            case "tm_registered":
-                yield from self._registered(state, event.fields["tm"], now, topology)
-            case "checkpoint_completed":
-                yield from self._recovered(state, now, topology)
-            case "tm_connection_closed":
-                self._connection_closed(state, event, now)
-            case "tm_closed":
-                self._closed(state, event, now)
-            case _:
-                self._lost(state, event, _REASONS[event.event_type], now)
+    @on(facts.ClusterEnding)
+    def cluster_ending(self, view: _View, _: Fact) -> None:
+        self._orderly(view, _ALL)
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
-        """Report losses that no line has disproved in time."""
-        for tm, loss in state.losses.items():
-            if not loss.reported and now >= loss.at + self.config.confirmation_delay:
-                loss.reported = True
-                yield self._finding(tm, loss, now, topology)
+    @on(facts.AddressGated)
+    def gated(self, view: _View, fact: facts.AddressGated) -> None:
+        put_bounded(view.state.hints, fact.address, view.time, _MAX_TMS)
 
-    def next_deadline(self, state: State) -> int | None:
-        """When the first unconfirmed loss is confirmed."""
-        return min(
-            (loss.at + self.config.confirmation_delay for loss in state.losses.values() if not loss.reported),
-            default=None,
-        )
+    @on(facts.PeerConnectionClosed)
+    def peer_connection_closed(self, view: _View, fact: facts.PeerConnectionClosed) -> None:
+        """A peer saw the connection close: a hint that dates a later loss, and evidence for a known one."""
+        if fact.tm:
+            put_bounded(view.state.hints, fact.tm, view.state.hints.get(fact.tm, view.time), _MAX_TMS)
+            if fact.tm in view.state.losses:
+                view.state.losses[fact.tm].add(view.record())
 
-    def _signalled(self, event: LogEvent, topology: Topology) -> list[str]:
-        """The TaskManagers that a signal ends: the one that got it, those of its host, or all of the cluster."""
-        tm = topology.tm_of_source.get(event.source)
-        if tm is not None:
-            return [tm]
-        return [t for t, known in topology.tms.items() if known.host and known.host == event.host] or [_ALL]
+    @on(facts.TaskManagerGone)
+    def lost(self, view: _View, fact: facts.TaskManagerGone) -> None:
+        self._lost(view, fact.tm or fact.address, fact.why)
 
-    def _orderly(self, state: State, tm: str, now: Now) -> None:
-        put_bounded(state.orderly, tm, now.clock, _MAX_TMS)
-        for lost in [
-            t for t, loss in state.losses.items() if tm in (_ALL, t) and not loss.reported and not loss.killed
-        ]:
-            del state.losses[lost]
-
-    def _closed(self, state: State, event: LogEvent, now: Now) -> None:
-        reason = event.fields["reason"].lower()
-        why = event.fields["reason"].rstrip(". ")
+    @on(facts.TaskManagerDisconnected)
+    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
+        reason, why = fact.reason.lower(), fact.reason.rstrip(". ")
         if any(word in reason for word in _KILLED):
-            self._lost(state, event, why, now, killed=True)
+            self._lost(view, fact.tm, why, killed=True)
         elif any(word in reason for word in _ORDERLY):
             # The end of one job's JobMaster does not show that the process ended.
             if "jobmaster" not in reason:
-                self._orderly(state, event.fields["tm"], now)
+                self._orderly(view, fact.tm)
         elif any(word in reason for word in _LOST):
-            self._lost(state, event, why, now)
+            self._lost(view, fact.tm, why)
 
-    def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
-        tm = event.fields.get("tm") or event.fields["address"]
-        ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
-        orderly = now.clock - ended <= self.config.orderly_exit_grace and not killed
-        if orderly or now.time <= state.ended.get(tm, now.time - 1):
-            return
-        loss = state.losses.get(tm)
-        if loss is None:
-            loss = TaskManagerLoss(self._first_symptom(state, tm, now), now.clock, why, [])
-            put_bounded(state.losses, tm, loss, _MAX_TMS)
-        if killed:
-            loss.killed, loss.why = True, why
-        self._add(loss, evidence(event, now.time))
-        # A frozen process comes back under the same id and may be lost again.
-        state.replacements = [r for r in state.replacements if r != tm]
-
-    def _connection_closed(self, state: State, event: LogEvent, now: Now) -> None:
-        """A peer saw the connection close: a hint that dates a later loss, and evidence for a known one."""
-        tm = event.fields.get("tm")
-        if tm is None:
-            return
-        if tm not in state.hints:
-            put_bounded(state.hints, tm, now.time, _MAX_TMS)
-        if tm in state.losses:
-            self._add(state.losses[tm], evidence(event, now.time))
-
-    def _first_symptom(self, state: State, tm: str, now: Now) -> int:
-        address = tm.rsplit("-", 1)[0]
-        hints = [state.hints[k] for k in (tm, address) if k in state.hints]
-        return min([h for h in hints if 0 <= now.time - h <= self.config.gated_hint_max_age], default=now.time)
-
-    def _add(self, loss: TaskManagerLoss, record: Evidence) -> None:
-        if len(loss.records) < _MAX_RECORDS and record not in loss.records:
-            loss.records.append(record)
-
-    def _registered(self, state: State, tm: str, now: Now, topology: Topology) -> Iterator[Finding]:
+    @on(facts.TaskManagerRegistered)
+    def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:
         """Close the loss of this TaskManager, or of the one that it replaces: on the same host, else the oldest."""
+        state, tm, topology = view.state, fact.tm, view.topology
         state.hints.pop(tm, None)
         if tm in state.losses:
-            if now.time > state.losses[tm].since:
+            if view.time > state.losses[tm].since:
                 # The same line again must not replace a second lost TaskManager.
                 state.replacements = [*state.replacements, tm][-_MAX_TMS:]
-                yield from self._ended(state, tm, now, topology, _BACK)
+                self._end(view, tm, _BACK)
             return
-        missing = [t for t, loss in state.losses.items() if loss.since < now.time]
-        if missing and tm not in state.replacements and not self._registered_before(topology, tm, now):
+        missing = [t for t, loss in state.losses.items() if loss.since < view.time]
+        known = topology.tms.get(tm)
+        new = known is None or not 0 < known.registered < view.time
+        if missing and new and tm not in state.replacements:
             host = topology.host_of(tm)
             same = [t for t in missing if host and topology.host_of(t) == host]
             lost = same[0] if same else min(missing, key=lambda t: state.losses[t].at)
             state.replacements = [*state.replacements, tm][-_MAX_TMS:]
-            yield from self._ended(state, lost, now, topology, f"TaskManager {tm} registered in its place")
+            self._end(view, lost, f"TaskManager {tm} registered in its place")
             # JobMaster and ResourceManager time out at different times: a later line of one is not a second loss.
-            state.ended[lost] = now.time + self.config.orderly_exit_grace
+            state.ended[lost] = view.time + self.config.orderly_exit_grace
 
-    def _registered_before(self, topology: Topology, tm: str, now: Now) -> bool:
-        known = topology.tms.get(tm)
-        return known is not None and 0 < known.registered < now.time
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, _: Fact) -> None:
+        for tm, loss in list(view.state.losses.items()):
+            if view.clock - loss.at >= self.config.recovered_without:
+                why = f"checkpoints have completed without it for {humanize(view.clock - loss.at)}"
+                self._end(view, tm, why)
 
-    def _recovered(self, state: State, now: Now, topology: Topology) -> Iterator[Finding]:
-        for tm, loss in list(state.losses.items()):
-            if now.clock - loss.at >= self.config.recovered_without:
-                why = f"checkpoints have completed without it for {humanize(now.clock - loss.at)}"
-                yield from self._ended(state, tm, now, topology, why)
+    def on_deadline(self, view: _View) -> None:
+        """Report losses that no line has disproved in time."""
+        for tm, loss in view.state.losses.items():
+            if not loss.reported and view.clock >= loss.at + self.config.confirmation_delay:
+                loss.reported = True
+                view.report(self._finding(view, tm, loss))
 
-    def _ended(self, state: State, tm: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
-        loss = state.losses.pop(tm)
-        put_bounded(state.ended, tm, now.time, _MAX_TMS)
-        finding = self._finding(tm, loss, now.clock, topology)
+    def next_deadline(self, view: _View) -> int | None:
+        """When the first unconfirmed loss is confirmed."""
+        waiting = [loss.at for loss in view.state.losses.values() if not loss.reported]
+        return min(waiting) + self.config.confirmation_delay if waiting else None
+
+    def _orderly(self, view: _View, tm: str) -> None:
+        put_bounded(view.state.orderly, tm, view.clock, _MAX_TMS)
+        for lost, loss in list(view.state.losses.items()):
+            if tm in (_ALL, lost) and not loss.reported and not loss.killed:
+                del view.state.losses[lost]
+
+    def _lost(self, view: _View, tm: str, why: str, killed: bool = False) -> None:
+        state = view.state
+        ended = max(state.orderly.get(tm, LONG_AGO), state.orderly.get(_ALL, LONG_AGO))
+        orderly = view.clock - ended <= self.config.orderly_exit_grace and not killed
+        if orderly or view.time <= state.ended.get(tm, view.time - 1):
+            return
+        loss = state.losses.get(tm)
+        if loss is None:
+            loss = TaskManagerLoss(self._first_symptom(view, tm), view.clock, why, [])
+            put_bounded(state.losses, tm, loss, _MAX_TMS)
+        if killed:
+            loss.killed, loss.why = True, why
+        loss.add(view.record())
+        # A frozen process comes back under the same id and may be lost again.
+        state.replacements = [r for r in state.replacements if r != tm]
+
+    def _first_symptom(self, view: _View, tm: str) -> int:
+        hints = [view.state.hints[k] for k in (tm, tm.rsplit("-", 1)[0]) if k in view.state.hints]
+        recent = [h for h in hints if 0 <= view.time - h <= self.config.gated_hint_max_age]
+        return min(recent, default=view.time)
+
+    def _end(self, view: _View, tm: str, why: str) -> None:
+        loss = view.state.losses.pop(tm)
+        put_bounded(view.state.ended, tm, view.time, _MAX_TMS)
+        finding = self._finding(view, tm, loss)
         if not loss.reported:
             # A TaskManager that was replaced within the waiting time was lost too: report the loss, then its end.
-            yield msgspec.structs.replace(finding)
-        finding.closed_at, finding.closed_because = now.clock, why
-        yield finding
+            view.report(finding)
+        view.close(finding, why)
 
-    def _finding(self, tm: str, loss: TaskManagerLoss, now: int, topology: Topology) -> Finding:
-        host = topology.host_of(tm)
-        running = [
-            (j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")
-        ]
-        job, name = running[0] if len(running) == 1 else ("", "")
+    def _finding(self, view: _View, tm: str, loss: TaskManagerLoss) -> Finding:
+        host = view.topology.host_of(tm)
+        job, name = view.topology.only_job()
         where = f" on host {host}" if host and host not in tm else ""
-        return Finding(
-            kind=self.kind,
-            subject=tm,
-            entity={"tm_id": tm, "host": host, "job_id": job, "job_name": name},
+        return view.finding(
+            tm,
+            {"tm_id": tm, "host": host, "job_id": job, "job_name": name},
             since=loss.since,
-            at=now,
             severity="critical",
             summary=f"TaskManager {tm}{where} is lost: {loss.why}",
-            confidence="sure",
-            evidence=list(loss.records),
+            evidence=loss.records,
             advice=f"Check whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
             "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. The job waits for slots "
             "until another TaskManager registers; then Flink itself restarts it from the last checkpoint.",

@@ -21,16 +21,17 @@ process was lost.
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now
-from detectors.events.event import LogEvent, MetricEvent
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.topology import Topology
+from detectors.flink import facts
+from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Reading, Severity
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import put_bounded, to_int
 from detectors.values.durations import Duration, humanize
 
 _MAX = 400
@@ -40,6 +41,8 @@ _ACTIVE = frozenset({"CREATED", "RUNNING", "RESTARTING", "FAILING", "INITIALIZIN
 _OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED", "SUSPENDED"})
 _METRICS, _CLUSTER = "all metrics", "the whole cluster"
 _AGAIN = "data arrives again"
+
+_View: TypeAlias = "View[TelemetryLost.Config, TelemetryLost.State]"
 
 
 class Signal(msgspec.Struct, array_like=True):
@@ -67,6 +70,12 @@ class Signal(msgspec.Struct, array_like=True):
             self.time, self.record = time, record
         self.last = max(self.last, clock)
 
+    def measure(self, completed: int) -> None:
+        """Take in the job's counter of completed checkpoints."""
+        self.counted = completed
+        if self.count < 0 or completed < self.count:
+            self.count = completed
+
 
 class LostSignal(msgspec.Struct, array_like=True):
     """An open finding: since when data is missing (event time), its summary, and the last record."""
@@ -85,45 +94,33 @@ class TelemetryLost(Detector):
 
     kind = "telemetry_lost"
     belongs_to = "process"
-    event_types = frozenset(
-        [
-            *("heap_used", "metaspace_used", "records_in", "busy_time"),
-            *("jm_heap_used", "registered_task_managers", "completed_checkpoints", "task_slots_total"),
-            *("checkpoint_triggered", "checkpoint_completed", "checkpoint_expired", "checkpoint_declined"),
-            *("checkpoint_failed", "job_state", "job_ended", "task_state", "process_signalled", "cluster_ending"),
-            *("tm_registered", "tm_closed", "tm_unreachable", "tm_timed_out", "tm_terminated"),
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `telemetry_lost`."""
 
-        gap_factor: float = Field(
-            5.0,
-            ge=2,
-            description="Multiple of a source's usual longest gap after which its data counts as missing.",
+        gap_factor: float = threshold(
+            5.0, "Multiple of a source's usual longest gap after which its data counts as missing.", ge=2
         )
-        min_gap: Duration = Field(
+        min_gap: Duration = threshold(
             60_000,
-            description="Minimum time without data before a source counts as missing. Flink waits 50 s for a "
-            "heartbeat, and log shippers flush within 30 s.",
+            "Minimum time without data before a source counts as missing. Flink waits 50 s for a heartbeat, and log "
+            "shippers flush within 30 s.",
         )
-        cluster_min_gap: Duration = Field(
+        cluster_min_gap: Duration = threshold(
             300_000,
-            description="Minimum time without any data from a cluster before the cluster is reported. Agents may be "
-            "restarting.",
+            "Minimum time without any data from a cluster before the cluster is reported. Agents may be restarting.",
         )
-        min_history: int = Field(
-            6, ge=3, le=8, description="Number of gaps between samples or lines from which a source counts as regular."
+        min_history: int = threshold(
+            6, "Number of gaps between samples or lines from which a source counts as regular.", ge=3, le=8
         )
-        missed_checkpoints: int = Field(
+        missed_checkpoints: int = threshold(
             3,
+            "Number of completed checkpoints in the metrics since the last log line from which log lines count as "
+            "missing.",
             ge=1,
-            description="Number of completed checkpoints in the metrics since the last log line from which log "
-            "lines count as missing.",
         )
-        forget_after: Duration = Field(
-            3_600_000, description="Time after which a source that stopped without being reported is forgotten."
+        forget_after: Duration = threshold(
+            3_600_000, "Time after which a source that stopped without being reported is forgotten."
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -140,155 +137,156 @@ class TelemetryLost(Detector):
         registered: tuple[int, int] = (-1, 0)
         tm_registered: int = 0
 
-    config: Config
+    @on(facts.CheckpointTriggered, facts.CheckpointCompleted, facts.CheckpointFailed)
+    def checkpoint_line(self, view: _View, fact: Fact) -> None:
+        """Only triggers are regular; each has a second line soon after it."""
+        self._line(view)
+        job = view.topology.job_of(view.event)
+        signal = view.state.logs.get(job)
+        if signal is None:
+            signal = Signal(view.clock, view.time, [], _address(view), host=view.event.host)
+            put_bounded(view.state.logs, job, signal, _MAX)
+        triggered = isinstance(fact, facts.CheckpointTriggered)
+        if triggered:
+            signal.receive(view.clock, view.time, _address(view))
+        signal.last = max(signal.last, view.clock)
+        signal.busy = triggered
+        signal.count, signal.checked = signal.counted, 0
+        self._close(view, [f"log|{job}"], _AGAIN)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            yield from self._measured(state, event, now, topology)
+    @on(facts.JobStateChanged, facts.TaskStateChanged)
+    def changed(self, view: _View, fact: facts.JobStateChanged | facts.TaskStateChanged) -> None:
+        """A job that ends or restarts, or whose first tasks have finished, may stop writing checkpoint lines."""
+        self._line(view)
+        if isinstance(fact, facts.TaskStateChanged) and fact.state != "FINISHED":
             return
-        state.last_line = max(state.last_line, now.clock)
-        yield from self._close(state, [_CLUSTER], _AGAIN, now.clock, topology)
-        match event.event_type:
-            case "process_signalled":
-                yield from self._signalled(state, event, now, topology)
-            case "cluster_ending":
-                yield from self._forget_all(state, "the cluster has ended", now, topology)
-            case "tm_registered":
-                state.tm_registered = max(state.tm_registered, now.clock)
-            case "tm_closed" | "tm_unreachable" | "tm_timed_out" | "tm_terminated":
-                tm = event.fields.get("tm") or event.fields.get("address", "")
-                yield from self._forget(state, [f"tm|{filtered(tm)}"], "Flink logged its end", now, topology)
-            case "job_state" | "job_ended" | "task_state":
-                yield from self._changed(state, event, now, topology)
-            case _:
-                yield from self._line(state, event, now, topology)
+        job = view.topology.job_of(view.event)
+        self._close(view, [f"log|{job}"], f"the job is {fact.state}")
+        view.state.logs.pop(job, None)
+        if fact.state in _OVER and not self._running(view):
+            # Processes that export only metrics of tasks stop exporting now, and TaskManagers may be released.
+            self._forget_all(view, "no job is running")
 
-    def on_deadline(self, state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    @on(facts.TaskManagerRegistered)
+    def registered(self, view: _View, _: Fact) -> None:
+        self._line(view)
+        view.state.tm_registered = max(view.state.tm_registered, view.clock)
+
+    @on(facts.TaskManagerGone)
+    def gone(self, view: _View, fact: facts.TaskManagerGone) -> None:
+        self._line(view)
+        self._forget(view, [f"tm|{filtered(fact.tm or fact.address)}"], "Flink logged its end")
+
+    @on(facts.TaskManagerDisconnected)
+    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
+        self._line(view)
+        self._forget(view, [f"tm|{filtered(fact.tm)}"], "Flink logged its end")
+
+    @on(facts.ProcessSignalled)
+    def signalled(self, view: _View, _: Fact) -> None:
+        """A signal ends the TaskManager that got it, those of its host or, to another process, the cluster."""
+        self._line(view)
+        if tms := view.topology.stopped_by_signal(view.event):
+            self._forget(view, [f"tm|{filtered(t)}" for t in tms], "it received a signal to stop")
+        else:
+            self._forget_all(view, "the cluster received a signal to stop")
+
+    @on(facts.ClusterEnding)
+    def cluster_ending(self, view: _View, _: Fact) -> None:
+        self._line(view)
+        self._forget_all(view, "the cluster has ended")
+
+    @on(
+        *("heap_used", "metaspace_used", "records_in", "busy_time"),
+        *("jm_heap_used", "registered_task_managers", "completed_checkpoints", "task_slots_total"),
+    )
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        state, record = view.state, _address(view)
+        places: dict[str, tuple[str, str]] = {}
+        for sample in samples:
+            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", view.event.host)
+            places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{host}", (tm, host))
+            if sample.name == "registered_task_managers" and view.clock >= state.registered[1]:
+                state.registered = (max(to_int(sample.value), -1), view.clock)
+            elif sample.name == "completed_checkpoints":
+                signal = state.logs.get(sample.labels.get("job_id", ""))
+                if signal is not None:
+                    signal.measure(max(to_int(sample.value), -1))
+        for key, (tm, host) in places.items():
+            process = state.processes.get(key)
+            if process is None:
+                put_bounded(state.processes, key, Signal(view.clock, view.time, [], record, tm, host), _MAX)
+            else:
+                process.receive(view.clock, view.time, record)
+                process.checked = 0
+        if places and state.open:
+            self._close(view, [*places, _METRICS, _CLUSTER], _AGAIN)
+
+    def on_deadline(self, view: _View) -> None:
         """Judge sources whose data has been missing for too long."""
-        late = [k for k, v in state.processes.items() if self._due(v) is not None and now >= (self._due(v) or 0)]
+        processes, now = view.state.processes, view.clock
+        late = [k for k, v in processes.items() if (due := self._due(v)) is not None and now >= due]
         for key in late:
-            signal = state.processes[key]
-            signal.checked = now
-            if now - signal.last > self.config.forget_after and key not in state.open:
-                del state.processes[key]
-        yield from self._judge([k for k in late if k in state.processes], state, now, topology)
-        for job, signal in list(state.logs.items()):
+            processes[key].checked = now
+            if now - processes[key].last > self.config.forget_after and key not in view.state.open:
+                del processes[key]
+        self._judge(view, [k for k in late if k in processes])
+        for job, signal in list(view.state.logs.items()):
             if now >= (self._due(signal) or now + 1):
                 signal.checked = now
-                yield from self._judge_log(state, job, signal, now, topology)
+                self._judge_log(view, job, signal)
 
-    def next_deadline(self, state: State) -> int | None:
+    def next_deadline(self, view: _View) -> int | None:
         """When data of the first regular source has been missing for too long."""
-        dues = (self._due(v) for signals in (state.processes, state.logs) for v in signals.values())
+        dues = (self._due(v) for signals in (view.state.processes, view.state.logs) for v in signals.values())
         return min((d for d in dues if d is not None), default=None)
 
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export when each process was last sampled and when the last line of each job's log came, as timestamps."""
-        for key, signal in state.processes.items():
-            labels = {"process": signal.tm or key.partition("|")[2]}
-            yield Reading(name="last_sample_timestamp_seconds", labels=labels, value=signal.last / 1000, at=now)
-        for job, signal in state.logs.items():
-            labels = {"job": topology.job_name(job) or job}
-            yield Reading(name="last_log_line_timestamp_seconds", labels=labels, value=signal.last / 1000, at=now)
+    def readings(self, view: _View) -> Iterator[Reading]:
+        """When each process was last sampled and when the last line of each job's log came, as timestamps."""
+        for key, signal in view.state.processes.items():
+            process = signal.tm or key.partition("|")[2]
+            yield view.reading("last_sample_timestamp_seconds", signal.last / 1000, process=process)
+        for job, signal in view.state.logs.items():
+            label = view.topology.job_name(job) or job
+            yield view.reading("last_log_line_timestamp_seconds", signal.last / 1000, job=label)
+
+    def _line(self, view: _View) -> None:
+        """A line has arrived."""
+        view.state.last_line = max(view.state.last_line, view.clock)
+        self._close(view, [_CLUSTER], _AGAIN)
 
     def _due(self, signal: Signal) -> int | None:
         if len(signal.gaps) < self.config.min_history:
             return None
-        return max(signal.last + self._limit(signal), signal.checked + self.config.min_gap if signal.checked else 0)
+        limit = max(self.config.min_gap, round(self.config.gap_factor * max(signal.gaps)))
+        return max(signal.last + limit, signal.checked + self.config.min_gap if signal.checked else 0)
 
-    def _limit(self, signal: Signal) -> int:
-        return max(self.config.min_gap, round(self.config.gap_factor * max(signal.gaps)))
-
-    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        places: dict[str, tuple[str, str]] = {}
-        for sample in event.samples:
-            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", event.host)
-            places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{host}", (tm, host))
-            if sample.name == "registered_task_managers" and now.clock >= state.registered[1]:
-                state.registered = (_whole(sample.value), now.clock)
-            elif sample.name == "completed_checkpoints":
-                self._counted(state, sample.labels.get("job_id", ""), _whole(sample.value))
-        record = (event.topic, event.partition, event.offset)
-        for key, (tm, host) in places.items():
-            signal = state.processes.get(key)
-            if signal is None:
-                put_bounded(state.processes, key, Signal(now.clock, event.time, [], record, tm, host), _MAX)
-            else:
-                signal.receive(now.clock, event.time, record)
-                signal.checked = 0
-        if places and state.open:
-            yield from self._close(state, [*places, _METRICS, _CLUSTER], _AGAIN, now.clock, topology)
-
-    def _counted(self, state: State, job: str, value: int) -> None:
-        signal = state.logs.get(job)
-        if signal is not None:
-            signal.counted = value
-            if signal.count < 0 or value < signal.count:
-                signal.count = value
-
-    def _line(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        job = topology.job_of(event)
-        record = (event.topic, event.partition, event.offset)
-        signal = state.logs.get(job)
-        if signal is None:
-            signal = Signal(now.clock, now.time, [], record, host=event.host)
-            put_bounded(state.logs, job, signal, _MAX)
-        # Only triggers are regular; each has a second line soon after it.
-        if event.event_type == "checkpoint_triggered":
-            signal.receive(now.clock, now.time, record)
-        signal.last = max(signal.last, now.clock)
-        signal.busy = event.event_type == "checkpoint_triggered"
-        signal.count, signal.checked = signal.counted, 0
-        yield from self._close(state, [f"log|{job}"], _AGAIN, now.clock, topology)
-
-    def _changed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A job that ends or restarts, or whose first tasks have finished, may stop writing checkpoint lines."""
-        job = topology.job_of(event)
-        new = event.fields.get("state", "")
-        if event.event_type == "task_state" and new != "FINISHED":
-            return
-        yield from self._close(state, [f"log|{job}"], f"the job is {new}", now.clock, topology)
-        state.logs.pop(job, None)
-        if new in _OVER and not self._running(state, topology):
-            # Processes that export only metrics of tasks stop exporting now, and TaskManagers may be released.
-            yield from self._forget_all(state, "no job is running", now, topology)
-
-    def _signalled(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        """A signal ends the TaskManager that got it, those of its host or, to another process, the cluster."""
-        tm = topology.tm_of_source.get(event.source)
-        tms = [tm] if tm else [t for t, known in topology.tms.items() if known.host and known.host == event.host]
-        if tms:
-            yield from self._forget(
-                state, [f"tm|{filtered(t)}" for t in tms], "it received a signal to stop", now, topology
-            )
-        else:
-            yield from self._forget_all(state, "the cluster received a signal to stop", now, topology)
-
-    def _forget(self, state: State, keys: list[str], why: str, now: Now, topology: Topology) -> Iterator[Finding]:
+    def _forget(self, view: _View, keys: list[str], why: str) -> None:
         for key in keys:
-            state.processes.pop(key, None)
-        yield from self._close(state, keys, why, now.clock, topology)
+            view.state.processes.pop(key, None)
+        self._close(view, keys, why)
 
-    def _forget_all(self, state: State, why: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        state.logs.clear()
-        yield from self._forget(state, [*state.processes, *list(state.open)], why, now, topology)
+    def _forget_all(self, view: _View, why: str) -> None:
+        view.state.logs.clear()
+        self._forget(view, [*view.state.processes, *view.state.open], why)
 
-    def _running(self, state: State, topology: Topology) -> bool:
-        return bool(state.logs) or any(job.state in _ACTIVE for job in topology.jobs.values())
+    def _running(self, view: _View) -> bool:
+        return bool(view.state.logs) or any(job.state in _ACTIVE for job in view.topology.jobs.values())
 
-    def _judge(self, late: list[str], state: State, now: int, topology: Topology) -> Iterator[Finding]:
+    def _judge(self, view: _View, late: list[str]) -> None:
         """Report processes without data: single ones, or all at once."""
-        if not late or not self._running(state, topology):
+        if not late or not self._running(view):
             return
+        state, now = view.state, view.clock
         live = {k for k, v in state.processes.items() if now - v.last <= self._fresh(v)}
         if live:
             for key in late:
-                found = self._one_process(key, live, state, now, topology)
+                found = self._one_process(view, key, live)
                 if found is None:
-                    yield from self._close(state, [key], "another process has replaced it", now, topology)
+                    self._close(view, [key], "another process has replaced it")
                     del state.processes[key]
                 else:
-                    yield from self._report(state, key, state.processes[key], *found, now, topology)
+                    self._report(view, key, state.processes[key], *found)
             return
         last = max((state.processes[k] for k in late), key=lambda v: v.last)
         count = len(state.processes)
@@ -296,107 +294,82 @@ class TelemetryLost(Detector):
         what = f"no metrics of {processes} for {humanize(now - last.last)} (usually every {humanize(_usual(last))})"
         if state.last_line > last.last + self.config.min_gap // 2:
             summary = f"{what}, but the cluster is still logging. Metrics are not reaching Kafka."
-            yield from self._report(state, _METRICS, last, summary, "warning", now, topology)
+            self._report(view, _METRICS, last, summary, "warning")
         elif _METRICS not in state.open and now - last.last >= self.config.cluster_min_gap:
             summary = f"no data from this cluster: {what}, and no log lines either"
-            yield from self._report(
-                state, _CLUSTER, last, summary, "warning" if state.last_line else "info", now, topology
-            )
+            self._report(view, _CLUSTER, last, summary, "warning" if state.last_line else "info")
 
     def _fresh(self, signal: Signal) -> int:
         return max(self.config.min_gap // 2, 2 * max(signal.gaps, default=0))
 
-    def _one_process(
-        self, key: str, live: set[str], state: State, now: int, topology: Topology
-    ) -> tuple[str, Severity] | None:
+    def _one_process(self, view: _View, key: str, live: set[str]) -> tuple[str, Severity] | None:
         """Summary and severity for one process without data while others still arrive; None if it was replaced."""
+        state, half = view.state, self.config.min_gap // 2
         signal = state.processes[key]
-        gap = f"no metrics for {humanize(now - signal.last)} (usually every {humanize(_usual(signal))})"
-        still_logging = any(v.last > signal.last + self.config.min_gap // 2 for v in state.logs.values())
+        gap = f"no metrics for {humanize(view.clock - signal.last)} (usually every {humanize(_usual(signal))})"
+        still_logging = any(v.last > signal.last + half for v in state.logs.values())
         peers = [k for k in live if k[:3] == key[:3]]
         if key.startswith("jm|"):
             if peers:
                 return None
-            summary = (
-                f"JobManager {signal.host}: {gap} and no checkpoint lines, while {len(live)} other processes still "
-                "report"
-            )
+            others = f"while {len(live)} other processes still report"
+            summary = f"JobManager {signal.host}: {gap} and no checkpoint lines, {others}"
             return summary, "info" if still_logging else "warning"
         if state.tm_registered > signal.last or any(_first(state.processes[k]) > signal.time for k in peers):
             return None
         counted, at = state.registered
-        summary = f"TaskManager {_id(signal, topology)}: {gap} while {len(live)} other processes still report"
-        if at > signal.last + self.config.min_gap // 2:
-            known = counted > len(peers)
-            return (
-                f"{summary}; the JobManager still counts it as registered" if known else summary,
-                "warning" if known else "info",
-            )
+        tm = view.topology.logged_tm(signal.tm)
+        summary = f"TaskManager {tm}: {gap} while {len(live)} other processes still report"
+        if at > signal.last + half:
+            if counted > len(peers):
+                return f"{summary}; the JobManager still counts it as registered", "warning"
+            return summary, "info"
         return f"{summary}; the JobManager has not logged its end", "warning" if still_logging else "info"
 
-    def _judge_log(self, state: State, job: str, signal: Signal, now: int, topology: Topology) -> Iterator[Finding]:
+    def _judge_log(self, view: _View, job: str, signal: Signal) -> None:
+        state, now = view.state, view.clock
         missing = signal.counted - signal.count if signal.count >= 0 else 0
-        gap = f"no checkpoint lines of {topology.job_name(job) or job} for {humanize(now - signal.last)}"
+        gap = f"no checkpoint lines of {view.topology.job_name(job) or job} for {humanize(now - signal.last)}"
         if missing >= self.config.missed_checkpoints:
             summary = f"{gap}, but its metrics count {missing} completed checkpoints. Its log is not reaching Kafka."
-            yield from self._report(state, f"log|{job}", signal, summary, "warning", now, topology, job)
+            self._report(view, f"log|{job}", signal, summary, "warning", job)
         elif (
             not state.processes
             and not signal.busy
             and state.last_line <= signal.last <= now - self.config.cluster_min_gap
         ):
             summary = f"no data from this cluster: {gap} (usually every {humanize(_usual(signal))})"
-            yield from self._report(state, _CLUSTER, signal, summary, "info", now, topology, job)
+            self._report(view, _CLUSTER, signal, summary, "info", job)
 
-    def _report(
-        self,
-        state: State,
-        key: str,
-        signal: Signal,
-        summary: str,
-        severity: Severity,
-        now: int,
-        topology: Topology,
-        job: str = "",
-    ) -> Iterator[Finding]:
-        before = state.open.get(key)
+    def _report(self, view: _View, key: str, signal: Signal, summary: str, severity: Severity, job: str = "") -> None:
+        before = view.state.open.get(key)
         if before is not None and severity in (before.severity, "info"):
             return
-        tm = _id(signal, topology)
-        record = Evidence(*signal.record, signal.time, "the last record before data stopped")
-        whole = key in (_METRICS, _CLUSTER)
         lost = LostSignal(
             signal.time,
             summary,
-            record,
+            Evidence(*signal.record, signal.time, "the last record before data stopped"),
             severity,
-            "" if whole else tm,
-            "" if whole else topology.host_of(tm) or signal.host,
-            job,
+            job=job,
         )
-        put_bounded(state.open, key, lost, _MAX)
-        yield self._finding(key, lost, now, topology)
+        if key not in (_METRICS, _CLUSTER):
+            lost.tm = view.topology.logged_tm(signal.tm)
+            lost.host = view.topology.host_of(lost.tm) or signal.host
+        put_bounded(view.state.open, key, lost, _MAX)
+        view.report(self._finding(view, key, lost))
 
-    def _close(self, state: State, keys: list[str], why: str, now: int, topology: Topology) -> Iterator[Finding]:
+    def _close(self, view: _View, keys: list[str], why: str) -> None:
         for key in keys:
-            lost = state.open.pop(key, None)
+            lost = view.state.open.pop(key, None)
             if lost is not None:
-                finding = self._finding(key, lost, now, topology)
-                finding.closed_at, finding.closed_because = now, why
-                yield finding
+                view.close(self._finding(view, key, lost), why)
 
-    def _finding(self, key: str, lost: LostSignal, now: int, topology: Topology) -> Finding:
-        return Finding(
-            kind=self.kind,
-            subject=key,
-            entity={
-                "tm_id": lost.tm,
-                "host": lost.host,
-                "job_id": lost.job,
-                "job_name": topology.job_name(lost.job) if lost.job else "",
-            },
+    def _finding(self, view: _View, key: str, lost: LostSignal) -> Finding:
+        name = view.topology.job_name(lost.job) if lost.job else ""
+        return view.finding(
+            key,
+            {"tm_id": lost.tm, "host": lost.host, "job_id": lost.job, "job_name": name},
             since=lost.since,
-            at=now,
             severity=lost.severity,
             summary=lost.summary,
             confidence="fair",
@@ -408,14 +381,8 @@ class TelemetryLost(Detector):
         )
 
 
-def _id(signal: Signal, topology: Topology) -> str:
-    """The TaskManager's id as written in logs, if they name it."""
-    return next((t for t in topology.tms if signal.tm and filtered(t) == filtered(signal.tm)), signal.tm)
-
-
-def _whole(value: float) -> int:
-    """A counter as an integer that fits into the state, whatever the sample holds."""
-    return int(max(-1.0, min(value, 1e15)))
+def _address(view: _View) -> tuple[str, int, int]:
+    return view.event.topic, view.event.partition, view.event.offset
 
 
 def _usual(signal: Signal) -> int:

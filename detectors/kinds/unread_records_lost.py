@@ -14,17 +14,19 @@ Guide", `failOnDataLoss`.
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on
+from detectors.flink.facts import InputLost, InputReadUp
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
 
 _MAX_PARTITIONS = 1000
 _MAX_RECORDS = 4
+
+_View: TypeAlias = "View[UnreadRecordsLost.Config, UnreadRecordsLost.State]"
 
 
 class LostRecords(msgspec.Struct, array_like=True):
@@ -42,7 +44,6 @@ class UnreadRecordsLost(Detector):
 
     kind = "unread_records_lost"
     belongs_to = "cluster"
-    event_types = frozenset(["input_lost", "input_began_again", "input_read_up"])
 
     class Config(DetectorConfig):
         """Settings of the detector `unread_records_lost`. It has no thresholds: every lost record is reported."""
@@ -54,56 +55,46 @@ class UnreadRecordsLost(Detector):
         since: int = 0
         records: list[Evidence] = []
 
-    config: Config
+    @on(InputLost)
+    def lost(self, view: _View, fact: InputLost) -> None:
+        state, where = view.state, f"{fact.topic}/{fact.partition}"
+        gap, recreated = state.gaps.get(where), fact.lost == "recreated"
+        until = 0 if recreated else fact.until
+        if not fact.count and not recreated:
+            return
+        if gap is not None and (gap.recreated and not gap.done if recreated else until <= gap.until):
+            return
+        state.since = state.since or view.time
+        state.records = [*state.records, view.record()][-_MAX_RECORDS:]
+        before = gap or LostRecords(0, 0)
+        gap = LostRecords(fact.count + before.count, until, recreated=recreated or before.recreated)
+        put_bounded(state.gaps, where, gap, _MAX_PARTITIONS)
+        view.report(self._finding(view))
 
-    def update(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:  # noqa: ARG002
-        where = f"{event.fields.get('topic', '')}/{event.fields.get('partition', '')}"
-        gap = state.gaps.get(where)
-        if event.event_type != "input_read_up":
-            recreated = event.event_type == "input_began_again"
-            count, until = int(event.fields.get("count", 0)), 0 if recreated else int(event.fields.get("until", 0))
-            if not count and not recreated:
-                return
-            if gap is not None and (gap.recreated and not gap.done if recreated else until <= gap.until):
-                return
-            state.since = state.since or now.time
-            state.records = [*state.records, evidence(event, now.time)][-_MAX_RECORDS:]
-            before = gap or LostRecords(0, 0)
-            put_bounded(
-                state.gaps,
-                where,
-                LostRecords(count + before.count, until, recreated=recreated or before.recreated),
-                _MAX_PARTITIONS,
-            )
-            yield self._finding(state, now)
-        elif gap is not None and state.since:
-            gap.done = True
-            if all(g.done for g in state.gaps.values()):
-                finding = self._finding(state, now)
-                finding.closed_at, finding.closed_because = (
-                    now.clock,
-                    "every affected partition has been read up to its end",
-                )
-                state.since, state.records = 0, []
-                # Keep the offsets: the same line again must not open a new finding.
-                state.gaps = {w: LostRecords(0, g.until, True) for w, g in state.gaps.items()}
-                yield finding
+    @on(InputReadUp)
+    def read_up(self, view: _View, fact: InputReadUp) -> None:
+        state = view.state
+        gap = state.gaps.get(f"{fact.topic}/{fact.partition}")
+        if gap is None or not state.since:
+            return
+        gap.done = True
+        if all(g.done for g in state.gaps.values()):
+            view.close(self._finding(view), "every affected partition has been read up to its end")
+            state.since, state.records = 0, []
+            # Keep the offsets: the same line again must not open a new finding.
+            state.gaps = {w: LostRecords(0, g.until, True) for w, g in state.gaps.items()}
 
-    def _finding(self, state: State, now: Now) -> Finding:
-        lost = {w: g for w, g in state.gaps.items() if g.count}
-        recreated = {w: g for w, g in state.gaps.items() if g.recreated}
-        summary = "; ".join(self._sentences(lost, recreated))
+    def _finding(self, view: _View) -> Finding:
+        lost = {w: g for w, g in view.state.gaps.items() if g.count}
+        recreated = {w: g for w, g in view.state.gaps.items() if g.recreated}
         topics = sorted({w.rpartition("/")[0] for w in (*lost, *recreated)})
-        return Finding(
-            kind=self.kind,
-            subject="input",
-            entity={"topic": ", ".join(topics)[:300]},
-            since=state.since,
-            at=now.clock,
+        return view.finding(
+            "input",
+            {"topic": ", ".join(topics)[:300]},
+            since=view.state.since,
             severity="critical" if lost else "warning",
-            summary=summary,
-            confidence="sure",
-            evidence=list(state.records),
+            summary="; ".join(self._sentences(lost, recreated)),
+            evidence=view.state.records,
             advice="Check whether flinkwatch was down or is behind (flinkwatch_records_read_total, the duration of its "
             "batches). Look in Flink's UI for incidents that it may have missed. For good: keep these topics longer "
             "than the longest outage (retention.ms, retention.bytes), or give flinkwatch more cores.",

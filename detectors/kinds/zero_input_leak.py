@@ -21,16 +21,16 @@ Reference: FLINK-33231; post-mortem 001. Measured: 112 bytes for each checkpoint
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now
-from detectors.events.event import LogEvent, MetricEvent, Sample
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old, task_manager, task_managers
+from detectors.flink import facts
+from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old
 from detectors.flink.offset_commits import CommittingJob, OffsetCommits, affected
-from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
 from detectors.numerics.trend import thin
 from detectors.patterns.keep_state import keep_state
@@ -44,9 +44,10 @@ _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _MIB = 1024 * 1024
 _NO_JOB = CommittingJob(0)
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
-_COUNTERS = frozenset({"records_in", "records_out"})
-_OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
+_COUNTERS = ("records_in", "records_out")
+_OFFSETS = ("commits_succeeded", "commits_failed", "current_offset", "committed_offset")
+
+_View: TypeAlias = "View[ZeroInputLeak.Config, ZeroInputLeak.State]"
 
 
 class HeapUsage(msgspec.Struct, array_like=True):
@@ -100,73 +101,42 @@ class ZeroInputLeak(Detector):
     kind = "zero_input_leak"
     belongs_to = "job"
     per_job = True
-    event_types = frozenset(
-        [
-            "heap_used",
-            "heap_max",
-            "gc_count",
-            "completed_checkpoints",
-            "restarts",
-            "checkpoint_completed",
-            "offset_commit_disabled",
-            "offset_commit_failed",
-            "process_version",
-            "job_state",
-            "job_ended",
-            *_COUNTERS,
-            *_OFFSETS,
-        ]
-    )
 
     class Config(DetectorConfig):
         """Settings of the detector `zero_input_leak`."""
 
-        min_checkpoints: int = Field(
+        min_checkpoints: int = threshold(
             10,
+            "Number of completed checkpoints without a commit from which a reader counts as leaking. Single commits "
+            "may be skipped while another one is in progress.",
             ge=2,
-            description="Number of completed checkpoints without a commit from which a reader counts as leaking. "
-            "Single commits may be skipped while another one is in progress.",
         )
-        min_flat: Duration = Field(
+        min_flat: Duration = threshold(
             60_000,
-            description="Minimum time without a commit before a finding opens. `min_checkpoints` must have completed "
-            "in it too. A commit may take the Kafka client's default.api.timeout.ms of 60 s.",
+            "Minimum time without a commit before a finding opens. `min_checkpoints` must have completed in it too. A"
+            " commit may take the Kafka client's default.api.timeout.ms of 60 s.",
         )
-        warm_up: Duration = Field(
+        warm_up: Duration = threshold(
             600_000,
-            description="Age of a process below which its heap is not judged, because classes, caches and buffers "
-            "fill it first.",
+            "Age of a process below which its heap is not judged, because classes, caches and buffers fill it first.",
         )
-        min_cycles: int = Field(
-            6,
-            ge=6,
-            description="Minimum number of heap floor points (one for each GC cycle). With fewer no rise is "
-            "significant.",
+        min_cycles: int = threshold(
+            6, "Minimum number of heap floor points (one for each GC cycle). With fewer no rise is significant.", ge=6
         )
-        significance: float = Field(
-            0.01,
-            gt=0,
-            lt=0.1,
-            description="Significance level (p-value) of the Mann-Kendall test for a rising heap floor.",
+        significance: float = threshold(
+            0.01, "Significance level (p-value) of the Mann-Kendall test for a rising heap floor.", gt=0, lt=0.1
         )
-        min_rise: float = Field(
-            0.05,
-            gt=0,
-            lt=1,
-            description="Share of Heap.Max by which the heap floor must have risen. Smaller rises may be noise.",
+        min_rise: float = threshold(
+            0.05, "Share of Heap.Max by which the heap floor must have risen. Smaller rises may be noise.", gt=0, lt=1
         )
-        bytes_per_record: int = Field(
+        bytes_per_record: int = threshold(
             65_536,
+            "Growth of the heap floor in bytes for each record read above which the input does not explain it.",
             ge=1,
-            description="Growth of the heap floor in bytes for each record read above which the input does not "
-            "explain it.",
         )
-        critical_within: Duration = Field(
-            86_400_000, description="Time to a full heap below which the finding is critical."
-        )
-        horizon: Duration = Field(
-            1_209_600_000,
-            description="Time within which the heap must become full for a finding from memory alone.",
+        critical_within: Duration = threshold(86_400_000, "Time to a full heap below which the finding is critical.")
+        horizon: Duration = threshold(
+            1_209_600_000, "Time within which the heap must become full for a finding from memory alone."
         )
 
     class State(msgspec.Struct, array_like=True):
@@ -180,50 +150,68 @@ class ZeroInputLeak(Detector):
         commits: OffsetCommits = msgspec.field(default_factory=OffsetCommits)
         open: dict[str, OpenLeak] = {}
 
-    config: Config
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
+        view.state.commits.completed_line(view.topology.job_of(view.event), fact.number, view.time)
 
-    def update(self, state: State, event: LogEvent | MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        if isinstance(event, MetricEvent):
-            yield from self._measured(state, event, now, topology)
-            return
-        match event.event_type:
-            case "checkpoint_completed":
-                job, number = topology.job_of(event), int(event.fields["checkpoint"])
-                state.commits.completed_line(job, number, now.time)
-            case "offset_commit_disabled" | "offset_commit_failed":
-                tm, _ = topology.tm_of(event)
-                state.commits.refused(filtered(tm), event.event_type == "offset_commit_disabled", now.time)
-            case "process_version":
-                state.commits.begun(filtered(topology.tm_of(event)[0]))
-            case _ if event.fields["state"] in _OVER:
-                job = event.fields["job"]
-                state.commits.forget(job)
-                if job in state.open:
-                    yield self._closed(state, job, f"the job is {event.fields['state']}", now, topology)
+    @on(facts.OffsetsNotCommitted)
+    def not_committed(self, view: _View, fact: facts.OffsetsNotCommitted) -> None:
+        tm, _ = view.topology.tm_of(view.event)
+        view.state.commits.refused(filtered(tm), fact.how == "disabled", view.time)
 
-    def _measured(self, state: State, event: MetricEvent, now: Now, topology: Topology) -> Iterator[Finding]:
-        ended: dict[str, HeapUsage] = {}
-        for sample in event.samples:
+    @on(facts.ProcessStarted)
+    def process_started(self, view: _View, _: facts.ProcessStarted) -> None:
+        view.state.commits.begun(filtered(view.topology.tm_of(view.event)[0]))
+
+    @on(facts.JobStateChanged)
+    def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
+        if fact.ended:
+            view.state.commits.forget(fact.job)
+            if fact.job in view.state.open:
+                self._close(view, fact.job, f"the job is {fact.state}")
+
+    @on("heap_used", "heap_max", "gc_count", "completed_checkpoints", "restarts", *_COUNTERS, *_OFFSETS)
+    def measured(self, view: _View, samples: list[Sample]) -> None:
+        commits, ended = view.state.commits, dict[str, HeapUsage]()
+        for sample in samples:
             if sample.name in _OFFSETS:
-                state.commits.sampled(sample, event.time)
+                commits.sampled(sample, view.time)
             elif sample.name == "completed_checkpoints":
-                state.commits.completed(sample.labels.get("job_id", ""), sample.value, event.time)
+                commits.completed(sample.labels.get("job_id", ""), sample.value, view.time)
             elif sample.name == "restarts":
-                state.commits.restarted(sample.labels.get("job_id", ""), sample.value, event.time)
+                commits.restarted(sample.labels.get("job_id", ""), sample.value, view.time)
             else:
-                tm = sample.labels.get("tm_id") or filtered(event.host)
-                heap = self._heap(state, tm, sample, event.time)
+                tm = sample.labels.get("tm_id") or filtered(view.event.host)
+                heap = self._heap(view, tm, sample)
                 if heap is not None:
                     ended[tm] = heap
-        for job in state.commits.changed():
+        for job in commits.changed():
             # One scrape may hold more jobs than are kept.
-            if job in state.commits.jobs:
-                yield from self._judge_commits(state, job, event, now, topology)
+            if job in commits.jobs:
+                self._judge_commits(view, job)
         for tm, heap in ended.items():
-            yield from self._judge_heap(state, tm, heap, event, now, topology)
+            self._judge_heap(view, tm, heap)
 
-    def _heap(self, state: State, tm: str, sample: Sample, time: int) -> HeapUsage | None:
+    def readings(self, view: _View) -> Iterator[Reading]:
+        """The floor of each heap, when it will be full, and checkpoints without a commit per job."""
+        state, names = view.state, view.topology.logged_tms()
+        for tm, heap in state.heaps.items():
+            floor = heap.floor.floor()
+            if floor is not None:
+                seen = min(heap.floor.started + heap.floor.seen, view.clock)
+                yield view.reading("heap_floor_bytes", floor, seen, tm=names.get(filtered(tm), tm))
+        for leak in state.open.values():
+            if leak.full:
+                tm = view.topology.logged_tm(leak.tm)
+                yield view.reading("heap_full_timestamp_seconds", leak.full / 1000, tm=tm)
+        for job, known in state.commits.jobs.items():
+            flat = known.flat()
+            if flat is not None:
+                yield view.reading("checkpoints_since_commit", flat, job=view.topology.job_name(job) or job)
+
+    def _heap(self, view: _View, tm: str, sample: Sample) -> HeapUsage | None:
         """Take in a sample of one TaskManager. Returns its heap if a GC cycle has ended."""
+        state, time = view.state, view.time
         heap = state.heaps.get(tm)
         if heap is None:
             state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
@@ -246,33 +234,30 @@ class ZeroInputLeak(Detector):
             heap.count(key, to_int(sample.value), floor.limit // self.config_of("").bytes_per_record)
         return None
 
-    def _judge_commits(
-        self, state: State, job: str, event: MetricEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
+    def _judge_commits(self, view: _View, job: str) -> None:
         """Judge the commits of one job."""
+        state, config = view.state, self.config_of(job)
         leak, known = state.open.get(job), state.commits.jobs[job]
-        config = self.config_of(job)
         leaking = state.commits.leaking(job, config.min_checkpoints, config.min_flat)
         if leak is not None:
             cure = state.commits.cured(job)
             if cure and not leaking:
-                yield self._closed(state, job, cure, now, topology)
+                self._close(view, job, cure)
                 return
             over = leak.full > 0 and leak.tm not in known.on(known.readers.values())
             if len(leaking) > leak.readers or over:
                 leak.readers = max(leak.readers, len(leaking))
                 leak.full = 0 if over else leak.full
-                yield self._finding(state, job, leak, now, topology)
-        elif leaking and affected(topology.version):
-            text = f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1"
-            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
+                view.report(self._finding(view, job, leak))
+        elif leaking and affected(view.topology.version):
+            record = view.record(f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1")
             leak = OpenLeak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
             for tm in known.on(leaking) & state.heaps.keys():
                 rise = self._rise(state.heaps[tm], job)
                 if rise is not None:
-                    self._grow(leak, config, tm, rise, event.time)
+                    self._grow(leak, config, tm, rise, view.time)
             put_bounded(state.open, job, leak, _MAX_OPEN)
-            yield self._finding(state, job, leak, now, topology)
+            view.report(self._finding(view, job, leak))
 
     def _rise(self, heap: HeapUsage, job: str) -> HeapFloorRise | None:
         """A rise of the floor that the input does not explain. Without leaking readers (no `job`) it must be proven."""
@@ -285,31 +270,25 @@ class ZeroInputLeak(Detector):
         soon = rise.full.at - heap.floor.now() <= config.horizon
         return rise if job or (rise.proven and soon and not heap.overlooked) else None
 
-    def _judge_heap(
-        self, state: State, tm: str, heap: HeapUsage, event: MetricEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
+    def _judge_heap(self, view: _View, tm: str, heap: HeapUsage) -> None:
         """Judge the heap of a TaskManager after a GC cycle has ended."""
-        jobs = state.commits.jobs
+        state, jobs = view.state, view.state.commits.jobs
         job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
-        subject = job or task_manager(topology, tm)
-        leak = state.open.get(subject)
-        rise = self._rise(heap, job)
-        floor = heap.floor.floor()
+        subject = job or view.topology.logged_tm(tm)
+        leak, rise, floor = state.open.get(subject), self._rise(heap, job), heap.floor.floor()
         if rise is None:
             if leak is not None and not job and floor is not None and floor < leak.base + 0.1 * heap.floor.limit:
-                yield self._closed(state, subject, f"the heap floor is back at {_mib(floor)}", now, topology)
+                self._close(view, subject, f"the heap floor is back at {_mib(floor)}")
             return
         if leak is None:
             text = f"Heap.Used {_mib(heap.floor.used)}, heap floor {_mib(rise.last)}, before {_mib(rise.first)}"
-            leak = OpenLeak(
-                rise.since, "warning", [Evidence(event.topic, event.partition, event.offset, event.time, text)]
-            )
+            leak = OpenLeak(rise.since, "warning", [view.record(text)])
             put_bounded(state.open, subject, leak, _MAX_OPEN)
-        before, moved = leak.severity, abs(rise.full.at - leak.full) > (leak.full - event.time) / 3
+        before, moved = leak.severity, abs(rise.full.at - leak.full) > (leak.full - view.time) / 3
         unchanged = leak.tm == tm and not moved
-        self._grow(leak, self.config_of(job), tm, rise, event.time, both=bool(job))
+        self._grow(leak, self.config_of(job), tm, rise, view.time, both=bool(job))
         if leak.severity != before or not unchanged:
-            yield self._finding(state, subject, leak, now, topology)
+            view.report(self._finding(view, subject, leak))
 
     def _grow(self, leak: OpenLeak, config: Config, tm: str, rise: HeapFloorRise, time: int, both: bool = True) -> None:
         """Update the finding from a rise. Its severity never falls while it is open."""
@@ -317,43 +296,39 @@ class ZeroInputLeak(Detector):
         if both or rise.full.at - time <= config.critical_within:
             leak.severity = "critical"
 
-    def _closed(self, state: State, subject: str, why: str, now: Now, topology: Topology) -> Finding:
-        finding = self._finding(state, subject, state.open.pop(subject), now, topology)
-        finding.closed_at, finding.closed_because = now.clock, why
-        return finding
+    def _close(self, view: _View, subject: str, why: str) -> None:
+        view.close(self._finding(view, subject, view.state.open.pop(subject)), why)
 
-    def _finding(self, state: State, subject: str, leak: OpenLeak, now: Now, topology: Topology) -> Finding:
+    def _finding(self, view: _View, subject: str, leak: OpenLeak) -> Finding:
+        state, topology = view.state, view.topology
         known = state.commits.jobs.get(subject, _NO_JOB)
         readers = known.leaking()
         heap = state.heaps.get(leak.tm)
         rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
         tms = known.on(readers) | ({leak.tm} if leak.tm else set())
-        tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
+        tm = topology.logged_tm(leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""
-        name = topology.job_name(job) or (known.name if job else "")
+        name = topology.job_name(job)
         leak.flat = max([leak.flat, *(r.flat for r in readers)])
         commits = self._commits_text(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
         memory = self._memory_text(tm, rise) if rise is not None else ""
         if leak.top and not memory:
             memory = f"the heap floor of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
-        operator = known.operators[readers[0].operator].partition(" ")[2] if readers else ""
-        return Finding(
-            kind=self.kind,
-            subject=subject,
-            entity={
+        return view.finding(
+            subject,
+            {
                 "job_id": job,
                 "job_name": name,
                 "tm_id": tm,
                 "host": topology.host_of(tm),
-                "operator": operator,
+                "operator": known.operators[readers[0].operator].partition(" ")[2] if readers else "",
                 "topic": known.read_by(readers),
             },
             since=leak.since,
-            at=now.clock,
             severity=leak.severity,
             summary="; ".join(s for s in (commits, memory) if s) or f"the heap of {tm or 'a TaskManager'} leaked",
             confidence="sure" if commits and memory else "fair",
-            evidence=list(leak.records),
+            evidence=leak.records,
             forecast=Forecast(f"the heap of {tm} is full", *rise.full) if rise is not None else None,
             series=self._series(heap, rise) if heap is not None and rise is not None else None,
             advice=keep_state(job) + (_ADVICE_COMMITS if job else _ADVICE_MEMORY),
@@ -380,25 +355,6 @@ class ZeroInputLeak(Detector):
         ends = (rise.since, points[-1][0])
         fit = [(t, rise.slope.at(t)) for t in ends]
         return Series("heap floor", "bytes", thin(points), float(heap.floor.limit), fit)
-
-    def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
-        """Export the floor of each heap, when it will be full, and checkpoints without a commit per job."""
-        names = task_managers(topology)
-        for tm, heap in state.heaps.items():
-            floor = heap.floor.floor()
-            if floor is not None:
-                labels = {"tm": names.get(filtered(tm), tm)}
-                seen = min(heap.floor.started + heap.floor.seen, now)
-                yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=seen)
-        for leak in state.open.values():
-            if leak.full:
-                labels = {"tm": task_manager(topology, leak.tm)}
-                yield Reading(name="heap_full_timestamp_seconds", labels=labels, value=leak.full / 1000, at=now)
-        for job, known in state.commits.jobs.items():
-            flat = known.flat()
-            if flat is not None:
-                labels = {"job": topology.job_name(job) or job}
-                yield Reading(name="checkpoints_since_commit", labels=labels, value=flat, at=now)
 
 
 _ADVICE_COMMITS = (

@@ -1,21 +1,20 @@
 """The base of the three detectors of exhausted memory: one finding for each process, resolved by a later checkpoint."""
 
-import re
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from pydantic import Field
 
-from detectors.detector import Detector, DetectorConfig, Now, evidence
-from detectors.events.event import LogEvent
-from detectors.flink.root_causes import only_job
-from detectors.flink.topology import Topology
+from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.flink import facts
+from detectors.flink.topology import container_in
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import about
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import LONG_AGO, put_bounded
 from detectors.values.durations import Duration, humanize
+
+OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
+"""Failing lines about a job. They repeat the line of a task, which alone names its TaskManager."""
 
 MAX_TMS = 200
 _MAX_RECORDS = 4
@@ -23,7 +22,9 @@ _MAX_TIMES = 8
 _STEADY = 1.35
 _SAME_MS = 1_000
 _APART_MS = 60_000
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
+
+OutOfMemoryView: TypeAlias = "View[OutOfMemoryConfig, OutOfMemoryState]"
+"""The view of these detectors."""
 
 
 class ProcessRef(NamedTuple):
@@ -57,12 +58,12 @@ class UnnamedSign(msgspec.Struct, array_like=True):
 class OutOfMemoryConfig(DetectorConfig):
     """The settings that these detectors share."""
 
-    name_within: Duration = Field(
-        5_000, description="Time to wait for a line that names the TaskManager if a line names only the host."
+    name_within: Duration = threshold(
+        5_000, "Time to wait for a line that names the TaskManager if a line names only the host."
     )
 
-    recovered_after: Duration = Field(
-        60_000, description="Time after the last sign from which a completed checkpoint resolves the finding."
+    recovered_after: Duration = threshold(
+        60_000, "Time after the last sign from which a completed checkpoint resolves the finding."
     )
 
 
@@ -76,8 +77,8 @@ class OutOfMemoryState(msgspec.Struct, array_like=True):
     open: dict[str, ExhaustedProcess] = {}
     unnamed: dict[str, UnnamedSign] = {}
     times: list[int] = []
-    named: int = -(1 << 62)
-    ended: int = -(1 << 62)
+    named: int = LONG_AGO
+    ended: int = LONG_AGO
 
 
 class OutOfMemory(Detector):
@@ -87,80 +88,71 @@ class OutOfMemory(Detector):
     State = OutOfMemoryState
     config: OutOfMemoryConfig
 
-    def report(
-        self, state: OutOfMemoryState, at: ProcessRef, text: str, event: LogEvent, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
+    @on(facts.CheckpointCompleted)
+    def completed(self, view: OutOfMemoryView, _: facts.CheckpointCompleted) -> None:
+        """Close findings after a completed checkpoint if their last sign is old enough."""
+        for key, known in list(view.state.open.items()):
+            if view.time >= known.last + self.config.recovered_after:
+                del view.state.open[key]
+                view.state.ended = max(view.state.ended, known.last)
+                why = f"a checkpoint completed {humanize(view.time - known.last)} after the last sign"
+                view.close(self.finding(view, known), why)
+
+    def exhausted(self, view: OutOfMemoryView, at: ProcessRef, text: str) -> None:
         """Take in a sign that a process has no memory left. The finding keeps the longest `text` of its signs."""
-        if now.time <= state.ended or not (at.tm or at.host):
+        state = view.state
+        if view.time <= state.ended or not (at.tm or at.host):
             return
-        record = evidence(event, now.time)
         if at.tm:
-            state.named = now.clock
+            state.named = view.clock
             state.unnamed.clear()
         elif at.host not in state.open:
-            if at.host not in state.unnamed and now.clock > state.named + self.config.name_within:
-                put_bounded(state.unnamed, at.host, UnnamedSign(now.clock, now.time, text, record), MAX_TMS)
+            if at.host not in state.unnamed and view.clock > state.named + self.config.name_within:
+                put_bounded(state.unnamed, at.host, UnnamedSign(view.clock, view.time, text, view.record()), MAX_TMS)
             return
-        yield from self._sign(state, at, text, record, now, topology)
+        self._sign(view, at, text, view.record())
 
-    def on_deadline(self, state: OutOfMemoryState, now: int, topology: Topology) -> Iterator[Finding]:
+    def on_deadline(self, view: OutOfMemoryView) -> None:
         """Report signs for which no line has named the TaskManager in time."""
-        for host, sign in list(state.unnamed.items()):
-            if now >= sign.at + self.config.name_within:
-                del state.unnamed[host]
-                yield from self._sign(
-                    state, ProcessRef("", host), sign.text, sign.record, Now(now, sign.time), topology
-                )
+        for host, sign in list(view.state.unnamed.items()):
+            if view.clock >= sign.at + self.config.name_within:
+                del view.state.unnamed[host]
+                self._sign(view, ProcessRef("", host), sign.text, sign.record)
 
-    def next_deadline(self, state: OutOfMemoryState) -> int | None:
+    def next_deadline(self, view: OutOfMemoryView) -> int | None:
         """When the wait of the first such sign ends."""
-        return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
+        return min((sign.at + self.config.name_within for sign in view.state.unnamed.values()), default=None)
 
-    def _sign(
-        self, state: OutOfMemoryState, at: ProcessRef, text: str, record: Evidence, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
+    def _sign(self, view: OutOfMemoryView, at: ProcessRef, text: str, record: Evidence) -> None:
+        state, time = view.state, record.time
         known = state.open.get(at.tm or at.host)
         if known is None:
-            known = ExhaustedProcess(at.tm, at.host, now.time, now.time, text, [record])
+            known = ExhaustedProcess(at.tm, at.host, time, time, text, [record])
             put_bounded(state.open, at.tm or at.host, known, MAX_TMS)
-            if not state.times or now.time > state.times[-1]:
-                state.times = [*state.times, now.time][-_MAX_TIMES:]
-            yield self.finding(state, known, now.clock, topology)
+            if not state.times or time > state.times[-1]:
+                state.times = [*state.times, time][-_MAX_TIMES:]
+            view.report(self.finding(view, known))
             return
-        again = now.time > known.last + _SAME_MS
+        again = time > known.last + _SAME_MS
         known.count += again and not self.ends_process
-        known.last = max(known.last, now.time)
+        known.last = max(known.last, time)
         if record not in known.records and len(known.records) < _MAX_RECORDS:
             known.records.append(record)
         if again or len(text) > len(known.text):
             known.text = max(known.text, text, key=len)
-            yield self.finding(state, known, now.clock, topology)
+            view.report(self.finding(view, known))
 
-    def recovered(self, state: OutOfMemoryState, now: Now, topology: Topology) -> Iterator[Finding]:
-        """Close findings after a completed checkpoint if their last sign is old enough."""
-        for key, known in list(state.open.items()):
-            if now.time >= known.last + self.config.recovered_after:
-                del state.open[key]
-                state.ended = max(state.ended, known.last)
-                finding = self.finding(state, known, now.clock, topology)
-                finding.closed_at = now.clock
-                finding.closed_because = f"a checkpoint completed {humanize(now.time - known.last)} after the last sign"
-                yield finding
-
-    def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
+    def finding(self, view: OutOfMemoryView, known: ExhaustedProcess) -> Finding:
         """Make the finding about one process from the detector's own `summary` and `advice`."""
-        job, name = only_job(topology)
+        job, name = view.topology.only_job()
         often = f", {known.count} times in {humanize(known.last - known.since)}" if known.count > 1 else ""
-        return Finding(
-            kind=self.kind,
-            subject=known.tm or known.host,
-            entity={"tm_id": known.tm, "host": known.host, "job_id": job, "job_name": name},
+        return view.finding(
+            known.tm or known.host,
+            {"tm_id": known.tm, "host": known.host, "job_id": job, "job_name": name},
             since=known.since,
-            at=now,
             severity="critical",
-            summary=f"{self.summary(known)}{often}{recurrence(state.times)}",
-            confidence="sure",
-            evidence=list(known.records),
+            summary=f"{self.summary(known)}{often}{recurrence(view.state.times)}",
+            evidence=known.records,
             advice=about(job, self.advice),
         )
 
@@ -189,22 +181,20 @@ def recurrence(times: list[int]) -> str:
     return f"; {len(times)} times so far, {pace if steady else 'not regularly'}"
 
 
-def writer(event: LogEvent, topology: Topology) -> ProcessRef:
+def writer(view: View[Any, Any], tm: str = "", host: str = "", attempt: str = "") -> ProcessRef:
     """The process whose memory a failing line is about: the TaskManager that it names, or that runs or wrote it.
 
     A `.out` file does not show which TaskManager it belongs to, so that is derived from the container or the host.
     """
-    fields = event.fields
-    if fields.get("tm"):
-        return ProcessRef(fields["tm"], fields.get("host", "") or topology.host_of(fields["tm"]))
-    tm = topology.tm_of_source.get(event.source, "")
-    if not tm and (found := _CONTAINER.search(event.source)) is not None:
-        tm = found[0]
-    if not tm and fields.get("attempt"):
-        _, tm, host = topology.place_of(fields["attempt"])
+    topology, source, line_host = view.topology, view.event.source, view.event.host
+    if tm:
+        return ProcessRef(tm, host or topology.host_of(tm))
+    tm = topology.tm_of_source.get(source, "") or container_in(source)
+    if not tm and attempt:
+        _, tm, host = topology.place_of(attempt)
         if tm or host:
             return ProcessRef(tm, host)
     if not tm:
-        mine = [t for t, known in topology.tms.items() if event.host and event.host in (t, known.host)]
-        tm = mine[-1] if mine and (len(mine) == 1 or event.source not in topology.job_of_source) else ""
-    return ProcessRef(tm, topology.host_of(tm) or event.host)
+        mine = [t for t, known in topology.tms.items() if line_host and line_host in (t, known.host)]
+        tm = mine[-1] if mine and (len(mine) == 1 or source not in topology.job_of_source) else ""
+    return ProcessRef(tm, topology.host_of(tm) or line_host)

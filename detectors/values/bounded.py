@@ -6,6 +6,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 _MOST = 1e15
 
+LONG_AGO = -(1 << 62)
+"""A time before all others."""
+
 
 def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
     """Set an entry, and drop the oldest one if there would be more than `limit`; returns the dropped entry."""

@@ -19,7 +19,7 @@ from detectors.events.layouts import stack_line
 from detectors.events.vocabulary import PATTERNS
 from detectors.events.vocabulary.match import EVENT_TYPES, THROWS
 from detectors.events.vocabulary.metric_names import NAMES
-from detectors.flink.stack_traces import FAILURE
+from detectors.flink.facts import FAILURE
 from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
 from streaming.recordings.replay import MemoryStore

@@ -16,7 +16,7 @@ from detectors.engine.engine import ClusterState, Engine, decode_state, encode_s
 from detectors.events.event import Event, LogEvent
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.match import EVENT_TYPES
-from detectors.flink.stack_traces import FAILURE
+from detectors.flink.facts import FAILURE
 from detectors.incident import Transition
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import NAMES, PUBLISHED, events, records, summary, truth

@@ -12,7 +12,7 @@ import pytest
 from detectors import DETECTORS
 from detectors.detector import Detector
 from detectors.events.vocabulary.match import EVENT_TYPES
-from detectors.flink.stack_traces import FAILURE
+from detectors.flink.facts import FAILURE
 from detectors.incidents import cause_graph
 from sinks.prometheus.catalogue import NAMESPACE, READINGS
 from tests import recorded, runbooks

@@ -7,7 +7,8 @@ import msgspec
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
-from detectors.flink.stack_traces import FAILURE, StackTraces
+from detectors.flink.facts import FAILURE
+from detectors.flink.stack_traces import StackTraces
 
 JOB = "e04f0bd47405a7a169914793d27ced1f"
 AT = "2026-11-21 02:14:39,000"

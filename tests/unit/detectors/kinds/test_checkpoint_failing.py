@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from detectors.flink.stack_traces import FAILURE
+from detectors.flink.facts import FAILURE
 from tests.unit.detectors.story import JOB, SECOND, Followed
 from tests.unit.detectors.streams import START
 

@@ -1,16 +1,16 @@
 """One lost JobManager and the finding about it: who lost it, the last checkpoint, and what happens next and when."""
 
-import re
+from typing import Any
 
 import msgspec
 
-from detectors.flink.jobmanagers import CheckpointCadence, JobManagerProcess, JobManagers
+from detectors.detector import View
+from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.jobmanagers import JobManagerProcess
 from detectors.flink.timeouts import Timeouts
-from detectors.flink.topology import Topology
+from detectors.flink.topology import Topology, container_in
 from detectors.incident import Evidence, Finding, Forecast
 from detectors.values.durations import humanize
-
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 _ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
 
@@ -48,42 +48,35 @@ def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
     return [j for j, job in topology.jobs.items() if job.state in _ACTIVE] or ([loss.job] if loss.job else [])
 
 
-def finding(
-    loss: JobManagerLoss,
-    master: JobManagerProcess | None,
-    known: JobManagers,
-    limits: Timeouts,
-    now: int,
-    topology: Topology,
-) -> Finding:
-    """The finding about a loss at the clock `now`."""
+def finding(view: View[Any, Any], loss: JobManagerLoss, master: JobManagerProcess | None, yarn: bool) -> Finding:
+    """The finding about a loss as it stands now."""
+    topology, limits = view.topology, view.topology.timeouts
     host = loss.address.rpartition(":")[0]
     if host in ("", "localhost", "127.0.0.1"):
         host = loss.host or (master.host if master else "") or host
-    running = [j for j, job in topology.jobs.items() if job.state in _ACTIVE]
-    job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
+    job = loss.job or topology.job_of_source.get(loss.source) or topology.only_job()[0]
     name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
-    cadence = known.cadences.get(job) or known.cadences.get("") or CheckpointCadence()
-    last = f"; last completed checkpoint {cadence.checkpoint}" if cadence.checkpoint else ""
-    if cadence.checkpoint and cadence.completed <= loss.since:
-        last += f" ({humanize(loss.since - cadence.completed)} before)"
-    return Finding(
-        kind="jobmanager_lost",
-        subject=loss.subject,
-        entity={
+    checkpoints = topology.checkpoints.get(job) or JobCheckpoints()
+    last = ""
+    if checkpoints.latest >= 0:
+        last = f"; last completed checkpoint {checkpoints.latest}"
+        if checkpoints.completed_at <= loss.since:
+            last += f" ({humanize(loss.since - checkpoints.completed_at)} before)"
+    return view.finding(
+        loss.subject,
+        {
             "host": host,
             "job_id": job,
             "job_name": topology.job_name(job),
-            **({"checkpoint": cadence.checkpoint} if cadence.checkpoint else {}),
+            **({"checkpoint": str(checkpoints.latest)} if checkpoints.latest >= 0 else {}),
         },
         since=loss.since,
-        at=now,
         severity="critical",
         summary=f"JobManager {name} is lost: {_why(loss, topology)}{last}{_jobs_not_recovered(loss, topology)}",
         confidence="sure" if loss.fatal or len(loss.tms) != 1 else "fair",
-        evidence=list(loss.records),
-        forecast=_forecast(loss, cadence, limits, known.yarn, now),
-        advice=_advice(loss, limits, known.yarn),
+        evidence=loss.records,
+        forecast=_forecast(loss, checkpoints, limits, yarn, view.clock),
+        advice=_advice(loss, limits, yarn),
     )
 
 
@@ -104,11 +97,11 @@ def _jobs_not_recovered(loss: JobManagerLoss, topology: Topology) -> str:
 
 
 def _forecast(
-    loss: JobManagerLoss, cadence: CheckpointCadence, limits: Timeouts, yarn: bool, now: int
+    loss: JobManagerLoss, checkpoints: JobCheckpoints, limits: Timeouts, yarn: bool, now: int
 ) -> Forecast | None:
     """The next event: a checkpoint is due, the TaskManagers exit, or YARN replaces the containers."""
-    due = cadence.triggered + cadence.interval
-    if not loss.left and cadence.interval and now < due < loss.since + limits.registration:
+    due = checkpoints.triggered_at + checkpoints.interval
+    if not loss.left and checkpoints.interval and now < due < loss.since + limits.registration:
         what = "the next checkpoint is due, but starts only if a JobManager leads by then"
         return Forecast(what, due, due, due)
     if not loss.exited:
@@ -141,8 +134,7 @@ def _advice(loss: JobManagerLoss, limits: Timeouts, on_yarn: bool) -> str:
 
 def _tm(source: str, topology: Topology) -> str:
     """Name a TaskManager by its id, by the container in the name of its log file, or by its host."""
-    container = _CONTAINER.search(source)
-    return topology.tm_of_source.get(source) or (container[0] if container else source.partition(":")[0])
+    return topology.tm_of_source.get(source) or container_in(source) or source.partition(":")[0]
 
 
 def _hour(ms: int) -> str:

@@ -1,0 +1,124 @@
+"""The checkpoints of each job, folded once for all detectors: in progress, completed, failed, and how long they take.
+
+Repeated and outdated lines end here, so detectors see the trigger and the end of each checkpoint once: a shipper may
+send a line again, and after a restore numbers jump back while lines from before may still arrive.
+"""
+
+import msgspec
+
+from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
+from detectors.incident import Evidence
+from detectors.values.bounded import LONG_AGO, put_bounded
+
+_MAX_IN_PROGRESS = 8
+_MAX_EXPIRED = 16
+_MAX_LAG_MS = 300_000
+_LAG_FADES = 64
+GAUGE_LAG_MS = 5_000
+"""How old a gauge may be when it is scraped."""
+RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
+"""States after which a job starts from a checkpoint."""
+
+
+class InProgress(msgspec.Struct, array_like=True):
+    """A checkpoint in progress: event time and clock of its trigger, and the record."""
+
+    since: int
+    at: int
+    record: Evidence
+    savepoint: bool = False
+
+
+class JobCheckpoints(msgspec.Struct, array_like=True):
+    """The checkpoints of one job. Durations and ages are in ms, times are event times.
+
+    `completed` and `failed` are the last numbers since `reset`, `latest` is the last one completed at all. `reset` is when the job last changed its state or was restored: older
+    lines are outdated, and numbers may start again. `lag` is how late lines reach Kafka. `restored`: no checkpoint has completed since a restore. `timeout`
+    is learned from an expiry; `expired` holds the last ones as (time, age).
+    """
+
+    in_progress: dict[int, InProgress] = {}
+    completed: int = -1
+    latest: int = -1
+    completed_at: int = 0
+    failed: int = -1
+    reset: int = LONG_AGO
+    restored: bool = False
+    concurrent: bool = False
+    triggered_at: int = 0
+    interval: int = 0
+    timeout: int = 0
+    expired: list[tuple[int, int]] = []
+    lag: int = 0
+
+    def shipped(self, lag: int) -> None:
+        """Note by how much a line of the job was late at Kafka. Single late lines fade."""
+        self.lag = max(min(lag, _MAX_LAG_MS), self.lag - self.lag // _LAG_FADES)
+
+    def measure(self, in_progress: float, time: int) -> None:
+        """Take in the gauge of checkpoints in progress. If it is 0, the line of an end was lost or is on its way."""
+        if in_progress == 0:
+            taken = time - GAUGE_LAG_MS
+            self.in_progress = {n: c for n, c in self.in_progress.items() if c.since > taken}
+
+    def trigger(self, fact: CheckpointTriggered, clock: int, record: Evidence) -> CheckpointTriggered | None:
+        """Take in a trigger. Returns None if it is repeated or outdated.
+
+        By default a checkpoint is triggered only after the previous one has ended: older ones ended unseen.
+        """
+        number, time = fact.number, record.time
+        if time < self.reset or number <= max(self.completed, self.failed) or number in self.in_progress:
+            return None
+        if not fact.savepoint:
+            ended = number - _MAX_IN_PROGRESS if self.concurrent else number
+            unseen = tuple(n for n, known in self.in_progress.items() if n <= ended and not known.savepoint)
+            for older in unseen:
+                del self.in_progress[older]
+            if self.triggered_at and time > self.triggered_at:
+                self.interval = time - self.triggered_at
+            self.triggered_at = max(self.triggered_at, time)
+            fact = msgspec.structs.replace(fact, unseen=unseen)
+        put_bounded(self.in_progress, number, InProgress(time, clock, record, fact.savepoint), 2 * _MAX_IN_PROGRESS)
+        return fact
+
+    def complete(self, fact: CheckpointCompleted, time: int) -> CheckpointCompleted | None:
+        """Take in a completion. Returns None if it is repeated or outdated."""
+        if fact.number <= self.completed or time < self.reset:
+            return None
+        known = self.in_progress.get(fact.number)
+        savepoint = known is not None and known.savepoint
+        fact = msgspec.structs.replace(fact, seen=known is not None, savepoint=savepoint, restored=self.restored)
+        self.completed = self.latest = fact.number
+        self.completed_at = time
+        if not savepoint:
+            self.restored = False
+        later = {n: c for n, c in self.in_progress.items() if n > fact.number}
+        self.concurrent = self.concurrent or any(not c.savepoint for c in later.values())
+        self.in_progress = later
+        return fact
+
+    def fail(self, fact: CheckpointFailed, time: int) -> CheckpointFailed | None:
+        """Take in a failure, of which there may be several lines. Returns None if it is outdated."""
+        if time < self.reset:
+            return None
+        known = self.in_progress.pop(fact.number, None)
+        again = known is None and fact.number <= max(self.completed, self.failed)
+        self.failed = max(self.failed, fact.number)
+        if known is None:
+            return msgspec.structs.replace(fact, again=again)
+        if fact.expired and time > known.since:
+            self.timeout = time - known.since
+            self.expired = [*self.expired, (time, self.timeout)][-_MAX_EXPIRED:]
+        return msgspec.structs.replace(fact, triggered=known.record, since=known.since, savepoint=known.savepoint)
+
+    def restart(self, time: int, restored: bool) -> None:
+        """The job has changed its state or is restored: no checkpoint goes on."""
+        self.restored = self.restored or restored
+        self.in_progress.clear()
+        if time > self.reset:
+            self.reset, self.completed, self.failed = time, -1, -1
+
+    def oldest(self) -> tuple[int, InProgress] | None:
+        """Number and trigger of the oldest checkpoint in progress; savepoints take as long as they take."""
+        checkpoints = [c for c in self.in_progress.items() if not c[1].savepoint]
+        return min(checkpoints, key=lambda c: c[1].at, default=None)

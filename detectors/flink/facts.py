@@ -1,0 +1,531 @@
+"""What a line of Flink, YARN or Kubernetes says, as a typed fact. Detectors get facts, never the parts of a line.
+
+`fact_of` makes the fact of a `LogEvent`. A field is read from the named group of the same name in `events/vocabulary`,
+unless `name=` gives another one. A field with a default is missing in the wording of some versions.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import field
+
+from detectors.events.event import LogEvent
+from detectors.events.vocabulary.match import match_anywhere
+from detectors.incident import Evidence
+
+ENDED: frozenset[str] = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""States that a job does not leave."""
+
+FAILURE = "failure"
+"""The event type of a failing line joined with its stack trace (`stack_traces.py`)."""
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """The base of all facts."""
+
+
+F = TypeVar("F", bound=type[Fact])
+Q = TypeVar("Q", bound=Fact)
+_FACTS: dict[str, tuple[type[Fact], dict[str, str]]] = {}
+_TYPES: dict[type[Fact], list[str]] = {}
+
+
+def _said_by(*event_types: str, **parts: str) -> Callable[[F], F]:
+    """Lines of these event types say the fact; `parts` are fields that follow from the type."""
+
+    def register(fact: F) -> F:
+        _FACTS.update(dict.fromkeys(event_types, (fact, parts)))
+        _TYPES.setdefault(fact, []).extend(event_types)
+        return fact
+
+    return register
+
+
+def event_types(fact: type[Fact]) -> list[str]:
+    """The event types of the lines that say a fact."""
+    return _TYPES[fact]
+
+
+def fact_of(event: LogEvent) -> Fact | None:
+    """The fact that a line says; None for a line of a stack trace, which is joined first."""
+    return _made(event.event_type, event.fields)
+
+
+def _made(event_type: str, fields: dict[str, str]) -> Fact | None:
+    found = _FACTS.get(event_type)
+    if found is None:
+        return None
+    fact, parts = found
+    return msgspec.convert({**fields, **parts} if parts else fields, fact, strict=False)
+
+
+def quoted_fact(text: str, kind: type[Q]) -> Q | None:
+    """The fact of this kind that is quoted anywhere in a text."""
+    found = match_anywhere(text)
+    quoted = _made(*found) if found is not None else None
+    return quoted if isinstance(quoted, kind) else None
+
+
+# Checkpoints
+
+
+@_said_by("checkpoint_triggered")
+class CheckpointTriggered(Fact, frozen=True):
+    """A checkpoint or savepoint has begun. `epoch` is the JobManager's time in ms.
+
+    `unseen` are the checkpoints before it whose end no line has shown.
+    """
+
+    number: int = field(name="checkpoint")
+    epoch: int = -1
+    type: str = ""
+    unseen: tuple[int, ...] = ()
+
+    @property
+    def savepoint(self) -> bool:
+        """Whether it is a savepoint: its duration says nothing about checkpoints."""
+        return "savepoint" in self.type.lower()
+
+
+@_said_by("checkpoint_completed")
+class CheckpointCompleted(Fact, frozen=True):
+    """A checkpoint or savepoint has completed. `duration` is in ms.
+
+    `seen`: its trigger was seen, and shows whether it is a `savepoint`. `restored`: it is the first since a restore.
+    """
+
+    number: int = field(name="checkpoint")
+    duration: int
+    bytes: int
+    seen: bool = False
+    savepoint: bool = False
+    restored: bool = False
+
+
+@_said_by("checkpoint_expired", how="expired")
+@_said_by("checkpoint_declined", how="declined")
+@_said_by("checkpoint_failed", how="failed")
+class CheckpointFailed(Fact, frozen=True):
+    """A checkpoint has expired, was declined by a task, or could not be triggered or completed.
+
+    `triggered` is the record of its trigger if it was in progress, `again`: an earlier line has said so.
+    """
+
+    number: int = field(name="checkpoint")
+    how: Literal["expired", "declined", "failed"]
+    triggered: Evidence | None = None
+    since: int = -1
+    savepoint: bool = False
+    again: bool = False
+
+    @property
+    def expired(self) -> bool:
+        """Whether it reached the checkpoint timeout."""
+        return self.how == "expired"
+
+
+@_said_by("checkpoint_acked_late")
+class CheckpointAckedLate(Fact, frozen=True):
+    """A subtask has acknowledged a checkpoint after its end. Since Flink 1.10 the line names the TaskManager."""
+
+    number: int = field(name="checkpoint")
+    attempt: str
+    tm: str = ""
+    host: str = ""
+
+
+@_said_by("checkpoint_abort_noticed")
+class CheckpointAbortNoticed(Fact, frozen=True):
+    """A task was told that a checkpoint is aborted whose barrier it has not seen."""
+
+    number: int = field(name="checkpoint")
+
+
+@_said_by("checkpoints_stopped")
+class CheckpointsStopped(Fact, frozen=True):
+    """The checkpoint coordinator of a job has stopped."""
+
+
+@_said_by("checkpoint_timeout_set")
+class CheckpointTimeoutSet(Fact, frozen=True):
+    """The configuration printed at the start sets the checkpoint timeout."""
+
+    value: str
+
+
+@_said_by("offset_commit_disabled", how="disabled")
+@_said_by("offset_commit_failed", how="failed")
+class OffsetsNotCommitted(Fact, frozen=True):
+    """A Kafka source does not commit its offsets: it failed to, or it is configured so."""
+
+    how: Literal["disabled", "failed"]
+
+
+# Jobs and tasks
+
+
+@_said_by("job_state", "job_ended")
+class JobStateChanged(Fact, frozen=True):
+    """A job has another state. The dispatcher's line about the end of a job names neither `before` nor `name`."""
+
+    job: str
+    state: str
+    before: str = ""
+    name: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job does not leave this state."""
+        return self.state in ENDED
+
+
+@_said_by("job_initializing")
+class JobInitializing(Fact, frozen=True):
+    """A JobManager begins with a job."""
+
+    job: str
+    name: str
+
+
+@_said_by("job_restored")
+class JobRestored(Fact, frozen=True):
+    """A job starts from a checkpoint or savepoint. Until Flink 1.8 the line may name no job."""
+
+    job: str = ""
+
+
+@_said_by("nothing_restored")
+class NothingRestored(Fact, frozen=True):
+    """A job starts, and no checkpoint was found to start from."""
+
+
+@_said_by("tasks_restarting")
+class TasksRestarting(Fact, frozen=True):
+    """Tasks are to be restarted because the attempt `failed` has failed."""
+
+    failed: str = ""
+
+
+@_said_by("job_restarting")
+class JobRestarting(Fact, frozen=True):
+    """The adaptive scheduler restarts a job."""
+
+
+@_said_by("global_failure")
+class GlobalFailure(Fact, frozen=True):
+    """A whole job is to be restarted."""
+
+
+@_said_by("job_refused")
+class JobRefused(Fact, frozen=True):
+    """A job could not be submitted."""
+
+    job: str
+
+
+@_said_by("task_deploying")
+class TaskDeploying(Fact, frozen=True):
+    """A subtask is deployed to a TaskManager, which versions before 1.9 do not name."""
+
+    task: str
+    subtask: int
+    host: str
+    tm: str = ""
+    attempt: str = ""
+
+
+@_said_by("task_state")
+class TaskStateChanged(Fact, frozen=True):
+    """A subtask has another state."""
+
+    task: str
+    subtask: int
+    attempt: str
+    before: str
+    state: str
+
+
+@_said_by(FAILURE)
+class Failure(Fact, frozen=True):
+    """A failing line with what is known of its throwable so far; the last one of a stack trace has the root cause.
+
+    `of` is the event type of the failing line (empty if it has none), `id` its address topic/partition/offset. `name`
+    and `message` are those of the deepest cause, `first` both of the outermost throwable, `frame` the first frame in
+    user code. The others are what the failing line itself names.
+    """
+
+    of: str
+    id: str
+    name: str = field(name="class")
+    message: str
+    first: str = ""
+    frame: str = ""
+    job: str = ""
+    state: str = ""
+    attempt: str = ""
+    number: int = field(name="checkpoint", default=-1)
+    tm: str = ""
+    host: str = ""
+
+    @property
+    def thrown(self) -> str:
+        """Class and message of the deepest cause."""
+        return f"{self.name}: {self.message}"
+
+
+@_said_by("slots_wanted", refused="")
+@_said_by("slots_refused", refused="yes")
+class SlotsMissing(Fact, frozen=True):
+    """The ResourceManager has too few slots; `refused`: it has given up on the request."""
+
+    refused: str
+    job: str = ""
+
+
+# TaskManagers
+
+
+@_said_by("tm_registered")
+class TaskManagerRegistered(Fact, frozen=True):
+    """A TaskManager has registered. Until Flink 1.8 the line names its host and address."""
+
+    tm: str
+    host: str = ""
+
+
+@_said_by("tm_timed_out", why="its heartbeat timed out")
+@_said_by("tm_unreachable", why="it is no longer reachable")
+@_said_by("tm_terminated", why="its actor system ended")
+class TaskManagerGone(Fact, frozen=True):
+    """A TaskManager is gone. Its actor system's line has only the address, the other lines only the id."""
+
+    why: str
+    tm: str = ""
+    address: str = ""
+
+
+@_said_by("tm_closed")
+class TaskManagerDisconnected(Fact, frozen=True):
+    """The connection to a TaskManager was closed, or its worker has ended, for a reason in words."""
+
+    tm: str
+    reason: str
+
+
+@_said_by("tm_connection_closed")
+class PeerConnectionClosed(Fact, frozen=True):
+    """A TaskManager's peer saw its data connection close."""
+
+    address: str
+    tm: str = ""
+
+
+@_said_by("rpc_gated")
+class AddressGated(Fact, frozen=True):
+    """Flink's RPC library could not reach an address and waits before it tries again."""
+
+    address: str
+
+
+@_said_by("container_over_limit")
+class ContainerOverLimit(Fact, frozen=True):
+    """YARN kills a container for its memory use, such as "3.0 GB of 3 GB"."""
+
+    tm: str
+    physical: str = "all"
+    virtual: str = ""
+    which: str = "physical"
+
+    @property
+    def used(self) -> str:
+        """What was used, in words."""
+        which = self.which.lower()
+        return f"{(self.virtual if which == 'virtual' else '') or self.physical} {which} memory used"
+
+
+# Processes
+
+
+@_said_by("process_version")
+class ProcessStarted(Fact, frozen=True):
+    """A process starts: what it is in words, and Flink's version."""
+
+    what: str
+    version: str
+
+
+@_said_by("tm_started")
+class TaskManagerStarted(Fact, frozen=True):
+    """A TaskManager starts and names its id."""
+
+    tm: str
+
+
+@_said_by("rpc_started")
+class RpcStarted(Fact, frozen=True):
+    """A process listens at an address."""
+
+    address: str = ""
+
+
+@_said_by("process_signalled")
+class ProcessSignalled(Fact, frozen=True):
+    """A process received a signal to stop."""
+
+    signal: int
+
+
+@_said_by("cluster_ending")
+class ClusterEnding(Fact, frozen=True):
+    """A cluster ends in an orderly way, as it was told to or because its job has ended."""
+
+    status: str = ""
+
+
+@_said_by("native_line")
+class HelperLine(Fact, frozen=True):
+    """A line that a native helper sent through a pipe, with the time of writing."""
+
+    written: str
+
+
+# JobManagers and leader election
+
+
+@_said_by("jm_fatal")
+class JobManagerFatal(Fact, frozen=True):
+    """A JobManager stops because of a fatal error."""
+
+
+@_said_by("leader_granted")
+class LeadershipGranted(Fact, frozen=True):
+    """A JobManager leads."""
+
+    address: str = ""
+
+
+@_said_by("jm_address")
+class JobManagerFound(Fact, frozen=True):
+    """A TaskManager has registered at this JobManager."""
+
+    address: str
+
+
+@_said_by("jm_timed_out", sign="heartbeat")
+@_said_by("jm_unreachable", sign="unreachable")
+@_said_by("jm_leader_lost", sign="leader")
+class JobManagerMissed(Fact, frozen=True):
+    """A TaskManager has lost contact with its JobManager (`peer`: JobManager or ResourceManager)."""
+
+    sign: str
+    peer: str = ""
+    job: str = ""
+
+
+@_said_by("jm_closed")
+class JobManagerDisconnected(Fact, frozen=True):
+    """A TaskManager closes its connection to the JobManager."""
+
+    job: str = ""
+
+
+@_said_by("jm_silent")
+class JobManagerUnresponsive(Fact, frozen=True):
+    """A JobManager did not answer in time."""
+
+    address: str
+
+
+@_said_by("registration_timed_out")
+class RegistrationTimedOut(Fact, frozen=True):
+    """A TaskManager gives up because it could not register anywhere for so long, as Flink prints it."""
+
+    duration: str
+
+
+@_said_by("ha_lock_failed", level="lock")
+@_said_by("ha_suspended", level="suspended")
+@_said_by("leader_revoked", level="revoked")
+@_said_by("ha_lost", level="lost")
+@_said_by("ha_gave_up", level="gave_up")
+class LeaderElectionTrouble(Fact, frozen=True):
+    """A process has trouble with the store of the leader election."""
+
+    level: Literal["lock", "suspended", "revoked", "lost", "gave_up"]
+
+
+@_said_by("ha_connected")
+class LeaderElectionConnected(Fact, frozen=True):
+    """A process is connected to ZooKeeper."""
+
+
+@_said_by("ha_session")
+class SessionTimeout(Fact, frozen=True):
+    """The session timeout in ms that ZooKeeper has granted."""
+
+    session: str
+
+
+@_said_by("configured")
+class Configured(Fact, frozen=True):
+    """A setting printed at the start."""
+
+    key: str
+    value: str
+
+
+# Nodes
+
+
+@_said_by("node_lost")
+class NodeExpired(Fact, frozen=True):
+    """A node did not answer for `missing_s` seconds (0: not said) and is given up."""
+
+    node: str
+    missing_s: int = field(name="silent", default=0)
+
+
+@_said_by("node_back")
+class NodeBack(Fact, frozen=True):
+    """A node takes part again."""
+
+    node: str
+
+
+@_said_by("container_killed")
+class ContainerKilled(Fact, frozen=True):
+    """YARN has killed a container."""
+
+    container: str
+
+
+@_said_by("am_expired")
+class ApplicationMasterExpired(Fact, frozen=True):
+    """YARN received no heartbeat of an application attempt for `missing_s` seconds."""
+
+    attempt: str
+    missing_s: int = field(name="silent")
+
+
+# flinkwatch itself
+
+
+@_said_by("input_lost", lost="retention")
+@_said_by("input_began_again", lost="recreated")
+class InputLost(Fact, frozen=True):
+    """Unread records are gone from a partition before offset `until`: by retention, or with a deleted topic."""
+
+    topic: str
+    partition: int
+    lost: Literal["retention", "recreated"]
+    count: int = 0
+    until: int = 0
+
+
+@_said_by("input_read_up")
+class InputReadUp(Fact, frozen=True):
+    """A partition has been read to its end."""
+
+    topic: str
+    partition: int
