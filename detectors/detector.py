@@ -6,7 +6,7 @@ findings through the view. Kind and subject together identify a finding.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,7 +38,7 @@ class DetectorConfig(BaseModel):
     )
 
 
-def threshold(default: Any, description: str, **limits: float) -> Any:
+def threshold(default: Any, description: str, **limits: Any) -> Any:
     """A setting of a detector. `limits` are pydantic's: gt, ge, lt, le."""
     return Field(default, description=description, **limits)
 
@@ -67,6 +67,11 @@ class View(Generic[C, S]):
         self.clock = 0
         self.time = 0
         self.findings: list[Finding] = []
+
+    @property
+    def line(self) -> LogEvent:
+        """The line, in a handler of facts."""
+        return cast(LogEvent, self.event)
 
     def record(self, text: str = "") -> Evidence:
         """The record of the event as evidence. A scrape has no text of its own."""
@@ -120,9 +125,9 @@ class View(Generic[C, S]):
 class JobView(View[C, S], Generic[C, S, J]):
     """The same for one job: `own` is the detector's state of the job, `config` has the thresholds of this job."""
 
-    __slots__ = ("id", "own")
+    __slots__ = ("id", "jobs", "own")
 
-    def __init__(self, view: View[C, S], config: C, job: str, own: J) -> None:
+    def __init__(self, view: View[C, S], config: C, job: str, own: J, jobs: dict[str, J]) -> None:
         self.kind = view.kind
         self.config = config
         self.state = view.state
@@ -134,10 +139,11 @@ class JobView(View[C, S], Generic[C, S, J]):
             self.event = view.event
         self.id = job
         self.own = own
+        self.jobs = jobs
 
     def forget(self) -> None:
         """Drop the detector's state of this job."""
-        self.state.jobs.pop(self.id, None)
+        self.jobs.pop(self.id, None)
 
     @property
     def name(self) -> str:
@@ -264,20 +270,20 @@ class JobDetector(Detector):
     def job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any] | None:
         """The view of a job that the detector knows."""
         own = view.state.jobs.get(job)
-        return None if own is None else JobView(view, self.config_of(job), job, own)
+        return None if own is None else JobView(view, self.config_of(job), job, own, view.state.jobs)
 
     def new_job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any]:
         """The view of a job, which the detector knows from now on. The oldest job makes room for it."""
         known = self.job(view, job)
         if known is None:
-            known = JobView(view, self.config_of(job), job, self.Job())
+            known = JobView(view, self.config_of(job), job, self.Job(), view.state.jobs)
             put_bounded(view.state.jobs, job, known.own, MAX_JOBS)
         return known
 
     def jobs(self, view: View[Any, Any]) -> Iterator[JobView[Any, Any, Any]]:
         """The views of all jobs that the detector knows."""
         for job, own in list(view.state.jobs.items()):
-            yield JobView(view, self.config_of(job), job, own)
+            yield JobView(view, self.config_of(job), job, own, view.state.jobs)
 
     def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> None:
         """Handle what a line says, for the job that it is about."""
@@ -285,7 +291,7 @@ class JobDetector(Detector):
         if handler.job == "none":
             handler.call(self, view, fact)
             return
-        job = view.topology.job_of(view.event)
+        job = view.topology.job_of(view.line)
         known = self.new_job(view, job) if handler.job == "any" else self.job(view, job)
         if known is not None:
             handler.call(self, known, fact)

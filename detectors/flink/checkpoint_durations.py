@@ -9,7 +9,7 @@ from statistics import median
 
 import msgspec
 
-from detectors.events.event import MetricEvent, Sample
+from detectors.events.event import Sample
 from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence
 from detectors.numerics.multiscale import MultiscaleSeries, Point
@@ -108,11 +108,11 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.forget()
         return True
 
-    def measure(self, event: MetricEvent, sample: Sample, load: float) -> bool:
+    def measure(self, scraped: Evidence, sample: Sample, load: float) -> bool:
         """Take in a gauge of a job without log lines. Returns whether it shows another checkpoint."""
         gauge = self.gauge
         if sample.name == "completed_checkpoints":
-            self._counted(gauge, to_int(sample.value), event.time)
+            self._counted(gauge, to_int(sample.value), scraped.time)
         elif sample.name == "last_checkpoint_full_size":
             gauge.size, gauge.full = max(to_int(sample.value), -1), True
         elif sample.name == "last_checkpoint_size":
@@ -121,13 +121,12 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         elif sample.value > 0 and not self.logged:
             newest = self.history.newest()
             duration = to_int(sample.value)
-            if (duration == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
+            if (duration == gauge.duration and gauge.count == gauge.counted) or scraped.time <= newest:
                 return False
             gauge.fresh = True
             gauge.duration, gauge.counted = duration, gauge.count
-            text = f"lastCheckpointDuration {sample.value:.0f}"
-            record = Evidence(event.topic, event.partition, event.offset, event.time, text)
-            return self._take(Point(event.time, sample.value, gauge.size, load), record)
+            record = msgspec.structs.replace(scraped, text=f"lastCheckpointDuration {sample.value:.0f}")
+            return self._take(Point(scraped.time, sample.value, gauge.size, load), record)
         return False
 
     def _counted(self, gauge: DurationGauge, count: int, time: int) -> None:

@@ -32,9 +32,10 @@ class InProgress(msgspec.Struct, array_like=True):
 class JobCheckpoints(msgspec.Struct, array_like=True):
     """The checkpoints of one job. Durations and ages are in ms, times are event times.
 
-    `completed` and `failed` are the last numbers since `reset`, `latest` is the last one completed at all. `reset` is when the job last changed its state or was restored: older
-    lines are outdated, and numbers may start again. `lag` is how late lines reach Kafka. `restored`: no checkpoint has completed since a restore. `timeout`
-    is learned from an expiry; `expired` holds the last ones as (time, age).
+    `completed` and `failed` are the last numbers since `reset`, `latest` is the last one completed at all. `reset` is
+    when the job last changed its state or was restored: older lines are outdated, and numbers may start again.
+    `restored`: no checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the
+    last ones as (time, age). `lag` is how late lines reach Kafka.
     """
 
     in_progress: dict[int, InProgress] = {}

@@ -66,8 +66,8 @@ class RootCause(msgspec.Struct, array_like=True):
     """One failure: class and message of its deepest cause, first frame in user code, and `role` ("": a fault of its
     own).
 
-    `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable. `ends_job`: the line
-    is about a failing task or job.
+    `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
+    `ends_job`: the line is about a failing task or job.
     """
 
     id: str

@@ -112,20 +112,22 @@ class Topology(msgspec.Struct, array_like=True):
         job = event.fields.get("job")
         if job is not None and self.job_of_source.get(event.source) != job:
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
+        if isinstance(fact, CheckpointTriggered | CheckpointCompleted | CheckpointFailed):
+            return self._checkpoint(event, fact, clock, time)
+        self._about_jobs(event, fact, time)
+        self._about_processes(event, fact, time)
+        return fact
+
+    def _about_jobs(self, event: LogEvent, fact: Fact, time: int) -> None:
         match fact:
-            case CheckpointTriggered() | CheckpointCompleted() | CheckpointFailed():
-                return self._checkpoint(event, fact, clock, time)
-            case Failure():
-                self.faults.take(event.source, fact, time)
             case TaskStateChanged():
                 self._task_state(event.source, fact)
             case TaskDeploying():
                 self._deploying(fact, time)
             case JobStateChanged():
                 self._job_state(fact, time)
-            case JobInitializing():
-                if fact.job not in self.jobs:
-                    self._keep(fact.job, Job(fact.name, "", time), time)
+            case JobInitializing() if fact.job not in self.jobs:
+                self._keep(fact.job, Job(fact.name, "", time), time)
             case JobRestored() | CheckpointsStopped():
                 known = self.checkpoints.get(self.job_of(event))
                 if known is not None:
@@ -133,6 +135,11 @@ class Topology(msgspec.Struct, array_like=True):
             case ClusterEnding():
                 for known in self.checkpoints.values():
                     known.in_progress.clear()
+            case Failure():
+                self.faults.take(event.source, fact, time)
+
+    def _about_processes(self, event: LogEvent, fact: Fact, time: int) -> None:
+        match fact:
             case TaskManagerRegistered():
                 self._know(fact.tm, fact.host, time)
                 self.tms[fact.tm].registered = self.tms[fact.tm].registered or time
@@ -143,7 +150,6 @@ class Topology(msgspec.Struct, array_like=True):
                 self._started(event.source, fact)
             case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
                 self.timeouts.learn(fact)
-        return fact
 
     def _checkpoint(
         self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int
@@ -211,7 +217,7 @@ class Topology(msgspec.Struct, array_like=True):
         return tm, self.host_of(tm) or event.host
 
     def stopped_by_signal(self, event: LogEvent) -> list[str]:
-        """The TaskManagers that a signal ends: the one that got it, or those of its host; none if it got another one."""
+        """The TaskManagers that a signal ends: the one that got it, or those of its host; none otherwise."""
         tm = self.tm_of_source.get(event.source)
         return [tm] if tm else [t for t, known in self.tms.items() if known.host and known.host == event.host]
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
-from detectors.events.event import MetricEvent, Sample
+from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series
@@ -168,12 +168,11 @@ class CheckpointDurationCreep(JobDetector):
         job="none",
     )
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        assert isinstance(view.event, MetricEvent)
         # The duration comes last: the count shows whether an equal duration belongs to another checkpoint.
         for sample in sorted(samples, key=lambda s: s.name == "last_checkpoint_duration"):
             if sample.labels.get("job_id"):
                 job = self.new_job(view, sample.labels["job_id"])
-                if job.own.durations.measure(view.event, sample, _load(job)):
+                if job.own.durations.measure(view.record(), sample, _load(job)):
                     self._judge(job, view.record(f"lastCheckpointDuration {sample.value:.0f}"))
 
     def on_config_change(self, view: _View) -> None:

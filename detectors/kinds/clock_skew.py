@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
-from detectors.events.event import LogEvent, Sample
+from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Reading
@@ -68,6 +68,8 @@ class ClockSkew(Detector):
         clocks: dict[str, SkewedClock] = {}
         zone: int = _UNKNOWN
 
+    config: Config
+
     @on(
         *(facts.CheckpointTriggered, facts.CheckpointCompleted, facts.CheckpointAbortNoticed, facts.JobStateChanged),
         *(facts.TaskStateChanged, facts.TaskDeploying, facts.TaskManagerRegistered),
@@ -89,8 +91,7 @@ class ClockSkew(Detector):
 
     def _lead(self, view: _View, fact: Fact) -> int | None:
         """By how many ms a line's own time is after Kafka's; None when its own time is not certain."""
-        event = view.event
-        assert isinstance(event, LogEvent)
+        event = view.line
         if isinstance(fact, facts.CheckpointTriggered) and fact.epoch >= 0:
             if event.local_time >= 0 and not event.zoned:
                 view.state.zone = round((event.local_time - fact.epoch) / _QUARTER_MS) * _QUARTER_MS

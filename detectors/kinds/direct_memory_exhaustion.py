@@ -10,7 +10,9 @@ attempt fails too, until the restarts are used up. `restart_loop` and `job_faile
 Reference: Flink, "Set up TaskManager Memory", off-heap; a recording of four failures in 18 s.
 """
 
-from detectors.detector import on
+from typing import TypeAlias
+
+from detectors.detector import View, on
 from detectors.flink.facts import Failure
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import (
@@ -19,12 +21,13 @@ from detectors.patterns.per_process import (
     OutOfMemory,
     OutOfMemoryConfig,
     OutOfMemoryState,
-    OutOfMemoryView,
     named,
     writer,
 )
 
 _DIRECT = ("Direct buffer memory", "Cannot reserve ")
+
+_View: TypeAlias = "View[DirectMemoryExhaustion.Config, DirectMemoryExhaustion.State]"
 
 
 class DirectMemoryExhaustion(OutOfMemory):
@@ -47,7 +50,7 @@ class DirectMemoryExhaustion(OutOfMemory):
     )
 
     @on(Failure)
-    def failed(self, view: OutOfMemoryView, fact: Failure) -> None:
+    def failed(self, view: _View, fact: Failure) -> None:
         name = fact.name.rpartition(".")[2]
         direct = name == "OutOfDirectMemoryError" or (name == "OutOfMemoryError" and fact.message.startswith(_DIRECT))
         if direct and fact.of not in OF_JOB:

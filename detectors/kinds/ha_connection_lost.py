@@ -83,6 +83,8 @@ class HaConnectionLost(Detector):
         ended: int = LONG_AGO
         orderly: dict[str, int] = {}
 
+    config: Config
+
     @on(facts.LeaderElectionTrouble)
     def troubled(self, view: _View, fact: facts.LeaderElectionTrouble) -> None:
         state, source, time = view.state, view.event.source, view.time

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
-from detectors.events.event import LogEvent, Sample
+from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
@@ -152,6 +152,8 @@ class HeapExhaustion(Detector):
         native: dict[str, tuple[int, int]] = {}
         ended: int = LONG_AGO
 
+    config: Config
+
     @on(Failure)
     def failed(self, view: _View, fact: Failure) -> None:
         """A job's line repeats its task's line, and only that names the TaskManager."""
@@ -163,15 +165,14 @@ class HeapExhaustion(Detector):
     @on(facts.HelperLine)
     def printed(self, view: _View, fact: facts.HelperLine) -> None:
         """Helper and log share a clock, but perhaps not a time zone. A helper may always lag by one line."""
-        assert isinstance(view.event, LogEvent)
         try:
             written = datetime.fromisoformat(fact.written + "+00:00").timestamp() * 1000
         except ValueError:
             return  # There is no such date.
         state, least, source = view.state, self.config.helper_line_delay, view.event.source
-        lag = round(view.event.local_time - written) % _QUARTER_MS
+        lag = round(view.line.local_time - written) % _QUARTER_MS
         seen, late = state.native.get(source, (0, 0))
-        pause = view.event.local_time >= 0 and least <= lag < _QUARTER_MS - least
+        pause = view.line.local_time >= 0 and least <= lag < _QUARTER_MS - least
         put_bounded(state.native, source, (seen + 1, late + pause), _MAX_NATIVE)
         if pause and seen >= 20 and late * 50 <= seen:
             text = f"the JVM paused for {humanize(lag)} (delay of a native helper's log line)"
@@ -179,7 +180,7 @@ class HeapExhaustion(Detector):
 
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        known = self._progress(view, view.topology.job_of(view.event))
+        known = self._progress(view, view.topology.job_of(view.line))
         known.sizes = [*known.sizes, fact.bytes][-_MAX_SIZES:]
         known.usual = max(fact.duration, known.usual // 2)
         self._recovered(view)
@@ -338,7 +339,9 @@ class HeapExhaustion(Detector):
             return
         heap = view.state.open.get(key)
         if heap is None:
-            heap = ExhaustedHeap(*place, sign.label or filtered(key), sign.time, sign.time, *sign[:3], [])
+            heap = ExhaustedHeap(
+                *place, sign.label or filtered(key), sign.time, sign.time, sign.text, sign.severity, sign.confidence, []
+            )
             put_bounded(view.state.open, key, heap, _MAX_TMS)
             changed = True
         else:

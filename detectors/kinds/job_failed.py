@@ -82,6 +82,8 @@ class JobFailed(Detector):
 
         jobs: dict[str, FailedJob] = {}
 
+    config: Config
+
     @on(facts.JobStateChanged)
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
         name = fact.name or view.topology.job_name(fact.job)
@@ -96,7 +98,7 @@ class JobFailed(Detector):
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, _: Fact) -> None:
         if view.state.jobs:
-            job = view.topology.job_of(view.event)
+            job = view.topology.job_of(view.line)
             self._run_again(view, job, view.topology.job_name(job), "completes checkpoints again")
 
     @on(Failure)

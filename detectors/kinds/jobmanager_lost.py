@@ -85,6 +85,8 @@ class JobmanagerLost(Detector):
         ended: dict[str, int] = {}
         recovered: int = LONG_AGO
 
+    config: Config
+
     # What a JobManager says
 
     @on(facts.ProcessStarted)
@@ -210,9 +212,9 @@ class JobmanagerLost(Detector):
     def gated(self, view: _View, fact: facts.AddressGated) -> None:
         known = view.state.known
         # JobMaster, ResourceManager and Dispatcher also monitor each other.
-        if view.event.source not in known.masters:
-            if known.may_lead(known.witness(view.event.source), fact.address):
-                self._lost_contact(view, "gated", view.time, address=fact.address)
+        source = view.event.source
+        if source not in known.masters and known.may_lead(known.witness(source), fact.address):
+            self._lost_contact(view, "gated", view.time, address=fact.address)
 
     @on(facts.RegistrationTimedOut)
     def registration_timed_out(self, view: _View, _: Fact) -> None:

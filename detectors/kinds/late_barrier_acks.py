@@ -177,7 +177,7 @@ class LateBarrierAcks(JobDetector):
     @on(facts.CheckpointAbortNoticed, job="none")
     def abort_noticed(self, view: _View, fact: facts.CheckpointAbortNoticed) -> None:
         """Attribute an abort notice, which names no job, to the job whose checkpoint of that number expired last."""
-        tm, host = view.topology.tm_of(view.event)
+        tm, host = view.topology.tm_of(view.line)
         notice = AbortNotice(fact.number, view.clock, LateAck(view.time, "", tm, host), view.record())
         recent = [
             job

@@ -13,8 +13,9 @@ Reference: post-mortem 001; FLINK-21986, FLINK-7289 (RocksDB), glibc's arenas (F
 """
 
 import re
+from typing import TypeAlias
 
-from detectors.detector import on
+from detectors.detector import View, on
 from detectors.flink import facts
 from detectors.flink.facts import ContainerOverLimit, quoted_fact
 from detectors.patterns.keep_state import keep_state
@@ -23,13 +24,14 @@ from detectors.patterns.per_process import (
     OutOfMemory,
     OutOfMemoryConfig,
     OutOfMemoryState,
-    OutOfMemoryView,
     ProcessRef,
     named,
 )
 
 _OOM_KILLED = re.compile(r"\bOOMKilled\b")
 _BEYOND = re.compile(r"beyond (?:the '(?:PHYSICAL|VIRTUAL)' memory limit|(?:physical|virtual) memory limits)")
+
+_View: TypeAlias = "View[MemoryLimitKill.Config, MemoryLimitKill.State]"
 
 
 class MemoryLimitKill(OutOfMemory):
@@ -54,11 +56,11 @@ class MemoryLimitKill(OutOfMemory):
     )
 
     @on(ContainerOverLimit)
-    def over_limit(self, view: OutOfMemoryView, fact: ContainerOverLimit) -> None:
+    def over_limit(self, view: _View, fact: ContainerOverLimit) -> None:
         self._killed(view, fact.tm, fact.used)
 
     @on(facts.TaskManagerDisconnected)
-    def disconnected(self, view: OutOfMemoryView, fact: facts.TaskManagerDisconnected) -> None:
+    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
         if (quoted := quoted_fact(view.record().text, ContainerOverLimit)) is not None:
             self._killed(view, fact.tm, quoted.used)
         elif _OOM_KILLED.search(fact.reason):
@@ -66,7 +68,7 @@ class MemoryLimitKill(OutOfMemory):
         elif _BEYOND.search(fact.reason):
             self._killed(view, fact.tm, "beyond its memory limit")
 
-    def _killed(self, view: OutOfMemoryView, tm: str, text: str) -> None:
+    def _killed(self, view: _View, tm: str, text: str) -> None:
         self.exhausted(view, ProcessRef(tm, view.topology.host_of(tm)), text)
 
     def summary(self, known: ExhaustedProcess) -> str:

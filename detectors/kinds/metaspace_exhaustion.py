@@ -14,7 +14,7 @@ Reference: Flink, "Debugging Classloading"; FLINK-16408, FLINK-24401; a recordin
 """
 
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -27,7 +27,9 @@ from detectors.incident import Evidence, Finding, Series
 from detectors.patterns.keep_state import about, keep_state
 from detectors.patterns.per_process import (
     MAX_TMS,
+    OC,
     OF_JOB,
+    OS,
     ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
@@ -213,10 +215,11 @@ class MetaspaceExhaustion(OutOfMemory):
             advice=about(job, self.advice),
         )
 
-    def finding(self, view: View[Any, Any], known: ExhaustedProcess) -> Finding:
+    def finding(self, view: View[OC, OS], known: ExhaustedProcess) -> Finding:
         """Add the series of Metaspace in use, if there are metrics."""
         finding = super().finding(view, known)
-        stairs = view.state.stairs.get(filtered(known.tm))
+        state = view.state
+        stairs = state.stairs.get(filtered(known.tm)) if isinstance(state, self.State) else None
         if stairs is not None and stairs.points:
             finding.series = stairs.series()
         return finding

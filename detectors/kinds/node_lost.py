@@ -74,6 +74,8 @@ class NodeLost(Detector):
         ended: dict[str, int] = {}
         hosts: dict[str, int] = {}
 
+    config: Config
+
     @on(facts.NodeExpired)
     def lost(self, view: _View, fact: facts.NodeExpired) -> None:
         if view.time <= view.state.ended.get(fact.node, view.time - 1):

@@ -142,7 +142,7 @@ class RestartLoop(JobDetector):
             self._restarted(view, known.job, known)
         attempt = fact.failed if isinstance(fact, facts.TasksRestarting) else ""
         fault = view.topology.faults.before(source, view.time, attempt)
-        job = "" if cancels else view.topology.job_of_failure(view.event)
+        job = "" if cancels else view.topology.job_of_failure(view.line)
         failover = Failover(view.time, view.clock, view.record(), fault, cancels, job)
         put_bounded(view.state.failovers, source, failover, _MAX_SOURCES)
 
@@ -153,7 +153,7 @@ class RestartLoop(JobDetector):
         unclaimed = failover is not None and not failover.cancels and source not in view.state.names_job
         if failover is not None and unclaimed and view.time > failover.time:
             del view.state.failovers[source]
-            self._restarted(view, view.topology.job_of_failure(view.event), failover)
+            self._restarted(view, view.topology.job_of_failure(view.line), failover)
 
     @on(facts.JobStateChanged, job="none")
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
@@ -179,7 +179,7 @@ class RestartLoop(JobDetector):
 
     @on(facts.CheckpointCompleted, job="none")
     def completed(self, view: _View, _: Fact) -> None:
-        job_id = view.topology.job_of(view.event)
+        job_id = view.topology.job_of(view.line)
         for job in self._loops(view, job_id):
             calm = view.time - job.own.last
             enough = max(job.config.min_quiet, job.config.quiet_periods * job.own.longest())

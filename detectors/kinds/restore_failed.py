@@ -86,7 +86,7 @@ class RestoreFailed(JobDetector):
 
     @on(Failure, job="none")
     def failed(self, view: _View, fact: Failure) -> None:
-        job_id, source = view.topology.job_of_failure(view.event), view.event.source
+        job_id, source = view.topology.job_of_failure(view.line), view.event.source
         fault = view.topology.faults.of(source, fact)
         known = self.job(view, job_id)
         over = known is not None and view.time < known.own.last

@@ -105,12 +105,14 @@ class SlotsUnavailable(Detector):
         ended: int = LONG_AGO
         orderly_stop: int = LONG_AGO
 
+    config: Config
+
     @on(Failure)
     def failed(self, view: _View, fact: Failure) -> None:
         role = role_of(fact.thrown)
         if role == "planned":
             self._stopped(view)
-        elif role == "slots" and view.topology.job_of_failure(view.event):
+        elif role == "slots" and view.topology.job_of_failure(view.line):
             why = fact.message.rpartition("Exception: ")[2].partition(". ")[0].rstrip(". ")
             self._missing(view, why or "no slot is available")
 
@@ -144,7 +146,7 @@ class SlotsUnavailable(Detector):
 
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, _: Fact) -> None:
-        self._served(view, view.topology.job_of(view.event), "a checkpoint completed")
+        self._served(view, view.topology.job_of(view.line), "a checkpoint completed")
 
     @on(facts.JobStateChanged)
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
@@ -204,7 +206,7 @@ class SlotsUnavailable(Detector):
     def _missing(self, view: _View, why: str, wait: int = 0) -> None:
         if view.time <= view.state.ended:
             return
-        job, refused = view.topology.job_of_failure(view.event), not wait
+        job, refused = view.topology.job_of_failure(view.line), not wait
         wait = max(wait, min(view.state.orderly_stop - view.time, 0) + self.config.planned_for)
         missing = view.state.missing
         if missing is None:

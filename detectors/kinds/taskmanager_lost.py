@@ -102,9 +102,11 @@ class TaskManagerLost(Detector):
         replacements: list[str] = []
         ended: dict[str, int] = {}
 
+    config: Config
+
     @on(facts.ProcessSignalled)
     def signalled(self, view: _View, _: Fact) -> None:
-        for tm in view.topology.stopped_by_signal(view.event) or [_ALL]:
+        for tm in view.topology.stopped_by_signal(view.line) or [_ALL]:
             self._orderly(view, tm)
 
     @on(facts.ClusterEnding)

@@ -137,11 +137,13 @@ class TelemetryLost(Detector):
         registered: tuple[int, int] = (-1, 0)
         tm_registered: int = 0
 
+    config: Config
+
     @on(facts.CheckpointTriggered, facts.CheckpointCompleted, facts.CheckpointFailed)
     def checkpoint_line(self, view: _View, fact: Fact) -> None:
         """Only triggers are regular; each has a second line soon after it."""
         self._line(view)
-        job = view.topology.job_of(view.event)
+        job = view.topology.job_of(view.line)
         signal = view.state.logs.get(job)
         if signal is None:
             signal = Signal(view.clock, view.time, [], _address(view), host=view.event.host)
@@ -160,7 +162,7 @@ class TelemetryLost(Detector):
         self._line(view)
         if isinstance(fact, facts.TaskStateChanged) and fact.state != "FINISHED":
             return
-        job = view.topology.job_of(view.event)
+        job = view.topology.job_of(view.line)
         self._close(view, [f"log|{job}"], f"the job is {fact.state}")
         view.state.logs.pop(job, None)
         if fact.state in _OVER and not self._running(view):
@@ -186,7 +188,7 @@ class TelemetryLost(Detector):
     def signalled(self, view: _View, _: Fact) -> None:
         """A signal ends the TaskManager that got it, those of its host or, to another process, the cluster."""
         self._line(view)
-        if tms := view.topology.stopped_by_signal(view.event):
+        if tms := view.topology.stopped_by_signal(view.line):
             self._forget(view, [f"tm|{filtered(t)}" for t in tms], "it received a signal to stop")
         else:
             self._forget_all(view, "the cluster received a signal to stop")

@@ -150,18 +150,20 @@ class ZeroInputLeak(Detector):
         commits: OffsetCommits = msgspec.field(default_factory=OffsetCommits)
         open: dict[str, OpenLeak] = {}
 
+    config: Config
+
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        view.state.commits.completed_line(view.topology.job_of(view.event), fact.number, view.time)
+        view.state.commits.completed_line(view.topology.job_of(view.line), fact.number, view.time)
 
     @on(facts.OffsetsNotCommitted)
     def not_committed(self, view: _View, fact: facts.OffsetsNotCommitted) -> None:
-        tm, _ = view.topology.tm_of(view.event)
+        tm, _ = view.topology.tm_of(view.line)
         view.state.commits.refused(filtered(tm), fact.how == "disabled", view.time)
 
     @on(facts.ProcessStarted)
     def process_started(self, view: _View, _: facts.ProcessStarted) -> None:
-        view.state.commits.begun(filtered(view.topology.tm_of(view.event)[0]))
+        view.state.commits.begun(filtered(view.topology.tm_of(view.line)[0]))
 
     @on(facts.JobStateChanged)
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:

@@ -1,7 +1,7 @@
 """The base of the three detectors of exhausted memory: one finding for each process, resolved by a later checkpoint."""
 
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,8 +23,8 @@ _STEADY = 1.35
 _SAME_MS = 1_000
 _APART_MS = 60_000
 
-OutOfMemoryView: TypeAlias = "View[OutOfMemoryConfig, OutOfMemoryState]"
-"""The view of these detectors."""
+OC = TypeVar("OC", bound="OutOfMemoryConfig")
+OS = TypeVar("OS", bound="OutOfMemoryState")
 
 
 class ProcessRef(NamedTuple):
@@ -89,7 +89,7 @@ class OutOfMemory(Detector):
     config: OutOfMemoryConfig
 
     @on(facts.CheckpointCompleted)
-    def completed(self, view: OutOfMemoryView, _: facts.CheckpointCompleted) -> None:
+    def completed(self, view: View[OC, OS], _: facts.CheckpointCompleted) -> None:
         """Close findings after a completed checkpoint if their last sign is old enough."""
         for key, known in list(view.state.open.items()):
             if view.time >= known.last + self.config.recovered_after:
@@ -98,7 +98,7 @@ class OutOfMemory(Detector):
                 why = f"a checkpoint completed {humanize(view.time - known.last)} after the last sign"
                 view.close(self.finding(view, known), why)
 
-    def exhausted(self, view: OutOfMemoryView, at: ProcessRef, text: str) -> None:
+    def exhausted(self, view: View[OC, OS], at: ProcessRef, text: str) -> None:
         """Take in a sign that a process has no memory left. The finding keeps the longest `text` of its signs."""
         state = view.state
         if view.time <= state.ended or not (at.tm or at.host):
@@ -112,18 +112,18 @@ class OutOfMemory(Detector):
             return
         self._sign(view, at, text, view.record())
 
-    def on_deadline(self, view: OutOfMemoryView) -> None:
+    def on_deadline(self, view: View[OC, OS]) -> None:
         """Report signs for which no line has named the TaskManager in time."""
         for host, sign in list(view.state.unnamed.items()):
             if view.clock >= sign.at + self.config.name_within:
                 del view.state.unnamed[host]
                 self._sign(view, ProcessRef("", host), sign.text, sign.record)
 
-    def next_deadline(self, view: OutOfMemoryView) -> int | None:
+    def next_deadline(self, view: View[OC, OS]) -> int | None:
         """When the wait of the first such sign ends."""
         return min((sign.at + self.config.name_within for sign in view.state.unnamed.values()), default=None)
 
-    def _sign(self, view: OutOfMemoryView, at: ProcessRef, text: str, record: Evidence) -> None:
+    def _sign(self, view: View[OC, OS], at: ProcessRef, text: str, record: Evidence) -> None:
         state, time = view.state, record.time
         known = state.open.get(at.tm or at.host)
         if known is None:
@@ -142,7 +142,7 @@ class OutOfMemory(Detector):
             known.text = max(known.text, text, key=len)
             view.report(self.finding(view, known))
 
-    def finding(self, view: OutOfMemoryView, known: ExhaustedProcess) -> Finding:
+    def finding(self, view: View[OC, OS], known: ExhaustedProcess) -> Finding:
         """Make the finding about one process from the detector's own `summary` and `advice`."""
         job, name = view.topology.only_job()
         often = f", {known.count} times in {humanize(known.last - known.since)}" if known.count > 1 else ""

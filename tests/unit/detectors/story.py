@@ -7,15 +7,15 @@ after START, or texts such as "90 s" and "1 h 30 min". Only the kinds that are n
 """
 
 import re
-from collections.abc import Callable
 from itertools import count
 from typing import Any, Self
 
 from detectors import DETECTORS
-from detectors.detector import Now
+from detectors.detector import Detector
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.metric_names import filtered
+from detectors.flink.facts import fact_of
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Transition
 from tests.unit.detectors.streams import START, alone, in_order, log, run
@@ -238,34 +238,45 @@ class Followed(Story):
 
     def __init__(self, kind: str, **config: Any) -> None:
         super().__init__(kind)
-        made: Callable[..., Any] = next(d for d in DETECTORS if d.kind == kind)
-        self.detector = made(made.Config(**config))  # type: ignore[attr-defined]
-        self.detector_state, self.topology = self.detector.initial(), Topology()
-        self._heard: list[Finding] = []
+        made = next(d for d in DETECTORS if d.kind == kind)
+        self.detector: Detector = made(made.Config(**config))
+        self.topology = Topology()
+        self.view = self.detector.view(self.detector.State(), self.topology)
 
     def add(self, *events: Event) -> Self:
         """Each is given to the detector at once."""
+        handled = self.detector.handlers
         for event in events:
-            time = event.local_time if isinstance(event, LogEvent) else event.time
-            self._heard += self.detector.update(self.detector_state, event, Now(event.timestamp, time), self.topology)
+            self.view.clock, self.view.event = event.timestamp, event
+            if isinstance(event, LogEvent):
+                self.view.time = event.local_time
+                fact = fact_of(event)
+                fact = self.topology.update(event, fact, event.timestamp, event.local_time) if fact else None
+                if fact is not None and event.event_type in handled:
+                    self.detector.fact(self.view, event.event_type, fact)
+            else:
+                self.view.time = event.time
+                self.detector.samples(self.view, [s for s in event.samples if s.name in handled])
         return super().add(*events)
 
     def until(self, time: Time) -> Self:
         """The clock runs on to this time."""
-        due = self.detector.next_deadline(self.detector_state)
-        if due is not None and due <= START + ms(time):
-            self._heard += self.detector.on_deadline(self.detector_state, START + ms(time), self.topology)
+        self.view.clock = self.view.time = START + ms(time)
+        due = self.detector.next_deadline(self.view)
+        if due is not None and due <= self.view.clock:
+            self.detector.on_deadline(self.view)
         return self
 
     def heard(self) -> list[Finding]:
         """The findings since this was last asked."""
-        heard, self._heard = self._heard, []
+        heard, self.view.findings[:] = [*self.view.findings], []
         return heard
 
     def readings(self) -> dict[str, float]:
         """The detector's numbers now, by name."""
         clock = max((event.timestamp for event in self.events), default=START)
-        return {r.name: r.value for r in self.detector.readings(self.detector_state, clock, self.topology)}
+        self.view.clock = clock
+        return {r.name: r.value for r in self.detector.readings(self.view)}
 
 
 def story(*kinds: str) -> Story:

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.detector import Now
+from detectors.detector import View
 from detectors.engine.bucket import BucketIndex, step
 from detectors.engine.engine import decode_state
-from detectors.events.event import Event, LogEvent
+from detectors.events.event import LogEvent
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.kinds.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import MemoryStore
@@ -56,18 +56,21 @@ def test_the_clock_of_a_bucket_never_runs_back() -> None:
     assert decode_state(played.store.get("c") or b"").clock == START + 5 * MINUTE
 
 
+def read_up(at: int, offset: int) -> LogEvent:
+    """A line that only `unread_records_lost` takes."""
+    return log("input_read_up", at, offset, topic="flink.logs", partition="0")
+
+
 def test_an_event_far_ahead_of_the_stream_is_taken_as_a_minute_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer whose clock is an hour ahead gives no detector its clock."""
     taken: list[int] = []
 
-    def update(self: Any, state: Any, event: Event, now: Now, topology: Any) -> list[Any]:
-        taken.append(now.clock - START)
-        return []
+    def fact(self: Any, view: View[Any, Any], *_: object) -> None:
+        taken.append(view.clock - START)
 
-    monkeypatch.setattr(UnreadRecordsLost, "update", update)
-    want = min(UnreadRecordsLost.event_types)
+    monkeypatch.setattr(UnreadRecordsLost, "fact", fact)
     index, store = BucketIndex(published=PUBLISHED), MemoryStore()
-    ahead = [msgspec.structs.replace(line(at, n), event_type=want) for n, at in enumerate((0, MINUTE, 60 * MINUTE))]
+    ahead = [read_up(at, n) for n, at in enumerate((0, MINUTE, 60 * MINUTE))]
     step(index, store, ahead, START)
     assert taken == [0, MINUTE, MINUTE]
     assert index.clock == START
@@ -77,15 +80,14 @@ def test_an_event_far_ahead_of_the_stream_is_taken_as_a_minute_ahead(monkeypatch
 def test_events_are_taken_in_order_of_arrival_however_the_batch_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[tuple[int, str, int, int]] = []
 
-    def update(self: Any, state: Any, event: Event, now: Now, topology: Any) -> list[Any]:
+    def fact(self: Any, view: View[Any, Any], *_: object) -> None:
+        event = view.event
         taken.append((event.timestamp - START, event.topic, event.partition, event.offset))
-        return []
 
-    monkeypatch.setattr(UnreadRecordsLost, "update", update)
-    want = min(UnreadRecordsLost.event_types)
+    monkeypatch.setattr(UnreadRecordsLost, "fact", fact)
     places = [(5, "b", 0, 0), (5, "a", 1, 0), (5, "a", 0, 7), (5, "a", 0, 3), (1, "b", 9, 9)]
     batch = [
-        msgspec.structs.replace(line(at, offset), event_type=want, topic=topic, partition=partition)
+        msgspec.structs.replace(read_up(at, offset), topic=topic, partition=partition)
         for at, topic, partition, offset in places
     ]
     step(BucketIndex(published=PUBLISHED), MemoryStore(), batch, START + 10)

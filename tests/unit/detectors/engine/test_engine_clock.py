@@ -1,14 +1,13 @@
 """The clock of a cluster and of a bucket: it does not run back for a late record, nor ahead for one from the future."""
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from detectors.detector import Now
+from detectors.detector import View
 from detectors.engine import bucket
 from detectors.engine.engine import ClusterState, Engine, decode_state
 from detectors.engine.host_clock import FAR_MS
-from detectors.incident import Finding
 from detectors.kinds.taskmanager_lost import TaskManagerLost
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
@@ -56,11 +55,10 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
 ) -> None:
     clocks: list[int] = []
 
-    def update(_: object, __: object, event: object, now: Now, ___: object) -> Iterator[Finding]:
-        clocks.append(now.clock)
-        return iter(())
+    def fact(_: object, view: View[Any, Any], *__: object) -> None:
+        clocks.append(view.clock)
 
-    monkeypatch.setattr(TaskManagerLost, "update", update)
+    monkeypatch.setattr(TaskManagerLost, "fact", fact)
     state = ClusterState()
     early = log("tm_unreachable", ahead, tm="t", lag=0)
     engine().step("c", state, [early], START)
