@@ -42,8 +42,8 @@ class Route(_RoutingSection):
     kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns for the kind of the cause.")
     severity: Severity = Field(default="info", description="Lowest severity that the route matches.")
     to: tuple[str, ...] = Field(
-        description='Receivers: slack, "slack:<channel>", webhook, alertmanager, pagerduty. '
-        "If empty, no one is notified."
+        description='Receivers: names of enabled sinks, such as webhook, or "slack:<channel>". If empty, no one is '
+        "notified."
     )
     go_on: bool = Field(default=False, alias="continue", description="Whether the following routes are applied too.")
 
