@@ -14,9 +14,9 @@ from typing import Any
 
 from container import Container, engine, passed, require
 
-from streaming.recordings.play import find_scenario
+from streaming.recordings.play import create_topics, find_scenario
 from streaming.recordings.replay import load
-from tests.demo.playback import Playback, create_topics
+from tests.demo.playback import Playback
 from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, SlackServer
 
@@ -30,7 +30,7 @@ def settings(bootstrap: str, **streaming: object) -> dict[str, Any]:
 
 
 def refusals(bootstrap: str) -> None:
-    """Check errors that a user must fix: the exit status, and the reason as the last line."""
+    """Check errors that a user must fix: the exit status, and the reason in the last line of the log."""
     slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
     secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
     secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
@@ -119,7 +119,7 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         container.until(lambda: container.get("/-/ready")[0] == 200, 300, "ready once the broker is there")
         passed("ready in the same process when the broker starts later")
         hardening(container)
-        playback = Playback(bootstrap, records, "flinkwatch.heartbeat", 20)
+        playback = Playback(broker.access, records, "flinkwatch.heartbeat", 20)
         playback.run(threading.Event())
         delay = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
@@ -173,7 +173,7 @@ def judge(seconds: float) -> None:
 def main() -> None:
     records = load([find_scenario("late-barrier-acks")], "flink.logs", "flink.metrics")
     with Broker() as broker, SlackServer() as slack:
-        create_topics(broker.bootstrap, records)
+        create_topics(broker.access, records)
         refusals(broker.bootstrap)
         first_batch(broker.bootstrap)
         late_broker(broker, records, slack)

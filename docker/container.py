@@ -1,5 +1,6 @@
 """A container of the image for docker/check.py, hardened as in docker/compose.yaml and k8s/."""
 
+import json
 import os
 import subprocess
 import sys
@@ -57,9 +58,9 @@ class Container:
         engine("run", "--detach", "--name", self.name, *self._options, IMAGE)
 
     def ends(self, within: float) -> tuple[int, str]:
-        """Wait for the end; return the exit status and the last line of the log."""
+        """Wait for the end; return the exit status and the text of the last line of the log, which is JSON."""
         status = engine("wait", self.name, timeout=within)
-        return int(status), self.log().strip().splitlines()[-1]
+        return int(status), str(json.loads(self.log().strip().splitlines()[-1])["event"])
 
     def stop(self) -> int:
         engine("stop", "--time", "90", self.name, timeout=120)
