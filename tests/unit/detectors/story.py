@@ -1,6 +1,6 @@
 """The builder of all detectors' tests: what Flink writes and measures, in order, and what a detector reports of it.
 
-    story("checkpoint_overdue").job("orders").checkpoints(every="10 s", lasting="20 ms", count=6).triggered().said()
+    story("checkpoint_overdue").job("orders").checkpoints(6, every="10 s", lasting="20 ms").triggered().transitions()
 
 The story has a clock of its own: `gap` moves it on, `at` sets it, and every verb takes `at=` as well. Times are ms
 after START, or texts such as "90 s" and "1 h 30 min". Only the kinds that are named work; `KINDS` are all of them.
@@ -51,7 +51,7 @@ def ms(time: Time) -> int:
 
 
 class Story:
-    """See the module. Each verb adds lines or samples and returns the story; `said` replays all of it."""
+    """See the module. Each verb adds lines or samples and returns the story; `transitions` replays all of it."""
 
     def __init__(self, *kinds: str) -> None:
         assert set(kinds) <= set(KINDS), kinds
@@ -212,10 +212,12 @@ class Story:
         return self
 
     def and_also(self, *others: "Story") -> Self:
-        """What others tell as well, each with offsets of its own."""
+        """What other stories have, each with offsets of its own."""
         return self.add(*(event for other in others for event in other.events))
 
-    def said(self, until: Time = HOUR, *, after: Time | None = None, cuts: tuple[int, ...] = ()) -> list[Transition]:
+    def transitions(
+        self, until: Time = HOUR, *, after: Time | None = None, cuts: tuple[int, ...] = ()
+    ) -> list[Transition]:
         """The transitions of a replay; the clock runs on to `until`, or for so long `after` the last event."""
         events = in_order(self.events)
         end = START + ms(until) if after is None else events[-1].timestamp + ms(after)
@@ -223,7 +225,7 @@ class Story:
 
     def opened(self, until: Time = HOUR, *, after: Time | None = None) -> list[str]:
         """The causes of the incidents that are opened."""
-        return [t.cause for t in self.said(until, after=after) if t.transition == "opened"]
+        return [t.cause for t in self.transitions(until, after=after) if t.transition == "opened"]
 
     def _time(self, at: Time | None) -> int:
         return self._now if at is None else ms(at)
@@ -234,33 +236,33 @@ class Story:
 
 
 class Followed(Story):
-    """A story that one detector hears line by line, without the engine: its findings, its state, its readings."""
+    """A story that one detector gets line by line, without the engine: its findings, its state, its readings."""
 
     def __init__(self, kind: str, **config: Any) -> None:
         super().__init__(kind)
         made: Callable[..., Any] = next(d for d in DETECTORS if d.kind == kind)
         self.detector = made(made.Config(**config))  # type: ignore[attr-defined]
         self.detector_state, self.topology = self.detector.initial(), Topology()
-        self._heard: list[Finding] = []
+        self._found: list[Finding] = []
 
     def add(self, *events: Event) -> Self:
         """Each is given to the detector at once."""
         for event in events:
             time = event.local_time if isinstance(event, LogEvent) else event.time
-            self._heard += self.detector.update(self.detector_state, event, Now(event.timestamp, time), self.topology)
+            self._found += self.detector.update(self.detector_state, event, Now(event.timestamp, time), self.topology)
         return super().add(*events)
 
     def until(self, time: Time) -> Self:
         """The clock runs on to this time."""
         due = self.detector.next_deadline(self.detector_state)
         if due is not None and due <= START + ms(time):
-            self._heard += self.detector.on_deadline(self.detector_state, START + ms(time), self.topology)
+            self._found += self.detector.on_deadline(self.detector_state, START + ms(time), self.topology)
         return self
 
-    def heard(self) -> list[Finding]:
-        """The findings since this was last asked."""
-        heard, self._heard = self._heard, []
-        return heard
+    def findings(self) -> list[Finding]:
+        """The findings since the last call."""
+        found, self._found = self._found, []
+        return found
 
     def readings(self) -> dict[str, float]:
         """The detector's numbers now, by name."""
@@ -274,5 +276,5 @@ def story(*kinds: str) -> Story:
 
 
 def follow(kind: str, **config: Any) -> Followed:
-    """A story that one detector hears line by line, under these settings."""
+    """A story that one detector gets line by line, under these settings."""
     return Followed(kind, **config)

@@ -77,7 +77,7 @@ def test_a_kind_is_named_as_its_module_and_wants_only_what_can_be_read(detector:
 
 @few
 @given(scenario, cuts)
-def test_the_same_is_said_however_a_recording_is_cut_into_batches(name: str, at: list[int]) -> None:
+def test_the_same_is_reported_however_a_recording_is_cut_into_batches(name: str, at: list[int]) -> None:
     whole = in_order(events(name))
     assert encoded(run(whole, at)) == encoded(run(whole))
 
@@ -85,7 +85,9 @@ def test_the_same_is_said_however_a_recording_is_cut_into_batches(name: str, at:
 @each_detector
 @many
 @given(st.data(), cuts)
-def test_the_same_is_said_however_any_stream_is_cut_into_batches(kind: str, data: st.DataObject, at: list[int]) -> None:
+def test_the_same_is_reported_however_any_stream_is_cut_into_batches(
+    kind: str, data: st.DataObject, at: list[int]
+) -> None:
     stream = stream_for(data, kind)
     end = stream[-1].timestamp + 2_000_000
     whole = run(stream, (), end, alone(kind))
@@ -120,15 +122,15 @@ def test_events_are_not_changed(kind: str, data: st.DataObject) -> None:
 @each_detector
 @many
 @given(st.data())
-def test_what_has_been_said_is_not_changed_afterwards(kind: str, data: st.DataObject) -> None:
+def test_what_has_been_reported_is_not_changed_afterwards(kind: str, data: st.DataObject) -> None:
     index, store = BucketIndex(published=alone(kind)), MemoryStore()
-    said: list[Transition] = []
+    reported: list[Transition] = []
     then: list[bytes] = []
     for event in stream_for(data, kind):
         new = step(index, store, [event], event.timestamp).transitions
-        said += new
+        reported += new
         then += encoded(new)
-    assert encoded(said) == then
+    assert encoded(reported) == then
 
 
 @each_detector
@@ -167,7 +169,7 @@ def test_the_same_a_number_of_days_later_gives_the_same_days_later(kind: str, da
 @each_detector
 @many
 @given(st.data())
-def test_whatever_is_said_can_be_told_and_drawn(kind: str, data: st.DataObject) -> None:
+def test_whatever_is_reported_can_be_rendered_and_drawn(kind: str, data: st.DataObject) -> None:
     stream = stream_for(data, kind)
     for transition in run(stream, (), stream[-1].timestamp + 2_000_000, alone(kind)):
         tellable(transition)
@@ -365,9 +367,9 @@ def _everything_new(event_types: frozenset[str], count: int) -> list[Event]:
             found.append(metric(names[n // 2 % len(names)], at, float(n), n, **labels))
             continue
         event_type, fields = lines[n // 2 % len(lines)]
-        told = {k: f"{CHOICES[k][0]}-{n}" if k in IDS else CHOICES.get(k, (str(n),))[0] for k, _ in fields}
-        hexed = {k: f"{n:032x}" for k in ("job", "attempt", "failed") if k in told}
-        found.append(log(event_type, at, n, f"source-{n}", **{**told, **hexed}))
+        history = {k: f"{CHOICES[k][0]}-{n}" if k in IDS else CHOICES.get(k, (str(n),))[0] for k, _ in fields}
+        hexed = {k: f"{n:032x}" for k in ("job", "attempt", "failed") if k in history}
+        found.append(log(event_type, at, n, f"source-{n}", **{**history, **hexed}))
     return found
 
 

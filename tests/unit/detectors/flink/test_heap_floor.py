@@ -34,7 +34,7 @@ class Heap:
         return self
 
 
-def test_the_floor_is_the_lowest_sample_of_the_cycle_before_and_the_first_tooth_says_nothing() -> None:
+def test_the_floor_is_the_lowest_sample_of_the_cycle_before_and_the_first_tooth_reports_nothing() -> None:
     heap = Heap()
     assert [heap.tooth(low) for low in (300, 200, 100, 150)] == [0, 0, 1, 1]
     assert [level for _, level in heap.own.series()] == [200 * MB, 100 * MB]

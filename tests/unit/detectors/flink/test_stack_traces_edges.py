@@ -28,7 +28,7 @@ def joined(*events: LogEvent) -> list[dict[str, str] | None]:
     return [one.fields if one is not None else None for one in found]
 
 
-def test_a_line_that_may_throw_is_told_of_as_soon_as_its_throwable_comes() -> None:
+def test_a_line_that_may_throw_is_reported_as_soon_as_its_throwable_comes() -> None:
     assert FAILS in THROWS
     nothing, failure = joined(failing(), thrown(1))
     assert nothing is None
@@ -56,7 +56,7 @@ def test_a_throwable_before_its_line_belongs_to_no_line() -> None:
     assert failure["of"] == ""
 
 
-def test_one_that_says_itself_to_be_an_orphan_belongs_to_no_line() -> None:
+def test_one_that_declares_itself_an_orphan_belongs_to_no_line() -> None:
     failure = joined(failing(), thrown(1, orphan="yes"))[-1]
     assert failure is not None
     assert failure["of"] == ""

@@ -17,8 +17,8 @@ def expired_after(*jobs: str) -> list[tuple[str, str]]:
         log("checkpoint_acked_late", 20 * SECOND + n, 20 + n, checkpoint="7", attempt=str(n) * 32, job=JOB)
         for n in range(3)
     ]
-    said = run(in_order(events), until=START + 30 * SECOND)
-    return [(t.cause, next(f.subject for f in t.findings if f.kind == t.cause)) for t in said]
+    transitions = run(in_order(events), until=START + 30 * SECOND)
+    return [(t.cause, next(f.subject for f in t.findings if f.kind == t.cause)) for t in transitions]
 
 
 def test_the_only_job_that_is_measured_is_meant_where_no_line_has_named_one() -> None:

@@ -177,7 +177,7 @@ def test_a_finding_is_as_it_was_reported_last_and_began_when_it_was_first_seen()
     assert timeline.incidents[0].findings[0].summary == "at the same time"
 
 
-def test_what_has_ended_before_it_was_known_is_not_said() -> None:
+def test_what_has_ended_before_it_was_known_is_not_reported() -> None:
     assert Timeline().report(closed(5)).transitions == []
     timeline = Timeline().report(finding(), closed(1)).tick(1 + MINUTE)
     count = len(timeline.transitions)
@@ -296,7 +296,7 @@ def test_findings_that_are_only_counted_are_let_go_when_they_are_switched_off() 
     assert timeline.incidents[0].closed_at == 10
 
 
-def test_the_incident_that_was_reported_first_survives_a_merger_and_the_others_say_of_which_they_are_part() -> None:
+def test_the_incident_that_was_reported_first_survives_a_merger_and_the_others_name_it() -> None:
     timeline = Timeline().report(
         finding(subject="a", at=1, entity={"job_id": "a"}),
         finding(subject="b", at=2, entity={"job_id": "b"}),

@@ -31,8 +31,8 @@ class Job(Story):
         return self
 
     def finding(self) -> Finding:
-        """The last that is said within two minutes."""
-        return self.said(AT + 2 * MINUTE)[-1].findings[0]
+        """The cause in the last transition of two minutes."""
+        return self.transitions(AT + 2 * MINUTE)[-1].findings[0]
 
 
 def job(expired: int = 14) -> Job:
@@ -45,11 +45,11 @@ def tm_label(tm: str) -> str:
 
 def test_three_late_acknowledgements_of_one_checkpoint_name_their_taskmanager() -> None:
     assert job().late(2).opened() == []
-    told = job().late(3)
-    assert [(t.transition, t.cause, t.severity) for t in told.said(AT + MINUTE)][:1] == [
+    history = job().late(3)
+    assert [(t.transition, t.cause, t.severity) for t in history.transitions(AT + MINUTE)][:1] == [
         ("opened", "late_barrier_acks", "warning")
     ]
-    finding = told.finding()
+    finding = history.finding()
     assert (finding.entity["tm_id"], finding.entity["host"], finding.entity["checkpoint"]) == (TM, "tm-2", "14")
     assert finding.confidence == "sure"
     assert finding.summary.startswith("3 subtasks acknowledged checkpoint 14 up to 1 s after it expired, all on tm-2")
@@ -62,7 +62,7 @@ def test_a_place_is_named_only_when_most_late_subtasks_are_there() -> None:
     assert "80% of them on tm-2" in job().late(4).late(1, tm=OTHER_TM).finding().summary
 
 
-def test_an_acknowledgement_that_is_told_twice_counts_once() -> None:
+def test_an_acknowledgement_that_is_reported_twice_counts_once() -> None:
     assert job().late(2).late(2, after=3 * SECOND).opened() == []
 
 
@@ -76,51 +76,51 @@ def test_an_acknowledgement_of_a_checkpoint_that_did_not_expire_is_nothing() -> 
 
 
 def test_few_of_each_of_two_checkpoints_prove_it_too_and_more_are_critical() -> None:
-    told = job().late(1).expired(15, AT + 30 * SECOND).late(1, 15, after=31 * SECOND)
-    assert [t.severity for t in told.said(AT + MINUTE)] == ["warning"]
-    told.expired(16, AT + 60 * SECOND).late(1, 16, after=61 * SECOND)
-    assert [t.severity for t in told.said(AT + 2 * MINUTE)][-1] == "critical"
-    assert "; 2 checkpoints affected so far" in told.finding().summary
+    history = job().late(1).expired(15, AT + 30 * SECOND).late(1, 15, after=31 * SECOND)
+    assert [t.severity for t in history.transitions(AT + MINUTE)] == ["warning"]
+    history.expired(16, AT + 60 * SECOND).late(1, 16, after=61 * SECOND)
+    assert [t.severity for t in history.transitions(AT + 2 * MINUTE)][-1] == "critical"
+    assert "; 2 checkpoints affected so far" in history.finding().summary
 
 
 @pytest.mark.parametrize("notice_after", [-2 * SECOND, 2 * SECOND])
 def test_one_abort_notice_names_the_taskmanager_that_wrote_it_before_or_after_the_expiry(notice_after: int) -> None:
-    told = job().by("tm-2").line("tm_started", 0, tm=TM)
-    told.line("checkpoint_abort_noticed", AT + notice_after, checkpoint="14")
-    assert told.opened() == ["late_barrier_acks"]
-    assert told.finding().entity["tm_id"] == TM
-    assert "barriers wait behind data" in told.finding().summary
+    history = job().by("tm-2").line("tm_started", 0, tm=TM)
+    history.line("checkpoint_abort_noticed", AT + notice_after, checkpoint="14")
+    assert history.opened() == ["late_barrier_acks"]
+    assert history.finding().entity["tm_id"] == TM
+    assert "barriers wait behind data" in history.finding().summary
 
 
 def test_a_notice_of_another_checkpoint_is_nothing() -> None:
-    told = job().by("tm-2").line("tm_started", 0, tm=TM)
-    assert told.line("checkpoint_abort_noticed", AT + SECOND, checkpoint="13").opened() == []
+    history = job().by("tm-2").line("tm_started", 0, tm=TM)
+    assert history.line("checkpoint_abort_noticed", AT + SECOND, checkpoint="13").opened() == []
 
 
 def test_it_ends_after_two_checkpoints_in_a_row() -> None:
-    told = job().late(3).completed(15, AT + MINUTE)
-    assert [t.transition for t in told.said(AT + 4 * MINUTE)] == ["opened"]
-    told.completed(16, AT + 2 * MINUTE)
-    said = told.said(AT + 4 * MINUTE)
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[-1].reason == "2 checkpoints in a row completed, the last is 16"
+    history = job().late(3).completed(15, AT + MINUTE)
+    assert [t.transition for t in history.transitions(AT + 4 * MINUTE)] == ["opened"]
+    history.completed(16, AT + 2 * MINUTE)
+    transitions = history.transitions(AT + 4 * MINUTE)
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[-1].reason == "2 checkpoints in a row completed, the last is 16"
 
 
 def test_an_expiry_between_two_completed_checkpoints_does_not_end_it() -> None:
-    told = job().late(3).completed(15, AT + MINUTE).expired(16, AT + 90 * SECOND).completed(17, AT + 2 * MINUTE)
-    assert "resolved" not in [t.transition for t in told.said(AT + 4 * MINUTE)]
+    history = job().late(3).completed(15, AT + MINUTE).expired(16, AT + 90 * SECOND).completed(17, AT + 2 * MINUTE)
+    assert "resolved" not in [t.transition for t in history.transitions(AT + 4 * MINUTE)]
 
 
 @pytest.mark.parametrize("state", ["CANCELED", "FINISHED", "FAILED", "SUSPENDED"])
 def test_it_ends_with_the_job(state: str) -> None:
-    said = job().late(3).state(state, at=AT + MINUTE).said(AT + 3 * MINUTE)
-    assert (said[-1].transition, said[-1].reason) == ("resolved", f"the job is {state}")
+    transitions = job().late(3).state(state, at=AT + MINUTE).transitions(AT + 3 * MINUTE)
+    assert (transitions[-1].transition, transitions[-1].reason) == ("resolved", f"the job is {state}")
 
 
 def test_numbers_that_begin_anew_after_a_restore_are_other_checkpoints() -> None:
-    told = job().late(3).line("job_restored", AT + 20 * SECOND, job=JOB)
-    told.expired(2, AT + 40 * SECOND).late(3, 2, after=41 * SECOND, tm=OTHER_TM)
-    entity = told.finding().entity
+    history = job().late(3).line("job_restored", AT + 20 * SECOND, job=JOB)
+    history.expired(2, AT + 40 * SECOND).late(3, 2, after=41 * SECOND, tm=OTHER_TM)
+    entity = history.finding().entity
     assert (entity["tm_id"], entity["checkpoint"]) == (OTHER_TM, "2")
 
 

@@ -18,7 +18,7 @@ from detectors.incidents.known_issues import IssueCatalogue
 from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override, resolve
 from tests.recorded import events
-from tests.unit.detectors.changes import TWIN, Played, findings, live, told, twin
+from tests.unit.detectors.changes import TWIN, Played, findings, live, serialized, twin
 from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, run
 
 PER_JOB = [d for d in DETECTORS if d.per_job]
@@ -105,7 +105,7 @@ def test_settings_of_every_job_are_as_those_for_all(kind: str, data: st.DataObje
     end = stream[-1].timestamp + 2_000_000
     for_all = run(stream, (), end, live({kind: OTHER[kind]}))
     for_each = run(stream, (), end, live(overrides=[by_job(EVERY_JOB, kind, **OTHER[kind])]))
-    assert told(for_each) == told(for_all)
+    assert serialized(for_each) == serialized(for_all)
 
 
 class _Untouchable:

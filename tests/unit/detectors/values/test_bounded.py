@@ -1,4 +1,4 @@
-"""What keeps state small keeps as much as it says."""
+"""What keeps state small keeps as much as it promises."""
 
 import pytest
 
