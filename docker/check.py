@@ -34,29 +34,32 @@ def refusals(bootstrap: str) -> None:
     slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
     secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
     secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
-    cases: list[tuple[str, dict[str, Any], int, str]] = [
+    cases: list[tuple[str, dict[str, Any], int, int, str]] = [
         (
             "a missing secret of Slack",
             settings(bootstrap) | slack,
             0o755,
+            1,
             "sinks.slack.token_env: environment variable SLACK_BOT_TOKEN is not set",
         ),
         (
             "a missing secret of Kafka",
             {"kafka": secret},
             0o755,
+            1,
             "kafka.access.sasl_password_file: cannot read /run/secrets/kafka: No such file",
         ),
         (
             "a wrong broker address",
             settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
             0o755,
+            1,
             "there is no host of this name",
         ),
-        ("an unreadable checkpoint volume", settings(bootstrap), 0o000, "cannot be read or written as user 185"),
-        ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, "did you mean checkpoint?"),
+        ("an unreadable checkpoint volume", settings(bootstrap), 0o000, 1, "cannot be read or written as user 185"),
+        ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, 2, "did you mean checkpoint?"),
     ]
-    for what, configuration, mode, line in cases:
+    for what, configuration, mode, expected, line in cases:
         container = Container("refused", configuration)
         if mode == 0o000:
             os.chown(container.state, 0, 0)
@@ -65,8 +68,8 @@ def refusals(bootstrap: str) -> None:
             container.start()
             status, last = container.ends(180)
             require(
-                status == 1 and line in last and last.startswith("flinkwatch: "),
-                f"{what}: exit 1, {last}",
+                status == expected and line in last and last.startswith("flinkwatch: "),
+                f"{what}: exit {status}, {last}",
                 container.log(),
             )
         finally:
