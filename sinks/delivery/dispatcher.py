@@ -87,7 +87,7 @@ class Dispatcher:
         entry = self.log.get(partition, transition.incident)
         if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
             return
-        if transition.incident in self.outbox or isinstance(decide(entry, transition, self._traits), Skip):
+        if transition.incident in self.outbox:
             return
         one = _Incoming(transition, partition, offset, 0, entry)
         self._put(one, Pending(last_try=entry.state == "undelivered"))
@@ -178,7 +178,7 @@ class Dispatcher:
         queued = self.outbox.put(one.transition, one.partition, one.offset, due, at=at, method=method)
         if one.queued is None:
             queued.attempt = attempt
-        elif isinstance(queued.attempt, Deferred) and not quiet_s:
+        elif isinstance(queued.attempt, Deferred):
             queued.attempt = attempt
             self.outbox.later(queued, due)
 

@@ -8,6 +8,7 @@ count as open and gets no message; it gets one after its silence, if the channel
 
 from collections import deque
 from functools import partial
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -100,7 +101,7 @@ class Storms:
     def ended(self, now_ms: int, most: int) -> list[tuple[int, int]]:
         """Partition and offset of at most `most` incidents that now get their own message; none during a storm."""
         self._forget_ended(now_ms)
-        if not self._storms or now_ms - self._last_fold < _ENDED_AFTER_MS:
+        if now_ms - self._last_fold < _ENDED_AFTER_MS:
             return []
         waiting = [
             (partition, entry)
@@ -109,7 +110,7 @@ class Storms:
             if (entry := self._log.get(partition, name)) is not None
             and not entry.silenced
             and _in_digest_only(entry.folded)
-            and not (entry.folded and entry.folded.backlog)
+            and not entry.folded.backlog
         ]
         if len(waiting) > self._limit:
             return []
@@ -152,5 +153,5 @@ class Storms:
         queued.summary = partial(self.summary, storm)
 
 
-def _in_digest_only(one: Folded | None) -> bool:
+def _in_digest_only(one: Folded | None) -> TypeGuard[Folded]:
     return one is not None and not one.resolved and not one.has_own_message

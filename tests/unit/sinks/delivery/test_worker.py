@@ -180,6 +180,58 @@ def test_what_was_polled_before_a_partition_moved_is_left_to_its_owner(world: Ro
     assert world.kafka.committed.get(FIRST, 0) == 0
 
 
+@pytest.mark.parametrize("offsets_are_lost", [False, True])
+def test_while_the_group_rebalances_nothing_of_a_partition_that_may_go_is_sent_and_afterwards_nothing_is_lost(
+    world: Round, offsets_are_lost: bool
+) -> None:
+    world.begin()
+    world.sink.answers.append(RetryAfter(1.0, "away", "serverError"))
+    world.write("a")
+    world.worker.poll_once()
+    # The consumer lists it as assigned until the group has decided.
+    world.consumer.lose_for_now([FIRST])
+    assert FIRST in world.consumer.assignment()
+    world.now += 60
+    for _ in range(3):
+        world.worker.poll_once()
+    assert world.sent() == ["a"]
+    if offsets_are_lost:
+        world.kafka.committed.clear()
+    world.consumer.assign([FIRST])
+    while world.worker.poll_once():
+        pass
+    assert world.sent() == ["a", "a"]
+
+
+def test_records_of_a_topic_that_was_created_again_are_no_history(world: Round) -> None:
+    world.write("a", "b")
+    world.begin()
+    world.kafka.logs[FIRST].clear()
+    world.kafka.committed.clear()
+    world.write("new")
+    # History of that age would go into a digest.
+    world.now += 7_200
+    world.consumer.lose_for_now([FIRST])
+    world.consumer.assign([FIRST])
+    while world.worker.poll_once():
+        pass
+    assert world.sent() == ["a", "b", "new"]
+
+
+def test_a_channel_that_cannot_be_read_is_asked_again_when_it_says_and_records_wait_for_it(world: Round) -> None:
+    world.sink.stands = RetryAfter(20.0, "limited", "rateLimited")
+    world.write("a")
+    world.begin()
+    for _ in range(80):
+        world.worker.poll_once()
+        world.now += 0.25
+    assert (len(world.sink.looked), world.sent()) == (1, [])
+    world.sink.stands = {}
+    for _ in range(3):
+        world.worker.poll_once()
+    assert (len(world.sink.looked), world.sent()) == (2, ["a"])
+
+
 def test_offsets_are_committed_once_and_up_to_what_waits(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:
     commits: list[dict[int, int]] = []
     commit = world.consumer.commit
