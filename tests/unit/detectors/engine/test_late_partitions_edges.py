@@ -5,7 +5,7 @@ import pytest
 
 from detectors.engine.late_partitions import Orders, StreamClocks, cluster_clock, next_waiting, take
 from detectors.events.event import MetricEvent, Sample
-from tests.unit.detectors.streams import START, metric
+from tests.unit.detectors.streams import START, log, metric
 
 QUARTER, HOUR = 900_000, 3_600_000
 
@@ -122,7 +122,14 @@ def test_sixty_four_partitions_of_a_cluster_are_followed() -> None:
 def test_fifty_thousand_lines_and_samples_wait_and_the_oldest_go_first(each: int, count: int, kept: int) -> None:
     orders: Orders = {}
     take(orders, "c", [event(500_000)], clocks(600_000))
-    times = [601_000 + 7 * n % 11 for n in range(count)]
+    times = [601_000 + 7 * (n + 1) % 11 for n in range(count)]
     taken = take(orders, "c", [event(at, samples=each) for at in times], clocks(604_000))
     assert sorted(e.timestamp - START for e in taken.events) == sorted(times)[: count - kept]
     assert sorted(e.timestamp - START for e in orders["c"].waiting) == sorted(times)[count - kept :]
+
+
+def test_lines_of_a_log_count_one_each() -> None:
+    orders: Orders = {}
+    take(orders, "c", [event(500_000)], clocks(600_000))
+    line = log("tm_registered", 603_000, lag=0, tm="t")
+    assert take(orders, "c", [line] * 40_000, clocks(604_000)).events == []

@@ -135,7 +135,7 @@ def test_a_new_incident_takes_the_place_of_one_that_no_one_waits_for_before_find
     timeline.report(*(finding(subject=f"j{n}", at=2 * MINUTE + n, entity={"job_id": f"j{n}"}) for n in range(99)))
     assert len(timeline.incidents) == 100
     timeline.report(finding(subject="new", at=3 * MINUTE, entity={"job_id": "new"}))
-    assert timeline.transitions[-1].transition == "opened"
+    assert reasons(timeline)[-1] == ("opened", 3 * MINUTE, "")
     assert len(timeline.incidents) == 100
 
 
@@ -145,3 +145,14 @@ def test_an_incident_is_resolved_once_and_its_numbers_have_no_gap() -> None:
         timeline.tick(at)
     assert [b.seq - a.seq for a, b in pairwise(timeline.transitions)] == [1] * (len(timeline.transitions) - 1)
     assert [t.transition for t in timeline.transitions].count("resolved") == 1
+
+
+def test_a_finding_that_comes_again_continues_its_own_incident_before_one_that_ended_later() -> None:
+    lost = "jobmanager_lost"
+    timeline = Timeline().report(finding(lost, "jm", 20 * MINUTE, entity={}), closed(20 * MINUTE + 1, lost, "jm"))
+    timeline.tick(21 * MINUTE + 1)
+    timeline.report(finding(at=22 * MINUTE, since=0), closed(22 * MINUTE + 1)).tick(23 * MINUTE + 1)
+    own, other = (i.id for i in timeline.incidents)
+    timeline.report(finding(lost, "jm", 24 * MINUTE, since=10 * MINUTE, entity={}))
+    assert own != other
+    assert (timeline.transitions[-1].incident, timeline.transitions[-1].reason) == (own, "jobmanager_lost recurred")
