@@ -158,7 +158,7 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     found = _NUMBERS.match(version)
-    return tuple(int(n) for n in found[0].split(".")[:3]) if found else ()
+    return tuple(int(n) for n in found[0].split(".")) if found else ()
 
 
 def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:

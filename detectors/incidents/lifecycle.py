@@ -68,9 +68,9 @@ def next_deadline(incidents: list[Incident], last_event: int, config: IncidentCo
             times.append(last_event + config.stale_after)
         elif incident.has_new_data(last_event):
             times.append(last_event)
-        if incident.changed and incident.closed_at is None:
+        if incident.changed:
             times.append(_next_update(incident, config))
-        if incident.next_silence_change and incident.closed_at is None:
+        if incident.next_silence_change:
             times.append(incident.next_silence_change)
     return min(times, default=None)
 
@@ -125,7 +125,7 @@ def close_findings(
             why = because or f"detector {finding.kind} was disabled"
             closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
             transitions += _finding_closed(incidents, incident, closed, context)
-        if incident.seq and incident.closed_at is None and _all_closed(incident):
+        if incident.closed_at is None and _all_closed(incident):
             _close(incident, now)
     return transitions
 
@@ -209,7 +209,7 @@ def _add_info(
         incidents.append(Incident("", finding.at, [finding]))
         return dropped
     _replace(home, finding)
-    if home.seq and home.resolved_at is None and home.closed_at is None:
+    if home.closed_at is None:
         home.changed = f"{finding.kind} dropped to severity info"
         if _all_closed(home):
             _close(home, finding.at)
@@ -278,8 +278,7 @@ def _finding_closed(
     else:
         _replace(incident, finding)
     if incident.seq == 0:
-        if all(f.closed_at is not None for f in incident.findings):
-            incidents.remove(incident)
+        incidents.remove(incident)
         return []
     if incident.closed_at is not None:
         return []
