@@ -6,7 +6,16 @@ until the failing event is alone: only that event is lost, and the state is as i
 
 from typing import NamedTuple
 
-from detectors.engine.engine import ClusterState, Engine, StepOutput, arrival, decode_state, encode_state
+from detectors.engine.engine import (
+    ClusterState,
+    Engine,
+    MayWait,
+    StepOutput,
+    arrival,
+    decode_state,
+    encode_state,
+    never_wait,
+)
 from detectors.events.event import Event
 
 # If more than a few events fail, single events are not the reason, and each further search would cost a step.
@@ -36,14 +45,16 @@ def step(
     until: int,
     since: int,
     defects: list[FailedEvent],
+    may_wait: MayWait = never_wait,
 ) -> SteppedCluster | None:
     """`Engine.step` from the state `before` (None: a new cluster); None if every event failed.
 
-    Failing events are added to `defects`, the cluster's list for this batch. Raises StateVersionError.
+    Failing events are added to `defects`, the cluster's list for this batch. In a batch with such an event, no event
+    waits. Raises StateVersionError.
     """
     state = decode_state(before) if before is not None else engine.new_state()
     try:
-        output = engine.step(cluster, state, events, until, since)
+        output = engine.step(cluster, state, events, until, since, may_wait)
         return SteppedCluster(state, encode_state(state), output)
     except Exception as error:  # noqa: BLE001
         # The outermost handler: an error in a detector must not stop the stream.

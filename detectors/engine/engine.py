@@ -5,13 +5,16 @@ and on the events, never on where the stream was cut into batches.
 
 There are two times. The clock (`until`) is the time that all partitions of the stream have reached. Only it meets
 deadlines, so that a partition that is read ahead in a catch-up makes nothing overdue. Each event also carries its own
-Kafka timestamp: earlier deadlines are met first, and transitions that the event causes are dated with it.
+Kafka timestamp: earlier deadlines are met first, and transitions that the event causes are dated with it. An event
+ahead of the clock is folded at once, unless a deadline comes before it: then it waits until the clock has met that
+deadline.
 
 Deadlines are met on whole seconds of the clock. No deadline can fall between two seconds, so a detector is asked for
 its next deadline once a second and not after every event.
 """
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -82,13 +85,26 @@ class DroppedState(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """The output of a step: transitions in order, readings, keys of removed readings, and what was dropped or cut."""
+    """The output of a step: transitions in order, readings, keys of removed readings, and what was dropped or cut.
+
+    `waiting` are the events that are ahead of the clock and come after a deadline: give them to a later step again.
+    """
 
     transitions: list[Transition]
     readings: list[Reading]
     removed: list[str]
     dropped: tuple[DroppedState, ...] = ()
     cut: tuple[EntriesCut, ...] = ()
+    waiting: tuple[Event, ...] = ()
+
+
+MayWait = Callable[[list[Event], int], bool]
+"""Whether events that are ahead of the clock may wait for a deadline; given the events in order and the clock."""
+
+
+def never_wait(_ahead: list[Event], _until: int) -> bool:
+    """Fold all events in this step."""
+    return False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -175,13 +191,19 @@ class Engine:
         return not getattr(self.by_job.settings(topology.job_name(subject)), kind).enabled
 
     def step(
-        self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0
+        self,
+        cluster: str,
+        state: ClusterState,
+        events: Iterable[Event],
+        until: int,
+        since: int = 0,
+        may_wait: MayWait = never_wait,
     ) -> StepOutput:
         """Fold `events` (in any order, they are sorted by arrival) and advance the clock to `until`; changes `state`.
 
         `since` is the bucket's clock before this step. A new configuration takes effect at that time.
         """
-        return _Fold(self, cluster, state).run(events, until, since)
+        return _Fold(self, cluster, state).run(sorted(events, key=arrival), until, since, may_wait)
 
     def next_step(self, state: ClusterState) -> int:
         """The clock time at which the next step is needed even without events."""
@@ -248,8 +270,10 @@ class _Fold:
         self._dropped: list[DroppedState] = []
         # Detectors whose state may have changed since they were last asked for their deadline.
         self._changed: dict[str, Detector] = {}
+        # Deadlines that an event brings are met after its own second, also if it is ahead of the clock.
+        self._not_before = 0
 
-    def run(self, events: Iterable[Event], until: int, since: int) -> StepOutput:
+    def run(self, events: list[Event], until: int, since: int, may_wait: MayWait) -> StepOutput:
         state = self._state
         before = dict(state.topology.cut)
         if state.clock - until > FAR_MS:
@@ -258,22 +282,47 @@ class _Fold:
         until = max(until, state.clock)
         if state.mark != self._engine.mark:
             self._apply_configuration(since)
-        for event in sorted(events, key=arrival):
-            clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
-            now = min(clock, until)
-            self._meet_deadlines(now)
+        reached = bisect_right(events, until, key=lambda e: e.timestamp)
+        for event in events[:reached]:
             # Transitions that an event causes are not dated before it, however the stream was cut.
-            state.clock = state.last_event = now
-            self._take(event, clock)
+            now = max(state.clock, event.timestamp)
+            self._meet_deadlines(now)
+            state.clock, state.last_event = now, max(state.last_event, now)
+            self._take(event, now)
         self._meet_deadlines(until)
         state.clock = until
+        waiting = self._take_ahead(events[reached:], until, may_wait)
         self._update_deadlines()
         readings, gone = self._readings(until)
         for kind, detector_state in self._open.items():
             state.detectors[kind] = msgspec.Raw(_encode(detector_state))
         removed = sorted({*self._removed, *gone})
         newly_cut = cut.news(self._cluster, before, state.topology.cut)
-        return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut)
+        return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut, waiting)
+
+    def _take_ahead(self, events: list[Event], until: int, may_wait: MayWait) -> tuple[Event, ...]:
+        """Take the events that are ahead of the clock, up to the first one that comes after a deadline.
+
+        Returns the events that wait. If they may not wait, all are taken, dated at most _AHEAD_MS after the clock.
+        """
+        state = self._state
+        if not events or not may_wait(events, until):
+            for event in events:
+                state.last_event = max(state.last_event, until)
+                self._take(event, min(event.timestamp, until + _AHEAD_MS))
+            return ()
+        second = until // _SECOND_MS
+        for number, event in enumerate(events):
+            if event.timestamp // _SECOND_MS > second:
+                self._update_deadlines()
+                deadline = self._engine.next_deadline(state)
+                if deadline is not None and deadline <= event.timestamp:
+                    return tuple(events[number:])
+                second = event.timestamp // _SECOND_MS
+            state.last_event = max(state.last_event, event.timestamp)
+            self._not_before = event.timestamp + 1
+            self._take(event, event.timestamp)
+        return ()
 
     def _go_back(self, until: int) -> None:
         """Set the clock back, because a host with a wrong clock had driven it ahead (`host_clock.py`)."""
@@ -296,24 +345,24 @@ class _Fold:
             state.detectors.pop(kind, None)
             state.deadlines.pop(kind, None)
             self._removed += _unpacked(state.readings.pop(kind, None))
-        self._settings_changed(self._detectors.all)
+        self._settings_changed(self._detectors.all, state.clock)
         self._transitions += lifecycle.apply_silences(state.incidents, state.clock, self._context())
 
-    def _settings_changed(self, detectors: Iterable[Detector]) -> None:
+    def _settings_changed(self, detectors: Iterable[Detector], now: int) -> None:
         """The settings of these detectors changed: deadlines may move, and open findings may have to be closed."""
         state = self._state
-        self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, state.clock, self._context())
+        self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, now, self._context())
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._open:
                 own = self._touch(detector)
-                for finding in detector.on_config_change(own, state.clock, state.topology):
+                for finding in detector.on_config_change(own, now, state.topology):
                     self._report(finding)
                 self._changed[detector.kind] = detector
 
-    def _job_renamed(self) -> None:
+    def _job_renamed(self, now: int) -> None:
         """A job has a new name, so other settings may apply to it."""
         if self._engine.by_job.kinds:
-            self._settings_changed([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds])
+            self._settings_changed([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds], now)
 
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
@@ -322,7 +371,7 @@ class _Fold:
         state = self._state
         time = state.zones.event_time(event)
         if state.topology.update(event, time):
-            self._job_renamed()
+            self._job_renamed(clock)
         now = Now(clock, time)
         for detector in self._detectors.by_want.get(event.event_type, ()):
             self._offer(detector, event, now)
@@ -343,7 +392,7 @@ class _Fold:
             else:
                 own.append(sample)
         if self._state.topology.measure(by_name, event.time):
-            self._job_renamed()
+            self._job_renamed(now.clock)
         wanted: dict[str, tuple[Detector, list[Sample]]] = {}
         for name, samples in by_name.items():
             for detector in self._detectors.by_want.get(name, ()):
@@ -387,7 +436,7 @@ class _Fold:
             if due is None:
                 self._state.deadlines.pop(kind, None)
             else:
-                self._state.deadlines[kind] = due
+                self._state.deadlines[kind] = max(due, self._not_before)
         self._changed.clear()
 
     def _is_off(self, kind: str, subject: str) -> bool:

@@ -55,7 +55,10 @@ def accept_finding(incidents: list[Incident], finding: Finding, context: Inciden
 
 
 def next_deadline(incidents: list[Incident], last_event: int, config: IncidentConfig) -> int | None:
-    """The clock time at which `tick` will next make a transition or forget an incident; None if there is none."""
+    """The clock time at which `tick` will next make a transition or forget an incident; None if there is none.
+
+    Transitions about the cluster's events come after the last one, which may be ahead of the clock.
+    """
     times = []
     for incident in incidents:
         if incident.seq == 0:
@@ -67,9 +70,9 @@ def next_deadline(incidents: list[Incident], last_event: int, config: IncidentCo
         elif not incident.stale:
             times.append(last_event + config.stale_after)
         elif incident.has_new_data(last_event):
-            times.append(last_event)
+            times.append(last_event + 1)
         if incident.changed:
-            times.append(_next_update(incident, config))
+            times.append(max(_next_update(incident, config), last_event + 1))
         if incident.next_silence_change:
             times.append(incident.next_silence_change)
     return min(times, default=None)

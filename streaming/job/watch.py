@@ -163,6 +163,7 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
     readings += [
         Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
         for c, order in index.orders.items()
+        if order.lags
     ]
     # The index is a row itself.
     rows, clock = float(len(index.deadlines) + 1), index.clock / 1000

@@ -99,8 +99,8 @@ def run(
     if changed:
         yield from step(index, store, [], index.clock)
     if last is not None:
-        # Events that waited for a lagging partition can now be processed.
-        end = last + after_ms
+        # Events that waited for a lagging partition or for a deadline can now be processed.
+        end, index.catching_up = last + after_ms, True
         yield from step(index, store, [], end, end + BOUND_MS)
 
 
