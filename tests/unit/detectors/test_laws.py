@@ -43,7 +43,7 @@ SCRAPED_OFTEN = tuple(
 SPOKEN = tuple(n for n in NAMES if len(records(n)) <= 2_000)
 # A line of a stack has no time of its own: if a job starts 15 s after another one failed, a line of the first one's
 # stack that is sent again later is taken for the second one's.
-SENT_AGAIN = tuple(n for n in SPOKEN if n != "savepoint-missing-2.3.0")
+SENT_AGAIN = SPOKEN
 ONE_BY_ONE = ("", *(d.kind for d in DETECTORS))
 """Each detector alone, given mostly what it wants, so that a broken law names it; the empty name is all together."""
 
