@@ -20,6 +20,9 @@ _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
 # No real counter is that high, and the state holds 64-bit integers.
 _MAX_COUNT = 1e15
+# Lines that are so much older than the newest one of their source were sent again. Threads overtake each other by less,
+# and larger steps back are corrections of a time zone.
+_AGAIN_MS = range(1_000, 120_000)
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
@@ -60,10 +63,11 @@ class InputRate(msgspec.Struct, array_like=True):
 class Topology(msgspec.Struct, array_like=True):
     """The topology of one cluster.
 
-    `job_of_source` is the last job that a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake`
-    is by job and a number for the TaskManager, because the TaskManagers' names, repeated for each job, were most of the
-    state of a large session cluster. `names` holds names of jobs from metrics, for jobs that no log has named. `cut`
-    counts live jobs and TaskManagers that were dropped to make room for others.
+    `job_of_source` is the last job that a JobManager's log named, `named_at` the event time of that line: Flink ≤ 1.8
+    names none in checkpoint lines. `intake` is by job and a number for the TaskManager, because the TaskManagers'
+    names, repeated for each job, were most of the state of a large session cluster. `names` holds names of jobs from
+    metrics, for jobs that no log has named. `cut` counts live jobs and TaskManagers that were dropped to make room for
+    others.
     """
 
     version: str = ""
@@ -76,20 +80,23 @@ class Topology(msgspec.Struct, array_like=True):
     intake: dict[str, dict[int, InputRate]] = {}
     names: dict[str, str] = {}
     cut: dict[str, int] = {}
+    named_at: dict[str, int] = {}
 
     def update(self, event: LogEvent, time: int) -> bool:
         """Take in one line whose event time is `time`. Returns whether the name of a job has changed."""
         job = event.fields.get("job")
         name = self.job_name(job) if job is not None else ""
-        if job is not None and self.job_of_source.get(event.source) != job:
+        again = self.named_at.get(event.source, time) - time in _AGAIN_MS
+        if job is not None and not again:
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
+            put_bounded(self.named_at, event.source, time, _MAX_SOURCES)
         match event.event_type:
             case "task_state":
                 self._task_state(event)
             case "task_deploying":
                 self._deploying(event, time)
             case "job_state" | "job_ended":
-                self._job_state(event, time)
+                self._job_state(event, time, again)
             case "job_initializing":
                 if event.fields["job"] not in self.jobs:
                     self._keep(event.fields["job"], Job(event.fields["name"], "", time), time)
@@ -199,8 +206,10 @@ class Topology(msgspec.Struct, array_like=True):
         self._know(tm, event.fields.get("host", ""), time)
         self.tms[tm].registered = self.tms[tm].registered or time
 
-    def _job_state(self, event: LogEvent, time: int) -> None:
+    def _job_state(self, event: LogEvent, time: int, again: bool) -> None:
         known = self.jobs.get(event.fields["job"])
+        if again and known is not None and time < known.since:
+            return
         name = event.fields.get("name", known.name if known else "")
         self._keep(event.fields["job"], Job(name, event.fields["state"], time), time)
 

@@ -230,7 +230,7 @@ class CheckpointFailing(Detector):
             self._task_failed(known, number, event, now)
             return
         if _THRESHOLD in text:
-            if known.limit is None and now.time > known.completed:
+            if known.limit is None and now.time > known.completed and "again" not in event.fields:
                 known.limit = evidence(event, now.time)
         elif not event.fields.get("of", "").startswith("checkpoint_") or number not in known.failed:
             return

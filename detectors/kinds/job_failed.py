@@ -37,7 +37,8 @@ _MAX_ATTEMPTS = re.compile(r"maxNumberRestartAttempts=(\d+)")
 class FailedJob(msgspec.Struct, array_like=True):
     """A failed job: event times at which it began to fail and ended, clock of the end, root cause and records.
 
-    `since` is 0 while it is failing and has not ended. `back` is the clock since which a job of its id or name runs.
+    `back` is the clock since which a job of its id or name runs again, `changed` the event time of the last change of
+    such a job.
     """
 
     name: str
@@ -48,6 +49,7 @@ class FailedJob(msgspec.Struct, array_like=True):
     records: list[Evidence] = []
     reported: bool = False
     back: int = 0
+    changed: int = 0
 
 
 class JobFailed(Detector):
@@ -76,10 +78,13 @@ class JobFailed(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Failed jobs by id, and the latest failures in each source."""
+        """Failed jobs by id, and the latest failures in each source. `over` are event times of the last failures of
+        jobs whose failures are over, by id.
+        """
 
         jobs: dict[str, FailedJob] = {}
         faults: RootCauses = msgspec.field(default_factory=RootCauses)
+        over: dict[str, int] = {}
 
     config: Config
 
@@ -127,22 +132,22 @@ class JobFailed(Detector):
         name = event.fields.get("name", "") or topology.job_name(job)
         if new == "FAILED":
             yield from self._failed(state, job, name, event, now, topology)
-        elif new == "FINISHED":
+        if new == "FINISHED":
             yield from self._ran_again(state, job, name, now, topology, "has finished")
         elif event.event_type == "job_state":
             for failed in self._earlier_runs(state, job, name, now).values():
-                failed.back = now.clock if new == "RUNNING" else 0
+                if now.time > failed.changed:
+                    failed.back, failed.changed = now.clock if new == "RUNNING" else 0, now.time
 
     def _failed(
         self, state: State, job: str, name: str, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         failed = state.jobs.get(job)
-        if failed is not None and (failed.reported or failed.ended):
-            failed.back = 0
-            record = evidence(event, now.time)
-            if len(failed.records) < _MAX_RECORDS and record not in failed.records:
-                failed.records.append(record)
+        if failed is not None:
+            self._failed_again(failed, event, now)
             return
+        if now.time <= state.over.get(job, now.time - 1):
+            return  # The line was sent again.
         fault = state.faults.of_job(event.source, job, now.time)
         since = fault.time if fault is not None else now.time
         failed = FailedJob(name, since, now.time, now.clock, fault, [evidence(event, now.time)])
@@ -153,6 +158,15 @@ class JobFailed(Detector):
         if now.clock >= self._due(failed, job):
             failed.reported = True
             yield self._finding(failed, job, now.clock, topology)
+
+    def _failed_again(self, failed: FailedJob, event: LogEvent, now: Now) -> None:
+        """Flink logs the failure twice, a shipper may send both lines again, and the next run may have the same id."""
+        record = evidence(event, now.time)
+        if now.time < failed.ended or any((r.time, r.text) == (record.time, record.text) for r in failed.records):
+            return
+        failed.ended, failed.back = now.time, 0
+        if len(failed.records) < _MAX_RECORDS:
+            failed.records.append(record)
 
     def _explained(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         fault = state.faults.take(event, now.time)
@@ -169,7 +183,10 @@ class JobFailed(Detector):
     def _drop_planned(self, state: State) -> None:
         for job, failed in list(state.jobs.items()):
             if not failed.reported and _is_planned(failed):
-                del state.jobs[job]
+                self._forget(state, job)
+
+    def _forget(self, state: State, job: str) -> None:
+        put_bounded(state.over, job, state.jobs.pop(job).ended, _MAX_JOBS)
 
     def _earlier_runs(self, state: State, job: str, name: str, now: Now) -> dict[str, FailedJob]:
         """Failed jobs of which this later job is a new run."""
@@ -182,7 +199,7 @@ class JobFailed(Detector):
             yield self._closing(state, failed_job, failed, now.clock, topology, f"job {name or job} {why}")
 
     def _closing(self, state: State, job: str, failed: FailedJob, now: int, topology: Topology, why: str) -> Finding:
-        del state.jobs[job]
+        self._forget(state, job)
         finding = self._finding(failed, job, now, topology)
         finding.closed_at, finding.closed_because = now, why
         return finding

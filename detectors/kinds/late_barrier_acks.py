@@ -58,7 +58,10 @@ class ExpiredCheckpoint(msgspec.Struct, array_like=True):
 class JobAcks(msgspec.Struct, array_like=True):
     """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
 
-    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may start again there.
+    `open` is the number of the checkpoint that the open finding shows, and `since` its beginning. `reset` is the event
+    time at which the job last changed or was restored: checkpoint numbers may start again there. If the open number
+    expires again after that, `earlier` is the checkpoint of before, which is shown until the new one is proven to be
+    late, too.
     """
 
     expired: dict[int, ExpiredCheckpoint] = {}
@@ -67,6 +70,16 @@ class JobAcks(msgspec.Struct, array_like=True):
     last_completed: int = -1
     open: int = -1
     reset: int = -(1 << 62)
+    since: int = 0
+    earlier: ExpiredCheckpoint | None = None
+
+    def shown(self) -> ExpiredCheckpoint:
+        """The checkpoint that the open finding shows."""
+        return self.earlier or self.expired[self.open]
+
+    def may_be_of(self, number: int, time: int) -> bool:
+        """Whether a line of this time may be about an expired checkpoint, and not about one of before a restore."""
+        return number in self.expired and (time >= self.reset or self.expired[number].time < self.reset)
 
 
 class AbortNotice(msgspec.Struct, array_like=True):
@@ -131,10 +144,13 @@ class LateBarrierAcks(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id. `notices` are abort notices that wait for the expiry of their checkpoint."""
+        """Jobs by id. `notices` are abort notices that wait for the expiry of their checkpoint, `changed` are the event
+        times at which jobs last changed or were restored.
+        """
 
         jobs: dict[str, JobAcks] = {}
         notices: list[AbortNotice] = []
+        changed: dict[str, int] = {}
 
     config: Config
 
@@ -147,20 +163,23 @@ class LateBarrierAcks(Detector):
         known = state.jobs.get(job)
         if event.event_type == "checkpoint_expired":
             yield from self._expired(state, job, number, event, now, topology)
+        elif event.event_type not in ("checkpoint_acked_late", "checkpoint_completed"):
+            yield from self._job_changed(state, job, event.fields.get("state", ""), now, topology)
         elif known is None:
             return
         elif event.event_type == "checkpoint_acked_late":
             yield from self._acked(known, job, number, event, now, topology)
-        elif event.event_type == "checkpoint_completed":
-            yield from self._completed(known, job, number, now, topology)
         else:
-            yield from self._job_changed(state, known, job, event.fields.get("state", ""), now, topology)
+            yield from self._completed(known, job, number, now, topology)
 
-    def _job_changed(
-        self, state: State, known: JobAcks, job: str, new: str, now: Now, topology: Topology
-    ) -> Iterator[Finding]:
-        if now.time > known.reset:
-            known.reset, known.last_completed = now.time, -1
+    def _job_changed(self, state: State, job: str, new: str, now: Now, topology: Topology) -> Iterator[Finding]:
+        if now.time <= state.changed.get(job, now.time - 1):
+            return  # The line was sent again. Several runs may have the same job id.
+        put_bounded(state.changed, job, now.time, _MAX_JOBS)
+        known = state.jobs.get(job)
+        if known is None:
+            return
+        known.reset, known.last_completed = now.time, -1
         if known.open >= 0 and (new in _OVER or new == "SUSPENDED"):
             yield self._closing(known, job, now, topology, f"the job is {new}")
         if new in _OVER:
@@ -170,22 +189,22 @@ class LateBarrierAcks(Detector):
         self, state: State, job: str, number: int, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         if job not in state.jobs:
-            put_bounded(state.jobs, job, JobAcks(), _MAX_JOBS)
+            put_bounded(state.jobs, job, JobAcks(reset=state.changed.get(job, -(1 << 62))), _MAX_JOBS)
         known = state.jobs[job]
         before = known.expired.get(number)
         if now.time < known.reset or number <= known.last_completed or (before and before.time >= known.reset):
             return
         known.healthy = 0
         if number == known.open:
-            known.expired[number].time, known.expired[number].at = now.time, now.clock
-        else:
-            self._keep(known, number, ExpiredCheckpoint(now.time, now.clock, [evidence(event, now.time)]))
+            known.earlier = known.shown()
+        self._keep(known, number, ExpiredCheckpoint(now.time, now.clock, [evidence(event, now.time)]))
         waiting = [
             n
             for n in state.notices
             if n.checkpoint == number
             and now.clock - n.at <= self.config_of(job).remember
             and topology.may_run(job, n.ack.tm)
+            and known.may_be_of(number, n.ack.time)
         ]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:
@@ -204,17 +223,18 @@ class LateBarrierAcks(Detector):
         closed = [n for n in known.expired if n != known.open]
         for old in [n for n in closed if checkpoint.at - known.expired[n].at > _RECENT_MS]:
             del known.expired[old]
-        if not any(c.reported for c in known.expired.values()):
+        if known.open < 0 and not any(c.reported for c in known.expired.values()):
             known.repeated = 0
-        while len(known.expired) >= _MAX_CHECKPOINTS:
+        while number not in known.expired and len(known.expired) >= _MAX_CHECKPOINTS:
             del known.expired[next(n for n in known.expired if n != known.open)]
+        known.expired.pop(number, None)
         known.expired[number] = checkpoint
 
     def _acked(
         self, known: JobAcks, job: str, number: int, event: LogEvent, now: Now, topology: Topology
     ) -> Iterator[Finding]:
         checkpoint = known.expired.get(number)
-        if checkpoint is None or now.clock - checkpoint.at > self.config_of(job).remember:
+        if checkpoint is None or now.clock - checkpoint.at > self.config_of(job).remember or now.time < checkpoint.time:
             return
         attempt = event.fields["attempt"]
         task, tm, host = topology.place_of(attempt)
@@ -227,7 +247,9 @@ class LateBarrierAcks(Detector):
         tm, host = topology.tm_of(event)
         ack, record = LateAck(now.time, "", tm, host), evidence(event, now.time)
         expired = [
-            (k.expired[number].at, j) for j, k in state.jobs.items() if number in k.expired and topology.may_run(j, tm)
+            (k.expired[number].at, j)
+            for j, k in state.jobs.items()
+            if k.may_be_of(number, now.time) and topology.may_run(j, tm)
         ]
         recent = [(at, j) for at, j in expired if now.clock - at <= self.config_of(j).remember]
         if not recent:
@@ -251,14 +273,16 @@ class LateBarrierAcks(Detector):
     def _judge(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
         checkpoint = known.expired[number]
         if not checkpoint.reported:
-            others = sum(1 for c in known.expired.values() if c.acks)
+            others = sum(1 for c in (*known.expired.values(), known.earlier) if c is not None and c.acks)
             config = self.config_of(job)
             if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
                 return
             checkpoint.reported = True
             known.repeated += 1
-        if number > known.open or known.expired[known.open].time < known.reset:
-            known.open = number
+        if number >= known.open or known.shown().time < known.reset:
+            first = min(c.time for c in known.expired.values() if c.reported)
+            known.since = min(known.since, first) if known.open >= 0 else first
+            known.open, known.earlier = number, None
         yield self._finding(known, job, now, topology)
 
     def _completed(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
@@ -268,7 +292,7 @@ class LateBarrierAcks(Detector):
         known.healthy += 1
         if known.open < 0 or known.healthy < self.config_of(job).healthy_checkpoints:
             return
-        if number > known.open or known.expired[known.open].time < known.reset:
+        if number > known.open or known.shown().time < known.reset:
             yield self._closing(
                 known, job, now, topology, f"{known.healthy} checkpoints in a row completed, the last is {number}"
             )
@@ -276,14 +300,13 @@ class LateBarrierAcks(Detector):
     def _closing(self, known: JobAcks, job: str, now: Now, topology: Topology, why: str) -> Finding:
         finding = self._finding(known, job, now, topology)
         finding.closed_at, finding.closed_because = now.clock, why
-        known.open = -1
+        known.open, known.earlier = -1, None
         return finding
 
     def _finding(self, known: JobAcks, job: str, now: Now, topology: Topology) -> Finding:
-        checkpoint = known.expired[known.open]
+        checkpoint = known.shown()
         config = self.config_of(job)
         tm, host, share = self._place(checkpoint, config)
-        first = min(c.time for c in known.expired.values() if c.reported)
         severity: Severity = "critical" if known.repeated >= config.repeats else "warning"
         confidence: Confidence = "sure" if tm or host else "fair"
         return Finding(
@@ -297,7 +320,7 @@ class LateBarrierAcks(Detector):
                 "host": host,
                 "task": ", ".join(sorted({a.task.rsplit(" (", 1)[0] for a in checkpoint.acks.values() if a.task})[:3]),
             },
-            since=first,
+            since=known.since,
             at=now.clock,
             severity=severity,
             confidence=confidence,

@@ -39,8 +39,9 @@ _NO_HA = "0" * 32
 class RestoredJob(msgspec.Struct, array_like=True):
     """One job: the number of its completed checkpoints, and the open finding.
 
-    `lost` is the number of checkpoints that it started without. `restored`: it started from a checkpoint or savepoint,
-    or tried to. `proven` is the event time of the last completed checkpoint.
+    `last` is the event time up to which its lines are taken into account: of its failure, or of its end. `lost` is the
+    number of checkpoints that it started without. `restored`: it started from a checkpoint or savepoint, or tried to.
+    `proven` is the event time of the last completed checkpoint.
     """
 
     completed: int = 0
@@ -54,7 +55,9 @@ class RestoredJob(msgspec.Struct, array_like=True):
 
 
 class LastJobState(msgspec.Struct, array_like=True):
-    """The last line about a job's state in a source, and the event time of `No checkpoint found` (`nothing`)."""
+    """The last line about a job's state in a source, and the event time of `No checkpoint found` (`nothing`) with its
+    record, or of the checkpoint that was found since.
+    """
 
     job: str = ""
     before: str = ""
@@ -83,11 +86,12 @@ class RestoreFailed(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Jobs by id, lines about job states and stack traces by source."""
+        """Jobs by id, lines about job states and stack traces by source. `ended` are event times of ends of jobs."""
 
         jobs: dict[str, RestoredJob] = {}
         entered: dict[str, LastJobState] = {}
         stacks: dict[str, RootCause] = {}
+        ended: dict[str, int] = {}
 
     config: Config
 
@@ -102,16 +106,23 @@ class RestoreFailed(Detector):
             case "job_ended" if event.fields["state"] != "SUSPENDED":
                 yield from self._ended(state, event.fields["job"], event.fields["state"], now, topology)
             case "job_restored":
-                # A checkpoint was found, so nothing was lost.
-                state.entered.pop(event.source, None)
-                if event.fields.get("job"):
-                    self._job(state, event.fields["job"]).restored = True
+                self._restored(state, event, now)
             case "checkpoint_completed":
                 yield from self._completed(state, topology.job_of(event), now, topology)
 
+    def _restored(self, state: State, event: LogEvent, now: Now) -> None:
+        """A checkpoint was found, so nothing was lost."""
+        entered = state.entered.get(event.source)
+        if entered is not None and now.time >= max(entered.time, entered.nothing):
+            entered.before, entered.nothing, entered.record = "", now.time, None
+        if event.fields.get("job"):
+            known = self._job(state, event.fields["job"])
+            known.restored = known.restored or now.time > known.last
+
     def _failed(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         job = job_of(event, topology)
-        if not job:
+        # A line that was sent again names no job, and the job that failed may have been replaced since.
+        if not job or "again" in event.fields:
             return
         stack = state.stacks.get(event.source)
         if stack is None or stack.id != event.fields["id"]:
@@ -142,6 +153,8 @@ class RestoreFailed(Detector):
 
     def _nothing(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         entered = self._source(state, event.source)
+        if now.time <= entered.nothing:
+            return  # The line was sent again.
         entered.nothing, entered.record = now.time, evidence(event, now.time)
         # A restart in place: the change from RESTARTING to RUNNING comes first.
         if entered.before == "RESTARTING" and 0 <= now.time - entered.time <= self.config_of(entered.job).adjacent:
@@ -150,7 +163,7 @@ class RestoreFailed(Detector):
     def _job_state(self, state: State, event: LogEvent, now: Now, topology: Topology) -> Iterator[Finding]:
         job, before, new = event.fields["job"], event.fields.get("before", ""), event.fields["state"]
         entered = self._source(state, event.source)
-        if new == "RUNNING":
+        if new == "RUNNING" and now.time >= entered.time:
             entered.job, entered.before, entered.time = job, before, now.time
             # A new JobManager takes over the job: it logs what it found before the job runs.
             taken_over = before == "CREATED" and job != _NO_HA
@@ -169,33 +182,37 @@ class RestoreFailed(Detector):
 
     def _ended(self, state: State, job: str, ended: str, now: Now, topology: Topology) -> Iterator[Finding]:
         known = state.jobs.get(job)
-        if known is None or now.time < known.last:
+        if known is None or now.time < known.last or (now.time == known.last and not known.since):
             return
         if known.since and ended == "FAILED":
             known.completed = 0
             return
         if known.since:
             yield self._closing(known, job, now, topology, f"the job is {ended}")
+        # Older lines may be sent again, and the next run may have the same id.
         state.jobs.pop(job, None)
+        put_bounded(state.ended, job, now.time, _MAX_JOBS)
 
     def _completed(self, state: State, job: str, now: Now, topology: Topology) -> Iterator[Finding]:
         known = self._job(state, job)
-        if now.time <= known.last:
+        if now.time <= max(known.last, known.proven):
             return
-        known.completed, known.proven = known.completed + 1, max(known.proven, now.time)
+        known.completed, known.proven = known.completed + 1, now.time
         # The same job under another id: it was submitted again with the problem fixed.
         name = topology.job_name(job)
         for other, failed in list(state.jobs.items()):
-            if not failed.since or (other != job and (not name or name != topology.job_name(other))):
+            if (
+                not failed.since
+                or now.time <= failed.last
+                or (other != job and (not name or name != topology.job_name(other)))
+            ):
                 continue
             yield self._closing(failed, other, now, topology, "checkpoints of the job complete again")
-            if other != job:
-                del state.jobs[other]
 
     def _job(self, state: State, job: str) -> RestoredJob:
         known = state.jobs.get(job)
         if known is None:
-            known = RestoredJob()
+            known = RestoredJob(last=state.ended.get(job, 0))
             put_bounded(state.jobs, job, known, _MAX_JOBS)
         return known
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Self
 
+import msgspec
+
 from detectors import DETECTORS
 from detectors.detector import Now
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
@@ -94,12 +96,13 @@ class Story:
         offset: int = -1,
         zone: int = 0,
         text: str = "",
+        timeless: bool = False,
         **fields: str,
     ) -> Self:
-        """One line, which reaches Kafka `lag` after it was written and prints a time `zone` ms from UTC."""
+        """One line, which reaches Kafka `lag` after it was written and prints a time `zone` ms from UTC, or none."""
         offset = next(self._offsets) if offset < 0 else offset
         line = log(meaning, self._time(at), offset, source or self._source, ms(lag), **fields)
-        line.host, line.local_time = source or self._host, line.local_time + zone
+        line.host, line.local_time = source or self._host, -1 if timeless else line.local_time + zone
         line.text = text or line.text
         return self.add(line)
 
@@ -183,13 +186,23 @@ class Story:
         return self
 
     def stack(self, *chain: Thrown, at: Time | None = None) -> Self:
-        """A throwable with its causes."""
+        """A throwable with its causes, each line in a record of its own and without a time."""
         for number, (name, message, frame) in enumerate(chain):
             caused = {"caused": "yes"} if number else {}
-            self.line(stack_line.THROWN, at, **{"class": name, "message": message}, **caused)
+            self.line(stack_line.THROWN, at, timeless=True, **{"class": name, "message": message}, **caused)
             if frame:
-                self.line(stack_line.FRAME, at, frame=frame)
+                self.line(stack_line.FRAME, at, timeless=True, frame=frame)
         return self
+
+    def sent_again(self, after: Time, *, only: Callable[[LogEvent], bool] = lambda _: True) -> Self:
+        """The shipper sends the lines so far, or some of them, again: they reach Kafka a second time, `after` later."""
+        return self.add(
+            *(
+                msgspec.structs.replace(e, timestamp=e.timestamp + ms(after), offset=next(self._offsets))
+                for e in self.events[:]
+                if isinstance(e, LogEvent) and only(e)
+            )
+        )
 
     def task_failed(
         self, *chain: Thrown, at: Time | None = None, subtask: int = 1, attempt: str = "", **place: str
@@ -248,7 +261,8 @@ class Followed(Story):
     def add(self, *events: Event) -> Self:
         """Each is given to the detector at once."""
         for event in events:
-            time = event.local_time if isinstance(event, LogEvent) else event.time
+            timeless = isinstance(event, LogEvent) and event.local_time < 0
+            time = event.timestamp if timeless else event.local_time if isinstance(event, LogEvent) else event.time
             self._found += self.detector.update(self.detector_state, event, Now(event.timestamp, time), self.topology)
         return super().add(*events)
 

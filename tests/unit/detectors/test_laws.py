@@ -41,9 +41,6 @@ SCRAPED_OFTEN = tuple(
     n for n in HEALTHY if n not in ("plateau-healthy", "quiet-topic-healthy", "clock-skew-two-minutes")
 )
 SPOKEN = tuple(n for n in NAMES if len(records(n)) <= 2_000)
-# A line of a stack has no time of its own: if a job starts 15 s after another one failed, a line of the first one's
-# stack that is sent again later is taken for the second one's.
-SENT_AGAIN = tuple(n for n in SPOKEN if n != "savepoint-missing-2.3.0")
 ONE_BY_ONE = ("", *(d.kind for d in DETECTORS))
 """Each detector alone, given mostly what it wants, so that a broken law names it; the empty name is all together."""
 
@@ -234,7 +231,7 @@ def test_a_record_that_comes_twice_changes_nothing(name: str, chance: random.Ran
 
 
 @few
-@given(st.sampled_from(SENT_AGAIN), st.randoms(use_true_random=False))
+@given(spoken, st.randoms(use_true_random=False))
 def test_a_record_sent_again_up_to_half_a_minute_later_changes_nothing(name: str, chance: random.Random) -> None:
     """A shipper that is not answered in time sends again: a new offset, a later timestamp, the same line."""
     whole = in_order(events(name))

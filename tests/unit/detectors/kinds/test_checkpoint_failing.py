@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from detectors.flink.stack_traces import FAILURE
-from tests.unit.detectors.story import JOB, SECOND, Followed
-from tests.unit.detectors.streams import START
+from tests.unit.detectors.story import JOB, MINUTE, SECOND, Followed, story
+from tests.unit.detectors.streams import START, encoded
 
 DECLINED = "org.apache.flink.runtime.checkpoint.CheckpointException: "
 
@@ -216,3 +216,13 @@ def test_failures_right_after_a_restart_count_once_their_own_reason_is_reported(
     for n in range(5):
         silent.failed(n, (11 + n) * SECOND)
     assert silent.until(60 * SECOND).findings() == []
+
+
+def test_a_stack_trace_that_is_sent_again_after_the_recovery_opens_nothing() -> None:
+    exceeded = ("org.apache.flink.util.FlinkRuntimeException", "Exceeded checkpoint tolerable failure threshold.", "")
+    jm = story("checkpoint_failing").runs()
+    jm.restart(exceeded, at=MINUTE).completed(1, 80 * SECOND).completed(2, 100 * SECOND)
+    once = jm.transitions(10 * MINUTE)
+    assert [t.transition for t in once][:1] == ["opened"]
+    jm.sent_again(60 * SECOND, only=lambda e: e.event_type == "thrown")
+    assert encoded(jm.transitions(10 * MINUTE)) == encoded(once)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.detectors.story import JOB, MINUTE, OTHER, PLANNED, SECOND, USER, Story, story
+from tests.unit.detectors.streams import encoded
 
 GAVE_UP = (
     "org.apache.flink.runtime.JobException",
@@ -99,3 +100,17 @@ def test_a_job_without_checkpoints_is_back_when_it_has_long_been_running() -> No
     assert jm.transitions(15 * MINUTE)[-1].transition == "resolved"
     jm.state("RESTARTING", at=4 * MINUTE, job=OTHER)
     assert "resolved" not in [t.transition for t in jm.transitions(15 * MINUTE)]
+
+
+@pytest.mark.parametrize("after", [1, 5 * SECOND, 100 * SECOND])
+def test_a_failure_that_is_sent_again_is_no_new_one(after: int) -> None:
+    jm = failed().runs(80 * SECOND, job=OTHER).completed(1, 90 * SECOND, job=OTHER)
+    once = jm.transitions(10 * MINUTE)
+    assert [t.transition for t in once] == ["opened", "resolved"]
+    assert encoded(jm.sent_again(after).transitions(10 * MINUTE)) == encoded(once)
+
+
+def test_a_job_whose_id_comes_again_fails_again() -> None:
+    jm = failed().runs(80 * SECOND).completed(1, 90 * SECOND)
+    jm.state("FAILED", "FAILING", at=5 * MINUTE)
+    assert [t.transition for t in jm.transitions(20 * MINUTE)][:3] == ["opened", "resolved", "updated"]

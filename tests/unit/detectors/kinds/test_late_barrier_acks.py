@@ -6,6 +6,7 @@ from detectors.events.event import Sample
 from detectors.incident import Finding
 from detectors.patterns.keep_state import KEEP_STATE
 from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story
+from tests.unit.detectors.streams import START, encoded
 from tests.unit.test_advice import first_danger
 
 TM, OTHER_TM = "tm-2:6122-bbbbbb", "tm-1:6122-aaaaaa"
@@ -122,6 +123,61 @@ def test_numbers_that_begin_anew_after_a_restore_are_other_checkpoints() -> None
     history.expired(2, AT + 40 * SECOND).late(3, 2, after=41 * SECOND, tm=OTHER_TM)
     entity = history.finding().entity
     assert (entity["tm_id"], entity["checkpoint"]) == (OTHER_TM, "2")
+
+
+def restored_and_expired_again() -> Job:
+    """Checkpoint 14 expired with late acknowledgements; the job went back to 13, and its next checkpoint is 14."""
+    told = job().late(4).line("job_restored", AT + 20 * SECOND, job=JOB)
+    return told.expired(14, AT + 40 * SECOND)
+
+
+def test_a_number_that_expires_again_after_a_restore_is_another_checkpoint() -> None:
+    said = restored_and_expired_again().late(3, after=43 * SECOND, tm=OTHER_TM).transitions(AT + 2 * MINUTE)
+    assert {t.incident for t in said} == {said[0].incident}
+    before, after = said[0].findings[0], said[-1].findings[0]
+    assert after.summary.startswith("3 subtasks acknowledged checkpoint 14 up to 3 s after it expired, all on tm-1")
+    assert "; 2 checkpoints affected so far" in after.summary
+    assert after.severity == "critical"
+    assert after.since == before.since == START + AT
+    assert {e.time for e in after.evidence} == {START + AT + 40 * SECOND, START + AT + 43 * SECOND}
+
+
+def test_until_a_number_that_expired_again_has_late_acknowledgements_the_proven_one_is_shown() -> None:
+    once = job().late(4)
+    assert [t.summary for t in restored_and_expired_again().transitions(AT + 2 * MINUTE)] == [
+        t.summary for t in once.transitions(AT + 2 * MINUTE)
+    ]
+    ended = restored_and_expired_again().state("CANCELED", at=AT + MINUTE).transitions(AT + 4 * MINUTE)
+    assert (ended[-1].transition, ended[-1].summary) == ("resolved", ended[0].summary.replace("3 sub", "4 sub"))
+
+
+@pytest.mark.parametrize("again", [30 * SECOND, 45 * SECOND])
+def test_late_acknowledgements_of_before_a_restore_are_not_those_of_after_it(again: int) -> None:
+    told = restored_and_expired_again()
+    told.late(2, after=42 * SECOND, tm=OTHER_TM)
+    once = told.transitions(AT + 2 * MINUTE)
+    told.sent_again(again, only=lambda e: e.local_time < START + AT + 20 * SECOND)
+    assert encoded(told.transitions(AT + 2 * MINUTE)) == encoded(once)
+
+
+@pytest.mark.parametrize("again", [30 * SECOND, 50 * SECOND])
+def test_an_abort_notice_of_before_a_restore_is_not_of_the_checkpoint_after_it(again: int) -> None:
+    told = job().by("tm-2").line("tm_started", 0, tm=TM).line("checkpoint_abort_noticed", AT + 1, checkpoint="14")
+    told.sent_again(again, only=lambda e: e.event_type == "checkpoint_abort_noticed")
+    told.by("jm").line("job_restored", AT + 20 * SECOND, job=JOB).expired(14, AT + 40 * SECOND)
+    assert [t.transition for t in told.transitions(AT + 2 * MINUTE)] == ["opened"]
+
+
+def test_what_is_sent_again_after_the_end_of_the_job_opens_nothing() -> None:
+    told = job().late(3).state("CANCELED", at=AT + MINUTE)
+    assert [t.transition for t in told.sent_again(2 * MINUTE).transitions()] == ["opened", "resolved"]
+
+
+def test_the_end_of_an_earlier_run_that_is_sent_again_does_not_end_the_finding() -> None:
+    """Without high availability all application clusters use the same job id."""
+    told = Job("late_barrier_acks").state("CANCELED", at=AT - 10 * SECOND).sent_again(20 * SECOND)
+    told.runs(AT - 8 * SECOND).expired(14, AT).late(3)
+    assert [t.transition for t in told.transitions(AT + 4 * MINUTE)] == ["opened"]
 
 
 def test_key_skew_is_not_answered_with_a_restart() -> None:

@@ -1,8 +1,13 @@
 """A failed restore is distinguished from other failures, and a job that starts empty from a new one."""
 
+from collections.abc import Callable
+
 import pytest
 
+from detectors.events.event import LogEvent
+from detectors.events.layouts.stack_line import FRAME, THROWN
 from tests.unit.detectors.story import JOB, LOST, MINUTE, OTHER, SECOND, USER, Story, story
+from tests.unit.detectors.streams import encoded
 
 STARTED = ("org.apache.flink.runtime.client.JobInitializationException", "Could not start the JobMaster.", "")
 MISSING = (
@@ -136,3 +141,30 @@ def test_a_job_that_never_started_is_known_by_its_name_and_over_when_it_comes_ag
     transitions = jm.transitions(5 * MINUTE)
     assert transitions[-1].transition == "resolved"
     assert transitions[-1].summary.startswith("job orders cannot be restored")
+
+
+def of_stacks(event: LogEvent) -> bool:
+    return event.event_type in (THROWN, FRAME)
+
+
+@pytest.mark.parametrize("lines", [of_stacks, lambda e: e.fields.get("class") == MISSING[0], lambda _: True])
+@pytest.mark.parametrize("after", [1, 20 * SECOND, 100 * SECOND])
+def test_a_stack_trace_that_is_sent_again_is_not_that_of_the_next_job(
+    lines: Callable[[LogEvent], bool], after: int
+) -> None:
+    jm = story("restore_failed", "job_failed")
+    jm.line("job_initializing", 0, job=JOB, name="orders")
+    jm.line("job_ended", 100, job=JOB, state="FAILED").stack(STARTED, MISSING, at=105)
+    jm.stack(("java.lang.RuntimeException", "main failed", ""), MISSING, at=600)
+    once = jm.runs(15 * SECOND, job=OTHER).completed(1, 17 * SECOND, job=OTHER).transitions(5 * MINUTE)
+    twice = jm.sent_again(after, only=lines).transitions(5 * MINUTE)
+    assert encoded(twice) == encoded(once)
+
+
+def test_a_job_that_fails_again_for_the_same_reason_is_reported_again() -> None:
+    jm = story("restore_failed")
+    for n, job in enumerate((JOB, OTHER, "c" * 32)):
+        at = n * 20 * SECOND
+        jm.line("job_initializing", at, job=job, name=f"orders-{n}")
+        jm.line("job_ended", at + 100, job=job, state="FAILED").stack(STARTED, MISSING, at=at + 105)
+    assert jm.opened() == ["restore_failed"] * 3
