@@ -171,15 +171,14 @@ class Reading(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(Transition).decode
 
 
-def _transition(value: bytes) -> Transition:
+@carried
+def decode_transition(value: bytes) -> Transition:
+    """Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
     found = _decode(value)
     for time in (found.at, found.opened_at, found.ended_at or 0):
         moment(time)
     return found
 
-
-decode_transition = carried(_transition)
-"""Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
 
 decode_reading = carried(msgspec.json.Decoder(Reading).decode)
 """Decodes a record of `flinkwatch.readings`. Raises UndecodableError and nothing else."""

@@ -18,8 +18,6 @@ from statistics import median
 
 import msgspec
 
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.topology import Topology
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen
 from detectors.values.bounded import to_int
 
@@ -28,7 +26,6 @@ _SAMPLES = 8
 _TOOTH = 5
 _FALL = 0.97
 _UNIT = 65_536
-_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "G1_Concurrent", "Pauses")
 # G1 starts to mark at 45 % by default, the others collect the old generation when it is full: two thirds of the heap.
 _BEYOND_GARBAGE = 0.7
 
@@ -128,15 +125,13 @@ class HeapFloor(msgspec.Struct, array_like=True):
         return before is not None and count < before[1]
 
     def now(self) -> int:
-        """Time of the newest sample (epoch ms)."""
         return self.started + self.seen
 
     def floor(self) -> float | None:
-        """The last known floor in bytes, or None."""
         return float(self.points[-1] * _UNIT) if self.points else None
 
     def series(self) -> list[tuple[int, float]]:
-        """The points as (epoch ms, bytes)."""
+        """The floor over time as (epoch ms, bytes)."""
         return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
 
     def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> HeapFloorRise | None:
@@ -163,21 +158,6 @@ class HeapFloor(msgspec.Struct, array_like=True):
         outlived = self.after_old if self.after_old > 0 else -1
         proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
         return HeapFloorRise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
-
-
-def task_manager(topology: Topology, label: str) -> str:
-    """The TaskManager's id as written in logs, of its label in metrics; the label itself if logs do not name it."""
-    return next((tm for tm in topology.tms if filtered(tm) == filtered(label)), label)
-
-
-def task_managers(topology: Topology) -> dict[str, str]:
-    """The ids of all TaskManagers as written in logs, by their labels in metrics."""
-    return {filtered(tm): tm for tm in topology.tms}
-
-
-def collects_old(collector: str) -> bool:
-    """Whether a collector collects the old generation, judged by its name."""
-    return not any(name in collector for name in _YOUNG)
 
 
 def _halved(points: list[tuple[int, int]]) -> list[tuple[int, int]]:

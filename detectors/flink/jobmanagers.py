@@ -5,6 +5,7 @@ import msgspec
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incident import Evidence
 from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO
 
 BY_A_JOBMANAGER = frozenset(
     {
@@ -20,7 +21,6 @@ BY_A_JOBMANAGER = frozenset(
 """Types of lines that only a JobManager writes, and that so prove that it is alive."""
 
 STARTS = frozenset({"process_version", "rpc_started"})
-LONG_AGO = -(1 << 62)
 _MAX_SOURCES = 200
 _MAX_JOBS = 100
 _UNKNOWN_ENDED_MS = 60_000
@@ -122,19 +122,15 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def master(self, event: LogEvent) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
-        known = self.masters.get(event.source)
-        if known is None:
-            known = JobManagerProcess(event.host)
-            put_bounded(self.masters, event.source, known, _MAX_SOURCES)
-        return known
+        if event.source not in self.masters:
+            put_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
+        return self.masters[event.source]
 
     def witness(self, event: LogEvent) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
-        known = self.witnesses.get(event.source)
-        if known is None:
-            known = TaskManagerView()
-            put_bounded(self.witnesses, event.source, known, _MAX_SOURCES)
-        return known
+        if event.source not in self.witnesses:
+            put_bounded(self.witnesses, event.source, TaskManagerView(), _MAX_SOURCES)
+        return self.witnesses[event.source]
 
     def ends(self, source: str, time: int) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""
@@ -144,15 +140,14 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
         """Whether this JobManager ended in an orderly way. If its source is unknown, any that ended so counts."""
-        for ended, at in self.orderly.items():
-            known = ended in self.masters
-            limit = within if known else _UNKNOWN_ENDED_MS
-            if (not source or not known or ended == source) and abs(time - at) <= limit:
-                return True
-        return False
+        return any(
+            abs(time - at) <= within and source in ("", ended)
+            if ended in self.masters
+            else abs(time - at) <= _UNKNOWN_ENDED_MS
+            for ended, at in self.orderly.items()
+        )
 
     def address(self, source: str) -> str:
-        """RPC address of a JobManager, or the empty string."""
         known = self.masters.get(source)
         return self.addresses.get(source) or (known.address if known else "")
 

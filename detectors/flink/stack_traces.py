@@ -44,27 +44,25 @@ class StackTraces(msgspec.Struct, array_like=True):
 
     def join(self, event: LogEvent) -> LogEvent | None:
         """Take in any line. Returns the failure if the line adds to one, else None."""
-        if event.event_type in THROWS and event.fields.get("state") in _CALM:
-            self.stacks.pop(event.source, None)
-            return None
         if event.event_type in THROWS:
-            put_bounded(
-                self.stacks,
-                event.source,
-                StackTrace(event.event_type, _address(event), event.timestamp, event.fields),
-                _MAX_SOURCES,
-            )
+            if event.fields.get("state") in _CALM:
+                self.stacks.pop(event.source, None)
+            else:
+                self._begin(event, event.event_type, event.fields)
             return None
         if event.event_type == stack_line.THROWN:
             return _failure(event, self._thrown(event))
-        if event.event_type == stack_line.FRAME:
-            stack = self.stacks.get(event.source)
-            if stack is None or not stack.frame_wanted:
-                return None
-            stack.frame_wanted = False
-            stack.fields["frame"] = event.fields["frame"]
-            return _failure(event, stack)
-        return None
+        stack = self.stacks.get(event.source)
+        if event.event_type != stack_line.FRAME or stack is None or not stack.frame_wanted:
+            return None
+        stack.frame_wanted = False
+        stack.fields["frame"] = event.fields["frame"]
+        return _failure(event, stack)
+
+    def _begin(self, event: LogEvent, of: str, fields: dict[str, str]) -> StackTrace:
+        stack = StackTrace(of, f"{event.topic}/{event.partition}/{event.offset}", event.timestamp, fields)
+        put_bounded(self.stacks, event.source, stack, _MAX_SOURCES)
+        return stack
 
     def _thrown(self, event: LogEvent) -> StackTrace:
         stack = self.stacks.get(event.source)
@@ -77,16 +75,11 @@ class StackTraces(msgspec.Struct, array_like=True):
             # The same line again is a duplicate record.
             or (stack.first and not caused and thrown != stack.first)
         ):
-            stack = StackTrace("", _address(event), event.timestamp, {})
-            put_bounded(self.stacks, event.source, stack, _MAX_SOURCES)
+            stack = self._begin(event, "", {})
         stack.first = stack.first or thrown
         stack.fields = {**stack.fields, "class": event.fields["class"], "message": event.fields["message"]}
         stack.frame_wanted = True
         return stack
-
-
-def _address(event: LogEvent) -> str:
-    return f"{event.topic}/{event.partition}/{event.offset}"
 
 
 def _failure(event: LogEvent, stack: StackTrace) -> LogEvent:

@@ -105,29 +105,24 @@ class IssueEntry(_Entry):
 
 
 class KnownIssues(_Entry):
-    """The file conf/known_issues.yaml."""
+    """The file conf/known_issues.yaml, the most certain entries first: in this order they are tried."""
 
     known_issues: tuple[IssueEntry, ...]
 
     @field_validator("known_issues")
     @classmethod
-    def _unique(cls, issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
+    def _unique_and_sorted(cls, issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
         ids = [issue.id for issue in issues]
         if twice := {i for i in ids if ids.count(i) > 1}:
             raise ValueError(f"ids must be unique: {', '.join(sorted(twice))}")
-        return issues
+        return tuple(sorted(issues, key=lambda issue: _CERTAINTY.index(issue.certainty)))
 
 
 class IssueCatalogue(NamedTuple):
-    """The entries, the most certain first, and their hash."""
+    """The entries in the order in which they are tried, and their hash."""
 
     entries: tuple[IssueEntry, ...] = ()
     hash: str = ""
-
-
-def by_certainty(issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
-    """The issues in the order in which they are tried, the most certain first."""
-    return tuple(sorted(issues, key=lambda i: _CERTAINTY.index(i.certainty)))
 
 
 def find(
@@ -162,10 +157,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:
-    kinds = {f.kind for f in findings}
-    if not kinds.issuperset(signature.alongside):
-        return False
-    return any(_is(signature, f, throwables) for f in findings if f.kind in signature.kinds)
+    return {f.kind for f in findings}.issuperset(signature.alongside) and any(
+        _is(signature, f, throwables) for f in findings if f.kind in signature.kinds
+    )
 
 
 def _is(signature: Signature, finding: Finding, throwables: StackTraces) -> bool:

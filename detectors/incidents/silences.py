@@ -60,11 +60,9 @@ class Silence(NamePatterns):
         return self.fits_cluster(cluster) and self.fits_job(job) and any(fits(kind, cause) for kind in self.kinds)
 
     def edges(self) -> tuple[int, int]:
-        """Beginning and end in epoch ms."""
         return (_ms(self.begins) if self.begins is not None else 0), _ms(self.until)
 
     def silenced(self) -> Silenced:
-        """The silence as a transition carries it."""
         return Silenced(self.id, self.edges()[1], self.author, self.comment)
 
 

@@ -46,7 +46,6 @@ class TrendFit(NamedTuple):
         return self.of_curve < _CLEARLY * self.of_line
 
     def at(self, time: int) -> float:
-        """Value of the better fit at a time."""
         return math.exp(self.curve.at(time)) if self.exponential else max(self.line.at(time), _LEAST)
 
 
@@ -65,12 +64,10 @@ class Rise(NamedTuple):
 
     @property
     def now(self) -> int:
-        """Time of the newest point."""
         return self.points[-1].time
 
     @property
     def level(self) -> float:
-        """Value of the fit at its end."""
         return self.fit.at(self.now)
 
     def since(self, growth: float) -> int:

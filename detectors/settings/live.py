@@ -80,9 +80,7 @@ Origin = Literal["file", "apply", "rollback"]
 
 
 class PublishedConfiguration(msgspec.Struct, frozen=True):
-    """A configuration record: the sections as written, their hash, and when (epoch ms), by whom and how it was
-    published.
-    """
+    """A configuration record: the sections as written, their hash, when (epoch ms), by whom and how published."""
 
     hash: str
     at: int
@@ -100,9 +98,7 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
 
 
 class PublishedSilence(msgspec.Struct, frozen=True):
-    """The value of a silence record, when it was published (epoch ms) and by whom. One with the same id that was
-    published later takes its place.
-    """
+    """A silence record: the silence, when (epoch ms) and by whom published. A later one replaces it by its ID."""
 
     silence: dict[str, Any]
     at: int
@@ -113,7 +109,6 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return Silence.model_validate(self.silence)
 
     def ends(self) -> int:
-        """The end of the silence in epoch ms."""
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
@@ -124,7 +119,6 @@ def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> Pu
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
-    """The silence as a record."""
     return PublishedSilence(silence.model_dump(mode="json"), at, by)
 
 
@@ -135,29 +129,25 @@ def settings_hash(live: LiveSettings) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(PublishedConfiguration).decode
+_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
 
 
-def _read_published(value: bytes) -> PublishedConfiguration:
+@carried
+def read_published(value: bytes) -> PublishedConfiguration:
+    """Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
     found = _decode(value)
-    # Normalized, with the hash computed again: a forged hash would otherwise appear in every message.
+    # The hash is computed again: a forged one would otherwise appear in every message.
     return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
-def _read_silence(value: bytes) -> PublishedSilence:
+@carried
+def read_silence(value: bytes) -> PublishedSilence:
+    """Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
     found = _decode_silence(value)
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
-
-
-_decode = msgspec.json.Decoder(PublishedConfiguration).decode
-_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
-
-read_published = carried(_read_published)
-"""Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
-
-read_silence = carried(_read_silence)
-"""Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
 
 
 def read_change(key: bytes | None, value: bytes | None) -> PublishedConfiguration | PublishedSilence | None:

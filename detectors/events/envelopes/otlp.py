@@ -44,8 +44,6 @@ class _ScopeLogs(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
-    """Log records of one resource."""
-
     resource: _Resource = _Resource()
     scope_logs: list[_ScopeLogs] = []
 
@@ -59,7 +57,6 @@ class OtlpLine(NamedTuple):
 
 
 def log_lines(resource_logs: list[ResourceLogs]) -> list[OtlpLine]:
-    """The log records in order, with the attributes of their resource."""
     return [
         _line(record, shared)
         for resource in resource_logs

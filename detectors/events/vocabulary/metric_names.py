@@ -114,12 +114,6 @@ _decode_batch = msgspec.json.Decoder(_TelegrafBatch).decode
 Tags = dict[str, str]
 
 
-@lru_cache(maxsize=16_384)
-def filtered(value: str) -> str:
-    """An ID in the form that Prometheus labels have. IDs from logs and metrics must be compared in this form."""
-    return re.sub(r"[^a-zA-Z0-9:_]", "_", value)
-
-
 @lru_cache(maxsize=4096)
 def detector_name(name: str) -> tuple[str, str]:
     """(name that detectors use, garbage collector) of a Prometheus name; both may be empty."""
