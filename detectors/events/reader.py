@@ -15,7 +15,7 @@ from detectors.events.layouts import json_layout, stack_line, text_layout
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
-from detectors.values.decoding import UndecodableError
+from detectors.values.decoding import UndecodableError, decoded
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -27,10 +27,7 @@ _ODD_STARTS = frozenset("{ 0123456789")
 
 
 class Reader:
-    """Reads records of the log topics and of the metric topics.
-
-    `metric_topics` are the topics whose records are metrics; all others are logs.
-    """
+    """Reads records. Those of `metric_topics` are metrics, all others are logs. It keeps no state."""
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
         self._identity = identity
@@ -134,7 +131,7 @@ def _pages(value: bytes) -> list[Page]:
         if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
             return [logs.decode_json(metric_names.read_telegraf, value, "Telegraf JSON")]
         return logs.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
-    text = logs.decode_text(value)
+    text = decoded(bytes.decode, value)
     try:
         if metric_envelopes.is_line_protocol(text):
             return metric_envelopes.read_lines(text)

@@ -50,8 +50,7 @@ class CheckpointAttempts(msgspec.Struct, array_like=True):
 class DurationGauge(msgspec.Struct, array_like=True):
     """The last values of the gauges (-1: none): duration, the count that belongs to it, the newest count and size.
 
-    The interval is learned from the count `mark` at the time `marked`. `fresh`: no count has come since the duration
-    changed.
+    The interval is learned from the count `mark` at the time `marked`. `fresh`: the duration is newer than the count.
     """
 
     duration: int = -1
@@ -157,7 +156,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
             # For an incremental checkpoint this is only the part that was written, so the full size is preferred.
             gauge.size = gauge.size if gauge.full else max(to_int(sample.value), -1)
         elif sample.value > 0 and not self.logged:
-            newest = self.history.newest()
+            newest = self.history.last
             duration = to_int(sample.value)
             if (duration == gauge.duration and gauge.count == gauge.counted) or event.time <= newest:
                 return False
@@ -190,5 +189,5 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.sizes = [*self.sizes, round(point.size)][-_MAX_SIZES:]
         if 0 < known < point.size / _FULL:
             return False
-        self.history.add(point._replace(time=max(point.time, self.history.newest())))
+        self.history.add(point._replace(time=max(point.time, self.history.last)))
         return True

@@ -21,10 +21,9 @@ def collects_old(collector: str) -> bool:
 
 
 class GcSample(msgspec.Struct, array_like=True):
-    """The change since the previous entry, and the heap in use (`used`, in units of 64 KiB).
+    """The change since the previous entry, and the heap in use (`used`, in 64 KiB; the first entry has no more).
 
-    The change: ms passed, ms spent in collections, number of collections, and of those of the old generation. In the
-    first entry only `used` is meaningful.
+    The change: ms passed, ms spent in collections, number of collections, and of those of the old generation.
     """
 
     ms: int = 0
@@ -35,10 +34,9 @@ class GcSample(msgspec.Struct, array_like=True):
 
 
 class GcWindow(msgspec.Struct, array_like=True):
-    """The collections of one TaskManager.
+    """The collections of one TaskManager, with the event time and the clock (`at`) of the last entry.
 
-    `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes), `time` the event time of
-    the last entry, `at` its clock.
+    `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes).
     """
 
     spent: dict[int, int] = {}

@@ -4,7 +4,7 @@ import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incident import Evidence
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import put_bounded, setdefault_bounded
 from detectors.values.durations import LONG_AGO
 
 BY_A_JOBMANAGER = frozenset(
@@ -38,8 +38,8 @@ class JobManagerProcess(msgspec.Struct, array_like=True):
 class TaskManagerView(msgspec.Struct, array_like=True):
     """The JobManager as one TaskManager sees it: where it registered, and how and when it lost contact since.
 
-    `marks` holds the event time of each way in which it lost contact. `suspect` is the address that it complains about,
-    `stopped` the event time of a signal to it.
+    `marks` holds the event time of each way in which it lost contact, `stopped` that of a signal to it, `suspect` the
+    address that it complains about.
     """
 
     address: str = ""
@@ -122,15 +122,11 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def master(self, event: LogEvent) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
-        if event.source not in self.masters:
-            put_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
-        return self.masters[event.source]
+        return setdefault_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
 
     def witness(self, event: LogEvent) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
-        if event.source not in self.witnesses:
-            put_bounded(self.witnesses, event.source, TaskManagerView(), _MAX_SOURCES)
-        return self.witnesses[event.source]
+        return setdefault_bounded(self.witnesses, event.source, TaskManagerView(), _MAX_SOURCES)
 
     def ends(self, source: str, time: int) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""
@@ -163,7 +159,4 @@ class JobManagers(msgspec.Struct, array_like=True):
         return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
 
     def _cadence(self, event: LogEvent) -> CheckpointCadence:
-        job = event.fields.get("job", "")
-        if job not in self.cadences:
-            put_bounded(self.cadences, job, CheckpointCadence(), _MAX_JOBS)
-        return self.cadences[job]
+        return setdefault_bounded(self.cadences, event.fields.get("job", ""), CheckpointCadence(), _MAX_JOBS)

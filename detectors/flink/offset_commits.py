@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.values.bounded import put_bounded, to_int
+from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_READERS = 4_000
 _MAX_JOBS = 400
@@ -41,8 +41,7 @@ class KafkaReader(msgspec.Struct, array_like=True):
 
     There may be thousands, so times are relative to the job (`CommittingJob.at`) and names are indexes into its lists.
     `flat` checkpoints have completed since, as of `seen`. `owned` and `moved` are the times at which an offset of its
-    partitions was last seen, and last seen to be 0 or more. `leaks`: it was found to leak, and nothing has disproved it
-    since.
+    partitions was last seen, and last seen to be 0 or more. `leaks`: it was found to leak, which nothing has disproved.
     """
 
     tm: int
@@ -65,8 +64,7 @@ class KafkaReader(msgspec.Struct, array_like=True):
 class CommittingJob(msgspec.Struct, array_like=True):
     """A job: its readers by operator and subtask, and its last two counts of completed checkpoints with their times.
 
-    The counts come from the gauge or else from lines. `name` is the job's name in metrics, `operators` are ids with
-    names. Times are in ms since `begun` (epoch ms).
+    The counts come from the gauge or else from lines. `operators` are IDs with names. Times are in ms since `begun`.
     """
 
     begun: int
@@ -127,8 +125,7 @@ class CommittingJob(msgspec.Struct, array_like=True):
 class OffsetCommits(msgspec.Struct, array_like=True):
     """All jobs of a cluster by id.
 
-    `off` holds the TaskManagers that do not commit. `full` is the time until which new readers are ignored because
-    there are too many; known readers keep their history.
+    `off` holds the TaskManagers that do not commit. Until `full` new readers are ignored, because there are too many.
     """
 
     jobs: dict[str, CommittingJob] = {}
@@ -254,9 +251,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             put_bounded(self.cures, name, why, _MAX_JOBS)
 
     def _job(self, name: str, time: int) -> CommittingJob:
-        if name not in self.jobs:
-            put_bounded(self.jobs, name, CommittingJob(time - _LATE_MS), _MAX_JOBS)
-        return self.jobs[name]
+        return setdefault_bounded(self.jobs, name, CommittingJob(time - _LATE_MS), _MAX_JOBS)
 
     def _room(self, time: int) -> bool:
         """Whether one more reader can be kept, after dropping readers that are gone."""

@@ -1,7 +1,6 @@
 """The root cause of a failure, and whether the failure is a fault of its own or a consequence of another.
 
-Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` holds what the lines of one failure have shown
-so far.
+Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` is what the lines so far have shown.
 """
 
 import re
@@ -10,7 +9,7 @@ import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import setdefault_bounded
 
 OF_WHOLE_JOB = frozenset({"job_state", "job_ended", "job_restarting", "global_failure"})
 """Types of failing lines that repeat for the whole job why a task failed."""
@@ -100,9 +99,7 @@ class RootCauses(msgspec.Struct, array_like=True):
         fields = event.fields
         if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
             return None
-        if event.source not in self.sources:
-            put_bounded(self.sources, event.source, [], _MAX_SOURCES)
-        known = self.sources[event.source]
+        known = setdefault_bounded(self.sources, event.source, [], _MAX_SOURCES)
         fault = next((f for f in known if f.id == fields["id"]), None)
         if fault is None:
             fault = RootCause(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))

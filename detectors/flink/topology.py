@@ -1,7 +1,6 @@
 """The jobs and TaskManagers of one cluster, and which subtask runs where.
 
-Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes
-first.
+Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes.
 """
 
 from functools import lru_cache
@@ -12,7 +11,7 @@ import msgspec
 from detectors.events.event import LogEvent, Sample
 from detectors.events.names import container_in, filtered
 from detectors.flink.job_states import ACTIVE
-from detectors.values.bounded import put_bounded, to_int
+from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_JOBS = 200
 _MAX_TMS = 400
@@ -231,11 +230,8 @@ class Topology(msgspec.Struct, array_like=True):
         # Since 1.16 an attempt id contains its vertex and subtask, and late acks name the TaskManager.
         if "_" in attempt:
             return
-        task, index = event.fields["task"], int(event.fields["subtask"])
-        known = self.attempts.get(attempt)
-        if known is None:
-            known = Subtask(task, index)
-            put_bounded(self.attempts, attempt, known, _MAX_ATTEMPTS)
+        first = Subtask(event.fields["task"], int(event.fields["subtask"]))
+        known = setdefault_bounded(self.attempts, attempt, first, _MAX_ATTEMPTS)
         if event.source in self.tm_of_source:
             known.tm = self.tm_of_source[event.source]
 

@@ -123,9 +123,8 @@ def joined(one: Finding, other: Finding) -> bool:
 def leading(findings: list[Finding], present: Finding | None = None, left: Collection[Finding] = ()) -> Finding:
     """The cause: of the findings that no other finding explains, the one that explains most others, directly or not.
 
-    Ties are decided by severity, then by the earliest beginning. A finding of severity info is the cause only if there
-    are no others. `present` is the current cause and `left` are earlier ones: an earlier cause becomes the cause again
-    only if it explains `present`.
+    Ties are decided by severity, then by the earliest beginning. A finding of severity info is the cause only if it is
+    alone. An earlier cause, one of `left`, becomes the cause again only if it explains `present`, the current one.
     """
     weighty = [f for f in findings if f.severity != "info"] or findings
     above = _ancestors(weighty)

@@ -166,8 +166,7 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
 def _not_before_last_report(own: Incident | None, finding: Finding) -> Finding:
     """The closed finding, dated no earlier than the detector's last report of it.
 
-    A partition that is read ahead may have dated that report up to a minute ahead of the clock. An earlier end would be
-    dropped as outdated, and the incident would stay open.
+    A partition that is read ahead may have dated that report ahead of the clock. An earlier end would be dropped.
     """
     key = identity(finding)
     last = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
@@ -299,10 +298,7 @@ def _all_closed(incident: Incident) -> bool:
 
 
 def _replace(incident: Incident, finding: Finding) -> None:
-    """Add the finding or replace its older version.
-
-    Beyond the limit, one of the most frequent kind is only counted; it still keeps the incident open.
-    """
+    """Add the finding or replace its older version. Of too many, one is only counted; it keeps the incident open."""
     key = identity(finding)
     for i, old in enumerate(incident.findings):
         if identity(old) == key:

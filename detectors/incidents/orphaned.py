@@ -3,8 +3,7 @@
 A finding normally closes when its own subject has recovered. If the JobManager died and the job came back under another
 ID, or the TaskManager was replaced, no further record will mention that subject. The proof is then a completed
 checkpoint of the job as it runs now, after a restart of the JobManager that no longer logs the old ID, or after the
-TaskManager left. Each kind declares its owner (`Detector.belongs_to`). A leak does not end with its process, because it
-continues in the next one.
+TaskManager left. Each kind declares its owner: a leak does not end with its process, it continues in the next one.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Silences: matching incidents are still tracked, but no notifications are sent for them until a given time.
 
-Silences are part of the stream, like the rest of the configuration: whether a transition is silenced is decided once,
-by the stream's clock, and a replay decides the same.
+Whether a transition is silenced is decided once, in the stream and by its clock, and a replay decides the same.
 """
 
 from collections.abc import Iterable

@@ -109,8 +109,8 @@ def make_transition(
 ) -> Transition:
     """The next transition of an incident, which has its state at `now`; also records in `incident` what was reported.
 
-    A partition that is read ahead may date a transition up to a minute ahead of the clock. The next transition is
-    never dated before it, because readers compare their times.
+    It is never dated before the last one, because readers compare their times: a partition that is read ahead may have
+    dated that one ahead of the clock.
     """
     now = max(now, incident.reported_at)
     cause = leading(incident.findings, incident.leader(), incident.earlier_leaders())

@@ -35,10 +35,9 @@ class Point(NamedTuple):
 
 
 class TimeScale(msgspec.Struct, array_like=True):
-    """Columns of up to 64 points.
+    """Columns of up to 64 points, of which `waiting` are not yet in the next scale.
 
-    Times are multiples of 10 ms since the history began, sizes and loads are stored as logarithms. `waiting` is the
-    number of points that are not yet in the next scale.
+    Times are multiples of 10 ms since the history began, sizes and loads are stored as logarithms.
     """
 
     times: bytearray = msgspec.field(default_factory=bytearray)
@@ -104,9 +103,6 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
     def before(self, scale: int, time: int) -> list[float]:
         times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
         return self.scales[scale].values()[: bisect_left(times, -((self.begun - time) // _UNIT_MS))]
-
-    def newest(self) -> int:
-        return self.last
 
     def clear(self) -> None:
         self.scales, self.last = [], LONG_AGO

@@ -50,10 +50,9 @@ class TrendFit(NamedTuple):
 
 
 class Rise(NamedTuple):
-    """A stretch that rises from the value `usual`.
+    """A stretch that rises from the value `usual`. `fit` covers the part in which it has grown.
 
-    `fit` covers the part in which it has grown. `established`: the series was flat before, so that the rise is not a
-    job that fills up after its start.
+    `established`: the series was flat before, so that the rise is not a job that fills up after its start.
     """
 
     scale: int
@@ -110,10 +109,7 @@ def _cannot(values: list[float], growth: float) -> bool:
 
 
 def _stands_out(history: MultiscaleSeries, scale: int, stretch: int, values: list[float]) -> bool:
-    """Cheap test: whether the newest values are above those usual before the stretch, if they are known.
-
-    It excludes most stretches; the rank test costs ten times as much.
-    """
+    """Cheap test: whether the newest values are above those usual before the stretch, if they are known."""
     older = _older(history, scale, history.time(scale, -stretch))
     return len(older) < _BEFORE or _above(values, median(older), older)
 

@@ -65,8 +65,7 @@ class OutOfMemoryConfig(DetectorConfig):
 class OutOfMemoryState(msgspec.Struct, array_like=True):
     """Open findings by process, signs without a TaskManager's name by host, and event times of all first signs.
 
-    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last sign of a
-    resolved finding.
+    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of a resolved one's last.
     """
 
     open: dict[str, ExhaustedProcess] = {}

@@ -2,8 +2,7 @@
 
 These sections are `detectors` (one block per kind, and `incidents`), `overrides` and `silences`. They reach the engine
 as one record of `flinkwatch.config`, so that a change is part of the input, is replayed with it, and is applied
-completely or not at all. Each silence added on the command line is a record of its own, so two people never overwrite
-each other's silences.
+completely or not at all. Each silence added on the command line is a record of its own: no one overwrites another's.
 """
 
 import hashlib
@@ -20,20 +19,12 @@ from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
 
-
-class _LiveSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    incidents: IncidentConfig = Field(
-        default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds."
-    )
-
-
-_BLOCKS: dict[str, Any] = {
+_LIFECYCLE = Field(default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds.")
+_BLOCKS: dict[str, Any] = {"incidents": (IncidentConfig, _LIFECYCLE)} | {
     d.kind: (d.Config, Field(default_factory=d.Config, description=d.Config.__doc__)) for d in DETECTORS
 }
 
-DetectorSettings: Any = create_model("DetectorSettings", __base__=_LiveSection, **_BLOCKS)
+DetectorSettings: Any = create_model("DetectorSettings", __config__=ConfigDict(frozen=True, extra="forbid"), **_BLOCKS)
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 

@@ -108,14 +108,6 @@ def check(value: bytes | None, limit: int) -> bytes:
     return value
 
 
-def decode_text(value: bytes) -> str:
-    """The value as UTF-8 text. Raises UndecodableError with the first invalid byte."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise UndecodableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
-
-
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
     """`decode(value)`, with every error in the JSON raised as UndecodableError."""
     try:
@@ -129,10 +121,10 @@ def decode_json(decode: Any, value: bytes, what: str) -> Any:
 def origin_of(record: Record, header: str) -> Origin:
     """The origin given by headers and key. Invalid bytes in them are replaced."""
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
+    parts = {"host": "host", "file": "file", header: "header"}
     for name, raw in record.headers:
-        part = "header" if name == header else name
-        if part in ("header", "host", "file"):
-            origin = origin._replace(**{part: raw.decode(errors="replace")})
+        if name in parts:
+            origin = origin._replace(**{parts[name]: raw.decode(errors="replace")})
     return origin
 
 
@@ -145,13 +137,13 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     origin = origin_of(record, identity.header).guarded(identity.envelope)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
-        return [(decode_text(value), origin, None)]
+        return [(decoded(bytes.decode, value), origin, None)]
     try:
         shipped: _Shipped = decode_json(_decode, value, "a document that holds a log line")
     except UndecodableError as error:
         # A line in a JSON layout may be followed by the raw lines of its stack, or be invalid JSON (EMR).
         if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
-            return [(decode_text(value), origin, None)]
+            return [(decoded(bytes.decode, value), origin, None)]
         raise
     if shipped.resource_logs is not None:
         return [_collected(origin, line) for line in otlp.log_lines(shipped.resource_logs)]
@@ -170,9 +162,9 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     return [(text, origin, None)]
 
 
-def within(origin: Origin, logged: LoggedLine | None) -> Origin:
+def within(origin: Origin, logged: LoggedLine) -> Origin:
     """The origin, completed with container and host from a line in a JSON layout."""
-    if logged is None or not (logged.container or logged.host):
+    if not (logged.container or logged.host):
         return origin
     return origin._replace(container=origin.container or logged.container, host=origin.host or logged.host)
 

@@ -1,7 +1,6 @@
 """Reads OTLP JSON as the OpenTelemetry Collector's Kafka exporter writes it: many log records or metrics per record.
 
-Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, above its
-records.
+Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, before its parts.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Unwraps log lines in files written by kubectl, container runtimes, Docker and log shippers.
 
-Events are read from the line inside. The wrapping gives pod, container and the time at which the line was written to
-the container's output.
+The wrapping gives pod, container and the time at which the line was written to the container's output.
 """
 
 import re
@@ -17,8 +16,7 @@ class UnwrappedLine(NamedTuple):
     """The line inside a wrapping.
 
     `arrival` is the time in the wrapping (epoch ms, -1 without one); `host` and `container` are from the wrapping too.
-    `partial` is set if the runtime has split the line and the rest follows. `value` is the input for the reader, if it
-    is not `text`.
+    `partial`: the runtime has split the line and the rest follows. `value` is the reader's input, if it is not `text`.
     """
 
     text: bytes

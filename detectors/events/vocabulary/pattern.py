@@ -1,7 +1,6 @@
 """The type of a log pattern, and the parts that patterns share.
 
-All patterns come from the log calls in the Flink release jars 1.4.2 to 2.3.0; `since` and `until` are the versions that
-contain them.
+All patterns come from the log calls in the release jars of Flink 1.4.2 to 2.3.0, from version `since` to `until`.
 """
 
 import re
