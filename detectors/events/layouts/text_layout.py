@@ -31,6 +31,7 @@ _match_loose = re.compile(
     rf"(?: ?(Z|[+-]\d\d:?\d\d))?\]? +{_EXTRA}(?(first)|{_LEVEL}){_EXTRA}"
     r"(?:\S+(?: +\[[^\]]{0,200}\])* +- |[\w$]+(?:\.[\w$]+)+ *: |\S+ +\| )?"
 ).match
+_of_second = times.of_second
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER = re.compile(r"\s*\d{1,7} (?=\s|\d{4}-\d\d-\d\d|[a-z]+\.|Caused by: )|\s+(?=\d{4}-\d\d-\d\d)")
 # Splits a physical line with several events: before a head, before a cause, and before a throwable after a head.
@@ -71,7 +72,7 @@ def split(line: str) -> tuple[int, str, bool] | None:
     if head is None:
         return _split_other(line)
     second, ms = head.groups()
-    time = times.of_second(second)
+    time = _of_second(second)
     return (time + int(ms) if time >= 0 else -1), line[head.end() :], False
 
 
