@@ -36,11 +36,11 @@ class Timeouts(msgspec.Struct, array_like=True):
             case "configured":
                 self._set(_OPTIONS.get(fields.get("key", ""), ""), flink_duration(fields.get("value", "")))
             case "ha_session":
-                self._set("session", flink_duration(fields.get("session", "")))
+                self._set("session", int(fields.get("session", "0")))
             case "registration_timed_out":
                 self._set("registration", flink_duration(fields.get("duration", "")))
             case "am_expired" | "node_lost":
-                self._set("expiry", flink_duration(f"{fields.get('silent', '')} s"))
+                self._set("expiry", 1_000 * int(fields.get("silent", "0")))
 
     def _set(self, name: str, value: int) -> None:
         if not name or not value:

@@ -54,7 +54,13 @@ PATTERNS: tuple[LogPattern, ...] = (
     ),
     LogPattern(
         "jm_unreachable",
-        r"(?P<peer>JobManager|ResourceManager) with id \S+ is no longer reachable",
+        r"(?P<peer>JobManager) with id \S+ is no longer reachable",
+        anchor="is no longer reachable",
+        since="1.14",
+    ),
+    LogPattern(
+        "jm_unreachable",
+        r"(?P<peer>ResourceManager) with id \S+ is no longer reachable",
         anchor="is no longer reachable",
         since="1.14",
     ),
