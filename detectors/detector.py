@@ -43,7 +43,7 @@ class NoState(msgspec.Struct, array_like=True):
 
 
 class Detector:
-    """See the module. `event_types` are the event types and metric names it subscribes to; `kind` is its module's name.
+    """`event_types` are the event types and metric names that it subscribes to; `kind` is its module's name.
 
     If `per_job` is set, the detector treats each job separately, asks `config_of` for the job's thresholds, and the
     subject of its findings is the job's ID.
@@ -68,7 +68,6 @@ class Detector:
         return self.config if self._by_job is None else self._by_job(job)
 
     def initial(self) -> Any:
-        """The state before the first event."""
         return self.State()
 
     def update(self, state: Any, event: Any, now: Now, topology: Topology) -> Iterable[Finding]:
@@ -80,10 +79,7 @@ class Detector:
         return ()
 
     def on_config_change(self, state: Any, now: int, topology: Topology) -> Iterable[Finding]:
-        """The findings that a new configuration changes, at the clock `now`.
-
-        Deadlines are asked for again afterwards.
-        """
+        """The findings that a new configuration changes at the clock `now`. Deadlines are then asked for again."""
         return ()
 
     def next_deadline(self, state: Any) -> int | None:
@@ -96,5 +92,4 @@ class Detector:
 
 
 def evidence(event: LogEvent, time: int) -> Evidence:
-    """The record of an event as evidence."""
     return Evidence(event.topic, event.partition, event.offset, time, event.text)

@@ -351,7 +351,7 @@ class _Fold:
     def _settings_changed(self, detectors: Iterable[Detector], now: int) -> None:
         """The settings of these detectors changed: deadlines may move, and open findings may have to be closed."""
         state = self._state
-        self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, now, self._context())
+        self._transitions += lifecycle.close_findings(state.incidents, self._is_off, now, self._context())
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._open:
                 own = self._touch(detector)

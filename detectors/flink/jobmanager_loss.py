@@ -1,18 +1,14 @@
 """One lost JobManager and the finding about it: who lost it, the last checkpoint, and what happens next and when."""
 
-import re
-
 import msgspec
 
+from detectors.events.names import container_in
+from detectors.flink.job_states import ACTIVE
 from detectors.flink.jobmanagers import CheckpointCadence, JobManagerProcess, JobManagers
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
 from detectors.values.durations import humanize
-
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
-
-_ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
 
 
 class JobManagerLoss(msgspec.Struct, array_like=True):
@@ -45,7 +41,7 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
 
 def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
     """The jobs that were running when the JobManager was lost."""
-    return [j for j, job in topology.jobs.items() if job.state in _ACTIVE] or ([loss.job] if loss.job else [])
+    return [j for j, job in topology.jobs.items() if job.state in ACTIVE] or ([loss.job] if loss.job else [])
 
 
 def finding(
@@ -56,12 +52,10 @@ def finding(
     now: int,
     topology: Topology,
 ) -> Finding:
-    """The finding about a loss at the clock `now`."""
     host = loss.address.rpartition(":")[0]
     if host in ("", "localhost", "127.0.0.1"):
         host = loss.host or (master.host if master else "") or host
-    running = [j for j, job in topology.jobs.items() if job.state in _ACTIVE]
-    job = loss.job or topology.job_of_source.get(loss.source) or (running[0] if len(running) == 1 else "")
+    job = loss.job or topology.job_of_source.get(loss.source) or topology.only_job()[0]
     name = loss.address or loss.source.partition(":")[0] or host or "of the cluster"
     cadence = known.cadences.get(job) or known.cadences.get("") or CheckpointCadence()
     last = f"; last completed checkpoint {cadence.checkpoint}" if cadence.checkpoint else ""
@@ -70,12 +64,8 @@ def finding(
     return Finding(
         kind="jobmanager_lost",
         subject=loss.subject,
-        entity={
-            "host": host,
-            "job_id": job,
-            "job_name": topology.job_name(job),
-            **({"checkpoint": cadence.checkpoint} if cadence.checkpoint else {}),
-        },
+        entity={"host": host, "job_id": job, "job_name": topology.job_name(job)}
+        | ({"checkpoint": cadence.checkpoint} if cadence.checkpoint else {}),
         since=loss.since,
         at=now,
         severity="critical",
@@ -141,8 +131,7 @@ def _advice(loss: JobManagerLoss, limits: Timeouts, on_yarn: bool) -> str:
 
 def _tm(source: str, topology: Topology) -> str:
     """Name a TaskManager by its id, by the container in the name of its log file, or by its host."""
-    container = _CONTAINER.search(source)
-    return topology.tm_of_source.get(source) or (container[0] if container else source.partition(":")[0])
+    return topology.tm_of_source.get(source) or container_in(source) or source.partition(":")[0]
 
 
 def _hour(ms: int) -> str:

@@ -4,7 +4,8 @@ import msgspec
 
 from detectors.events.event import LogEvent, MetricEvent
 from detectors.incident import Evidence
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import put_bounded, setdefault_bounded
+from detectors.values.durations import LONG_AGO
 
 BY_A_JOBMANAGER = frozenset(
     {
@@ -20,7 +21,6 @@ BY_A_JOBMANAGER = frozenset(
 """Types of lines that only a JobManager writes, and that so prove that it is alive."""
 
 STARTS = frozenset({"process_version", "rpc_started"})
-LONG_AGO = -(1 << 62)
 _MAX_SOURCES = 200
 _MAX_JOBS = 100
 _UNKNOWN_ENDED_MS = 60_000
@@ -38,8 +38,8 @@ class JobManagerProcess(msgspec.Struct, array_like=True):
 class TaskManagerView(msgspec.Struct, array_like=True):
     """The JobManager as one TaskManager sees it: where it registered, and how and when it lost contact since.
 
-    `marks` holds the event time of each way in which it lost contact. `suspect` is the address that it complains about,
-    `stopped` the event time of a signal to it.
+    `marks` holds the event time of each way in which it lost contact, `stopped` that of a signal to it, `suspect` the
+    address that it complains about.
     """
 
     address: str = ""
@@ -122,19 +122,11 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def master(self, event: LogEvent) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
-        known = self.masters.get(event.source)
-        if known is None:
-            known = JobManagerProcess(event.host)
-            put_bounded(self.masters, event.source, known, _MAX_SOURCES)
-        return known
+        return setdefault_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
 
     def witness(self, event: LogEvent) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
-        known = self.witnesses.get(event.source)
-        if known is None:
-            known = TaskManagerView()
-            put_bounded(self.witnesses, event.source, known, _MAX_SOURCES)
-        return known
+        return setdefault_bounded(self.witnesses, event.source, TaskManagerView(), _MAX_SOURCES)
 
     def ends(self, source: str, time: int) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""
@@ -144,15 +136,14 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
         """Whether this JobManager ended in an orderly way. If its source is unknown, any that ended so counts."""
-        for ended, at in self.orderly.items():
-            known = ended in self.masters
-            limit = within if known else _UNKNOWN_ENDED_MS
-            if (not source or not known or ended == source) and abs(time - at) <= limit:
-                return True
-        return False
+        return any(
+            abs(time - at) <= within and source in ("", ended)
+            if ended in self.masters
+            else abs(time - at) <= _UNKNOWN_ENDED_MS
+            for ended, at in self.orderly.items()
+        )
 
     def address(self, source: str) -> str:
-        """RPC address of a JobManager, or the empty string."""
         known = self.masters.get(source)
         return self.addresses.get(source) or (known.address if known else "")
 
@@ -168,7 +159,4 @@ class JobManagers(msgspec.Struct, array_like=True):
         return not any(a == address and s in self.witnesses for s, a in self.addresses.items())
 
     def _cadence(self, event: LogEvent) -> CheckpointCadence:
-        job = event.fields.get("job", "")
-        if job not in self.cadences:
-            put_bounded(self.cadences, job, CheckpointCadence(), _MAX_JOBS)
-        return self.cadences[job]
+        return setdefault_bounded(self.cadences, event.fields.get("job", ""), CheckpointCadence(), _MAX_JOBS)

@@ -1,7 +1,6 @@
 """The root cause of a failure, and whether the failure is a fault of its own or a consequence of another.
 
-Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` holds what the lines of one failure have shown
-so far.
+Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` is what the lines so far have shown.
 """
 
 import re
@@ -10,9 +9,12 @@ import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import setdefault_bounded
 
-OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
+OF_WHOLE_JOB = frozenset({"job_state", "job_ended", "job_restarting", "global_failure"})
+"""Types of failing lines that repeat for the whole job why a task failed."""
+
+OF_JOBS = OF_WHOLE_JOB | {"task_state", "job_refused"}
 """Types of failing lines that show why tasks or jobs failed."""
 
 _FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
@@ -64,8 +66,7 @@ _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
 
 
 class RootCause(msgspec.Struct, array_like=True):
-    """One failure: class and message of its deepest cause, first frame in user code, and `role` ("": a fault of its
-    own).
+    """One failure: class and message of its deepest cause, first frame in user code, `role` ("": a fault of its own).
 
     `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
     """
@@ -85,15 +86,12 @@ class RootCause(msgspec.Struct, array_like=True):
         return self.name, self.frame, _VARIABLE.sub("#", self.message)
 
     def description(self) -> str:
-        """Describe the failure for a message: throwable, message, frame in user code."""
         message = self.message if len(self.message) <= _MAX_TEXT else self.message[:_MAX_TEXT].rstrip() + "…"
         thrown = f"{self.name}: {message}" if message else self.name
         return f"{thrown} at {self.frame}" if self.frame else thrown
 
 
 class RootCauses(msgspec.Struct, array_like=True):
-    """The last failures of each source."""
-
     sources: dict[str, list[RootCause]] = {}
 
     def take(self, event: LogEvent, time: int) -> RootCause | None:
@@ -101,10 +99,7 @@ class RootCauses(msgspec.Struct, array_like=True):
         fields = event.fields
         if fields["of"] not in OF_JOBS or fields.get("state", "") not in _FAILING:
             return None
-        known = self.sources.get(event.source)
-        if known is None:
-            known = []
-            put_bounded(self.sources, event.source, known, _MAX_SOURCES)
+        known = setdefault_bounded(self.sources, event.source, [], _MAX_SOURCES)
         fault = next((f for f in known if f.id == fields["id"]), None)
         if fault is None:
             fault = RootCause(fields["id"], time, "", "", attempt=fields.get("attempt", ""), job=fields.get("job", ""))
@@ -126,7 +121,6 @@ class RootCauses(msgspec.Struct, array_like=True):
 
 
 def deepen(fault: RootCause, event: LogEvent) -> None:
-    """Update a root cause from one more line of its stack trace."""
     fields = event.fields
     fault.name, fault.message, fault.frame = fields["class"], fields["message"][: 2 * _MAX_TEXT], fields["frame"]
     fault.first = fields["first"][:_MAX_TEXT]
@@ -145,16 +139,10 @@ def role_of(text: str) -> str:
     return next((role for role, pattern in _ROLES if pattern.search(text)), "")
 
 
-def only_job(topology: Topology) -> tuple[str, str]:
-    """(id, name) of the only active job; empty if there is none or more than one."""
-    alive = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
-    return alive[0] if len(alive) == 1 else ("", "")
-
-
 def job_of(event: LogEvent, topology: Topology) -> str:
     """The job that a JobManager's line is about, or the empty string, also for a TaskManager's line."""
     if event.fields.get("job"):
         return event.fields["job"]
     if event.source in topology.tm_of_source:
         return ""
-    return topology.job_of_source.get(event.source) or only_job(topology)[0]
+    return topology.job_of_source.get(event.source) or topology.only_job()[0]

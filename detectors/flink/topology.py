@@ -1,31 +1,27 @@
 """The jobs and TaskManagers of one cluster, and which subtask runs where.
 
-Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes
-first.
+Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes.
 """
 
-import re
 from functools import lru_cache
 from zlib import crc32
 
 import msgspec
 
 from detectors.events.event import LogEvent, Sample
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.values.bounded import put_bounded
+from detectors.events.names import container_in, filtered
+from detectors.flink.job_states import ACTIVE
+from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_JOBS = 200
 _MAX_TMS = 400
 _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
-# No real counter is that high, and the state holds 64-bit integers.
-_MAX_COUNT = 1e15
 # Lines that are so much older than the newest one of their source were sent again. Threads overtake each other by less,
 # and larger steps back are corrections of a time zone.
 _AGAIN_MS = range(1_000, 120_000)
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
 class Job(msgspec.Struct, array_like=True):
@@ -83,7 +79,7 @@ class Topology(msgspec.Struct, array_like=True):
     named_at: dict[str, int] = {}
 
     def update(self, event: LogEvent, time: int) -> bool:
-        """Take in one line whose event time is `time`. Returns whether the name of a job has changed."""
+        """Take in one line. Returns whether the name of a job has changed."""
         job = event.fields.get("job")
         name = self.job_name(job) if job is not None else ""
         again = self.named_at.get(event.source, time) - time in _AGAIN_MS
@@ -101,9 +97,12 @@ class Topology(msgspec.Struct, array_like=True):
                 if event.fields["job"] not in self.jobs:
                     self._keep(event.fields["job"], Job(event.fields["name"], "", time), time)
             case "tm_registered":
-                self._tm_registered(event, time)
+                tm = event.fields["tm"]
+                self._know(tm, event.fields.get("host", ""), time)
+                self.tms[tm].registered = self.tms[tm].registered or time
             case "tm_started":
-                self._tm_started(event, time)
+                put_bounded(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
+                self._know(event.fields["tm"], event.host, time)
             case "process_version":
                 self._started(event)
         return job is not None and self.job_name(job) != name
@@ -118,7 +117,7 @@ class Topology(msgspec.Struct, array_like=True):
                 key = (sample.labels.get("job_id", ""), _number(tm))
                 sums[key] = sums.get(key, 0.0) + sample.value
         for (job, number), total in sums.items():
-            self._measured(job, number, int(max(-_MAX_COUNT, min(total, _MAX_COUNT))), time)
+            self._measured(job, number, to_int(total), time)
         return any(named)
 
     def job_of(self, event: LogEvent) -> str:
@@ -129,8 +128,12 @@ class Topology(msgspec.Struct, array_like=True):
         only = next(iter(self.names)) if len(self.names) == 1 else f"source:{event.source}"
         return event.fields.get("job") or self.job_of_source.get(event.source) or only
 
+    def only_job(self) -> tuple[str, str]:
+        """(ID, name) of the only active job; empty if there is none or more than one."""
+        active = [(job, known.name) for job, known in self.jobs.items() if known.state in ACTIVE]
+        return active[0] if len(active) == 1 else ("", "")
+
     def job_name(self, job: str) -> str:
-        """Name of the job, or the empty string."""
         known = self.jobs.get(job)
         return (known.name if known else "") or self.names.get(job, "")
 
@@ -149,8 +152,15 @@ class Topology(msgspec.Struct, array_like=True):
             tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
         return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
 
+    def tm_of_label(self, label: str) -> str:
+        """The TaskManager's ID as logs write it, of its label in metrics; the label itself if no log names it."""
+        return next((tm for tm in self.tms if filtered(tm) == filtered(label)), label)
+
+    def tms_by_label(self) -> dict[str, str]:
+        """The IDs of all TaskManagers as logs write them, by their labels in metrics."""
+        return {filtered(tm): tm for tm in self.tms}
+
     def host_of(self, tm: str) -> str:
-        """Host of a TaskManager, or the empty string."""
         known = self.tms.get(tm)
         return known.host if known else ""
 
@@ -193,18 +203,9 @@ class Topology(msgspec.Struct, array_like=True):
 
     def _started(self, event: LogEvent) -> None:
         self.version = event.fields["version"]
-        container = _CONTAINER.search(event.source)
+        container = container_in(event.source)
         if "TaskManager" in event.fields["what"] and "JobManager" not in event.fields["what"] and container:
-            put_bounded(self.tm_of_source, event.source, container[0], _MAX_SOURCES)
-
-    def _tm_started(self, event: LogEvent, time: int) -> None:
-        put_bounded(self.tm_of_source, event.source, event.fields["tm"], _MAX_SOURCES)
-        self._know(event.fields["tm"], event.host, time)
-
-    def _tm_registered(self, event: LogEvent, time: int) -> None:
-        tm = event.fields["tm"]
-        self._know(tm, event.fields.get("host", ""), time)
-        self.tms[tm].registered = self.tms[tm].registered or time
+            put_bounded(self.tm_of_source, event.source, container, _MAX_SOURCES)
 
     def _job_state(self, event: LogEvent, time: int, again: bool) -> None:
         known = self.jobs.get(event.fields["job"])
@@ -223,7 +224,6 @@ class Topology(msgspec.Struct, array_like=True):
         if tm:
             self._know(tm, host, time)
         task, index = event.fields["task"], int(event.fields["subtask"])
-        place = f"{task}|{index}"
         # Until 1.12 the line names no attempt, but the line before does, and jobs may share names of tasks. Later
         # versions name the TaskManager wherever it is needed.
         if "attempt" in event.fields:
@@ -231,19 +231,16 @@ class Topology(msgspec.Struct, array_like=True):
         attempt = next((a for a in reversed(self.attempts.values()) if a.index == index and a.task == task), None)
         if attempt is not None:
             attempt.tm, attempt.host = tm or attempt.tm, host
-            return
-        put_bounded(self.placements, place, (tm, host), _MAX_ATTEMPTS)
+        else:
+            put_bounded(self.placements, f"{task}|{index}", (tm, host), _MAX_ATTEMPTS)
 
     def _task_state(self, event: LogEvent) -> None:
         attempt = event.fields["attempt"]
         # Since 1.16 an attempt id contains its vertex and subtask, and late acks name the TaskManager.
         if "_" in attempt:
             return
-        task, index = event.fields["task"], int(event.fields["subtask"])
-        known = self.attempts.get(attempt)
-        if known is None:
-            known = Subtask(task, index)
-            put_bounded(self.attempts, attempt, known, _MAX_ATTEMPTS)
+        first = Subtask(event.fields["task"], int(event.fields["subtask"]))
+        known = setdefault_bounded(self.attempts, attempt, first, _MAX_ATTEMPTS)
         if event.source in self.tm_of_source:
             known.tm = self.tm_of_source[event.source]
 

@@ -23,13 +23,14 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent, Sample
-from detectors.flink.expired_checkpoints import CheckpointAttempts
+from detectors.flink.checkpoint_durations import CheckpointAttempts
+from detectors.flink.job_states import ENDING, RESTARTING
 from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading, Series
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_TASKS = 64
@@ -37,8 +38,6 @@ _MAX_SUBTASKS = 512
 _HISTORY = 16
 _RECORDS = 3
 _PEAK_MS = 30_000
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
-_RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
 class OpenBackpressure(msgspec.Struct, array_like=True):
@@ -72,7 +71,7 @@ class JobLoad(msgspec.Struct, array_like=True):
     has_busy: bool = False
     peak: list[float] = []
     quiet_until: int = 0
-    reset: int = -(1 << 62)
+    reset: int = LONG_AGO
     open: OpenBackpressure | None = None
     attempts: CheckpointAttempts = msgspec.field(default_factory=CheckpointAttempts)
 
@@ -404,7 +403,7 @@ class Backpressure(Detector):
     def _job_changed(
         self, state: State, known: JobLoad, job: str, new: str, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        if new in _OVER:
+        if new in ENDING:
             if known.open is not None:
                 yield self._closing(known, known.open, job, now, topology, f"the job is {new}")
             del state.jobs[job]
@@ -412,7 +411,7 @@ class Backpressure(Detector):
         if now.time > known.reset:
             known.reset, known.last_number = now.time, -1
         known.slow = []
-        if known.by_log and (new in _RESTARTING or not new):
+        if known.by_log and (new in RESTARTING or not new):
             known.quiet_until = max(known.quiet_until, now.time + self.config_of(job).catch_up)
 
     def _closing(

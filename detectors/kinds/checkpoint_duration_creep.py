@@ -23,14 +23,15 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
-from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
+from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.job_states import ENDED, RESTARTING
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
 from detectors.patterns.keep_state import keep_state
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import Duration, flink_duration, humanize
 
 _MAX_JOBS = 200
 _LATEST = 6
@@ -42,8 +43,6 @@ _REPORT_AGAIN = 0.1
 _LOADED = 1.2
 _MAX_GAPS = 3
 _HOUR_MS = 3_600_000
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
-_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 
 class Creep(msgspec.Struct, array_like=True):
@@ -184,9 +183,9 @@ class CheckpointDurationCreep(Detector):
                     yield from self._closed(known, now, "the job was started from a savepoint")
             case _:
                 new = event.fields.get("state", "")
-                if new in _RUNNING_AGAIN:
+                if new in RESTARTING:
                     durations.restore(now.time, fresh=False)
-                elif new in _OVER:
+                elif new in ENDED:
                     yield from self._closed(known, now, f"the job is {new}")
                     del state.jobs[job]
 

@@ -23,17 +23,17 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
+from detectors.flink.job_states import ENDED, RESTARTING
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_JOBS = 200
 _MAX_FAILED = 16
 _MAX_HARMLESS = 32
 _MAX_RECORDS = 5
-_LONG_AGO = -(1 << 62)
 _EXPIRED = "it expired before completing"
 _THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
 _THRESHOLD = "exceeded checkpoint tolerable failure threshold"
@@ -56,8 +56,7 @@ _HARMLESS = (
     "queued checkpoint requests",
     "blocking output edge",
 )
-_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
+_RUNNING_AGAIN = RESTARTING | {"CANCELLING", "INITIALIZING"}
 
 
 class FailedCheckpoint(msgspec.Struct, array_like=True):
@@ -85,8 +84,8 @@ class JobFailures(msgspec.Struct, array_like=True):
     failed: dict[int, FailedCheckpoint] = {}
     before: int = 0
     harmless: list[int] = []
-    completed: int = _LONG_AGO
-    restarted: int = _LONG_AGO
+    completed: int = LONG_AGO
+    restarted: int = LONG_AGO
     limit: Evidence | None = None
     open: Finding | None = None
     triggered: int = -1
@@ -262,8 +261,8 @@ class CheckpointFailing(Detector):
             yield msgspec.structs.replace(finding)
 
     def _completed(self, known: JobFailures, number: int, now: Now) -> Iterator[Finding]:
-        last = max((f.time for f in known.failed.values()), default=_LONG_AGO)
-        if now.time < max(last, known.completed, known.limit.time if known.limit else _LONG_AGO):
+        last = max((f.time for f in known.failed.values()), default=LONG_AGO)
+        if now.time < max(last, known.completed, known.limit.time if known.limit else LONG_AGO):
             return
         known.completed = now.time
         known.failed, known.before, known.limit = {}, 0, None
@@ -282,7 +281,7 @@ class CheckpointFailing(Detector):
                 elif failed.thrown:
                     failed.at = min(failed.at, now.clock - confirm)  # Its stack trace is complete.
             yield from self._report(known, job, now.clock, topology)
-        elif new in _OVER:
+        elif new in ENDED:
             yield from self._closed(known, now, f"the job is {new}")
             del state.jobs[job]
 

@@ -22,11 +22,12 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
+from detectors.flink.job_states import ENDING, RESTARTING
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_HISTORY = 64
@@ -35,9 +36,8 @@ _GAUGE_LAG_MS = 5_000
 _MAX_LAG_MS = 300_000
 _SAME_SCRAPE_MS = 500
 _LAG_FADES = 64
-_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
-_CLOSING = _OVER | {"SUSPENDED"}
+_RUNNING_AGAIN = RESTARTING | {"INITIALIZING"}
+_CLOSING = ENDING | {"SUSPENDED"}
 
 
 class CheckpointInFlight(msgspec.Struct, array_like=True):
@@ -86,7 +86,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     restored: bool = False
     timeout: int = 600_000
     late: OverdueCheckpoint | None = None
-    reset: int = -(1 << 62)
+    reset: int = LONG_AGO
     concurrent: bool = False
     lag: int = 0
     given_up: int = -1
@@ -311,7 +311,7 @@ class CheckpointOverdue(Detector):
         self._reset(known, now.time, restored=known.restored or new in _RUNNING_AGAIN)
         if new in _CLOSING and known.late is not None:
             yield self._closing(known, known.late, job, now, topology, f"the job is {new}")
-        if new in _OVER:
+        if new in ENDING:
             del state.jobs[job]
 
     def _reset(self, known: JobCheckpoints, time: int, restored: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from detectors.detector import Now
 from detectors.events.event import LogEvent
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
@@ -29,7 +30,6 @@ from detectors.patterns.per_process import (
 )
 
 _DIRECT = ("Direct buffer memory", "Cannot reserve ")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
 
 
 class DirectMemoryExhaustion(OutOfMemory):
@@ -61,7 +61,7 @@ class DirectMemoryExhaustion(OutOfMemory):
         # A job's line repeats its task's line, and only that names the TaskManager.
         if (netty or (name == "OutOfMemoryError" and message.startswith(_DIRECT))) and event.fields[
             "of"
-        ] not in _OF_JOB:
+        ] not in OF_WHOLE_JOB:
             text = message.partition(". ")[0]
             yield from self.report(state, writer(event, topology), text, event, now, topology)
 

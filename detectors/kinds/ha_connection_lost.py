@@ -25,11 +25,10 @@ from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_SOURCES = 200
 _MAX_RECORDS = 5
-_LONG_AGO = -(1 << 62)
 _LEVELS = ("lock", "suspended", "revoked", "lost", "gave_up")
 _MEANINGS = {
     "ha_lock_failed": "lock",
@@ -105,7 +104,7 @@ class HaConnectionLost(Detector):
         troubles: dict[str, ConnectionTrouble] = {}
         since: int = 0
         reported: str = ""
-        ended: int = _LONG_AGO
+        ended: int = LONG_AGO
         orderly: dict[str, int] = {}
         starts: dict[str, str] = {}
         timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
@@ -163,7 +162,7 @@ class HaConnectionLost(Detector):
             state.troubles.pop(event.source, None)
 
     def _troubled(self, state: State, event: LogEvent, level: str, now: Now, topology: Topology) -> Iterator[Finding]:
-        ended = state.orderly.get(event.source, _LONG_AGO)
+        ended = state.orderly.get(event.source, LONG_AGO)
         if now.time <= state.ended or now.clock - ended <= self.config.orderly_for:
             return
         trouble = state.troubles.get(event.source)

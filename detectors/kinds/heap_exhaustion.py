@@ -24,17 +24,16 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink.gc_window import GcWindow
-from detectors.flink.heap_floor import task_manager, task_managers
-from detectors.flink.root_causes import only_job
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import ProcessRef, writer
 from detectors.values.bounded import intern_index, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
@@ -44,7 +43,6 @@ _MAX_JOBS = 200
 _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
 _ENDS = frozenset({"tm_unreachable", "tm_closed", "tm_timed_out", "tm_connection_closed", "rpc_gated"})
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
 
@@ -89,7 +87,7 @@ class CheckpointProgress(msgspec.Struct, array_like=True):
     flight: int = -1
     number: int = -1
     counted: float = -1.0
-    counted_at: int = -(1 << 62)
+    counted_at: int = LONG_AGO
 
 
 class HeapExhaustion(Detector):
@@ -172,7 +170,7 @@ class HeapExhaustion(Detector):
         jobs: dict[str, CheckpointProgress] = {}
         gone: dict[str, int] = {}
         native: dict[str, tuple[int, int]] = {}
-        ended: int = -(1 << 62)
+        ended: int = LONG_AGO
 
     config: Config
 
@@ -237,7 +235,7 @@ class HeapExhaustion(Detector):
         if share < self.config.gc_share and not full:
             if not state.open:
                 return
-            tm = task_manager(topology, label)
+            tm = topology.tm_of_label(label)
             heap = state.open.get(tm)
             calm = share < self.config.recovered_gc_share and left < 0.8 * self.config.full_share
             if heap is not None and calm and event.time >= heap.last + self.config.gc_window:
@@ -255,7 +253,7 @@ class HeapExhaustion(Detector):
         """A job's line repeats its task's line, and only that names the TaskManager."""
         thrown = f"{event.fields['class']}: {event.fields['message']}"
         text = next((t for t in _TEXTS if t in thrown), None)
-        if text is None or event.fields["of"] in _OF_JOB:
+        if text is None or event.fields["of"] in OF_WHOLE_JOB:
             return
         place, record = writer(event, topology), evidence(event, now.time)
         sign = Symptom(text.rpartition(": ")[2], "critical", "sure", now.time, record)
@@ -343,7 +341,7 @@ class HeapExhaustion(Detector):
         return known
 
     def _place(self, label: str, topology: Topology) -> ProcessRef:
-        tm = task_manager(topology, label)
+        tm = topology.tm_of_label(label)
         return ProcessRef(tm, topology.host_of(tm))
 
     def _report(
@@ -376,7 +374,7 @@ class HeapExhaustion(Detector):
         return finding
 
     def _finding(self, state: State, heap: ExhaustedHeap, now: int, topology: Topology) -> Finding:
-        job, name = only_job(topology)
+        job, name = topology.only_job()
         window = state.windows.get(heap.label)
         progress = state.jobs.get(job)
         who = f"TaskManager {heap.tm}" if heap.tm else f"a process on host {heap.host}"
@@ -402,7 +400,7 @@ class HeapExhaustion(Detector):
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """Export the share of time that each TaskManager spends in garbage collection."""
-        names = task_managers(topology)
+        names = topology.tms_by_label()
         for label, window in state.windows.items():
             share = window.share(self.config.gc_window)
             if share is not None:

@@ -29,7 +29,6 @@ from detectors.flink import timeouts
 from detectors.flink.jobmanager_loss import JobManagerLoss, finding, jobs_of
 from detectors.flink.jobmanagers import (
     BY_A_JOBMANAGER,
-    LONG_AGO,
     STARTS,
     JobManagerProcess,
     JobManagers,
@@ -40,7 +39,7 @@ from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 200
 _MAX_LOSSES = 20

@@ -20,11 +20,12 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
+from detectors.flink.job_states import ENDING
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Severity
 from detectors.patterns.keep_state import keep_state
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_CHECKPOINTS = 4
@@ -32,7 +33,6 @@ _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
 _RECENT_MS = 3_600_000
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 
 class LateAck(msgspec.Struct, array_like=True):
@@ -69,7 +69,7 @@ class JobAcks(msgspec.Struct, array_like=True):
     healthy: int = 0
     last_completed: int = -1
     open: int = -1
-    reset: int = -(1 << 62)
+    reset: int = LONG_AGO
     since: int = 0
     earlier: ExpiredCheckpoint | None = None
 
@@ -180,9 +180,9 @@ class LateBarrierAcks(Detector):
         if known is None:
             return
         known.reset, known.last_completed = now.time, -1
-        if known.open >= 0 and (new in _OVER or new == "SUSPENDED"):
+        if known.open >= 0 and (new in ENDING or new == "SUSPENDED"):
             yield self._closing(known, job, now, topology, f"the job is {new}")
-        if new in _OVER:
+        if new in ENDING:
             del state.jobs[job]
 
     def _expired(

@@ -21,8 +21,8 @@ from pydantic import Field
 
 from detectors.detector import Now
 from detectors.events.event import LogEvent, MetricEvent
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.root_causes import only_job
+from detectors.events.names import filtered
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Series
@@ -37,9 +37,9 @@ from detectors.patterns.per_process import (
     writer,
 )
 from detectors.values.bounded import put_bounded, to_int
+from detectors.values.durations import LONG_AGO
 
 _TEXTS = ("Metaspace", "Compressed class space")
-_OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
 _MAX_MARKS = 12
 _MAX_POINTS = 64
 _SAME_DEPLOYMENT_MS = 2_000
@@ -152,7 +152,7 @@ class MetaspaceExhaustion(OutOfMemory):
         match event.event_type:
             case "failure":
                 name, message = event.fields["class"].rpartition(".")[2], event.fields["message"]
-                if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in _OF_JOB:
+                if name == "OutOfMemoryError" and message.startswith(_TEXTS) and event.fields["of"] not in OF_WHOLE_JOB:
                     at = writer(event, topology)
                     text = message.partition(". ")[0]
                     yield from self.report(state, at, text, event, now, topology)
@@ -168,7 +168,7 @@ class MetaspaceExhaustion(OutOfMemory):
 
     def _deployed(self, state: State, event: LogEvent, now: Now) -> None:
         """A new job starts: what is in use now was left by the deployments before it."""
-        if now.time <= state.deployed.get(event.fields["job"], -(1 << 62)) + _SAME_DEPLOYMENT_MS:
+        if now.time <= state.deployed.get(event.fields["job"], LONG_AGO) + _SAME_DEPLOYMENT_MS:
             return
         put_bounded(state.deployed, event.fields["job"], now.time, MAX_TMS)
         for stairs in state.stairs.values():
@@ -228,14 +228,14 @@ class MetaspaceExhaustion(OutOfMemory):
 
     def _process_ended(self, state: State, key: str, now: Now, topology: Topology, why: str) -> Iterator[Finding]:
         stairs = state.stairs.pop(key)
-        if stairs.warned and _tm(key, topology) not in state.open:
+        if stairs.warned and topology.tm_of_label(key) not in state.open:
             yield self._warning(key, stairs, now, topology, why)
 
     def _warning(
         self, key: str, stairs: MetaspaceSteps, now: Now, topology: Topology, closed_because: str = ""
     ) -> Finding:
-        tm = _tm(key, topology)
-        job, name = only_job(topology)
+        tm = topology.tm_of_label(key)
+        job, name = topology.only_job()
         host = topology.host_of(tm) or stairs.host
         left = len(stairs.marks)
         finding = Finding(
@@ -265,8 +265,3 @@ class MetaspaceExhaustion(OutOfMemory):
 
     def summary(self, known: ExhaustedProcess) -> str:
         return f"{named(known)} has no Metaspace left for classes"
-
-
-def _tm(key: str, topology: Topology) -> str:
-    """The TaskManager id as written in logs, of an id as written in metrics."""
-    return next((t for t in topology.tms if filtered(t) == key), key)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.events.hosts import short
+from detectors.events.names import short
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
@@ -187,8 +187,7 @@ class NodeLost(Detector):
         lost = [part for part in (shown, "the JobManager" if leads else "") if part]
         with_it = f"; lost with it: {' and '.join(lost)}" if lost else ""
         reason = f"no heartbeat for {humanize(loss.missing_s * 1_000)}" if loss.missing_s else "it does not answer"
-        running = [(j, k.name) for j, k in topology.jobs.items() if k.state in ("RUNNING", "RESTARTING", "FAILING")]
-        job, name = running[0] if len(running) == 1 else ("", "")
+        job, name = topology.only_job()
         return Finding(
             kind=self.kind,
             subject=node,

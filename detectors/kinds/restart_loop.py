@@ -31,14 +31,13 @@ from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_JOBS = 200
 _MAX_SOURCES = 50
 _MAX_RESTARTS = 12
 _MAX_RECORDS = 4
 _FAILOVER_MS = 1_000
-_NEVER = -(1 << 62)
 
 
 class Restart(msgspec.Struct, array_like=True):
@@ -57,7 +56,7 @@ class RestartHistory(msgspec.Struct, array_like=True):
 
     restarts: list[Restart] = []
     records: list[Evidence] = []
-    last: int = _NEVER
+    last: int = LONG_AGO
     fault: str = ""
     open: tuple[str, str, str] | None = None
     since: int = 0

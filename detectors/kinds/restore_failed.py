@@ -22,13 +22,14 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
+from detectors.flink.job_states import ENDED
 from detectors.flink.root_causes import CONSEQUENCES, RootCause, deepen, job_of
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_JOBS = 200
 _MAX_SOURCES = 50
@@ -61,8 +62,8 @@ class LastJobState(msgspec.Struct, array_like=True):
 
     job: str = ""
     before: str = ""
-    time: int = -(1 << 62)
-    nothing: int = -(1 << 62)
+    time: int = LONG_AGO
+    nothing: int = LONG_AGO
     record: Evidence | None = None
 
 
@@ -169,7 +170,7 @@ class RestoreFailed(Detector):
             taken_over = before == "CREATED" and job != _NO_HA
             if taken_over and entered.record and 0 <= now.time - entered.nothing <= self.config_of(job).adjacent:
                 yield from self._empty(state, job, entered.record, now, topology)
-        elif new in ("CANCELED", "FINISHED", "FAILED"):
+        elif new in ENDED:
             yield from self._ended(state, job, new, now, topology)
 
     def _empty(self, state: State, job: str, record: Evidence, now: Now, topology: Topology) -> Iterator[Finding]:

@@ -23,19 +23,19 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent, MetricEvent
+from detectors.flink.job_states import ENDED
 from detectors.flink.root_causes import job_of, role_of
 from detectors.flink.stack_traces import FAILURE
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _SUBJECT = "slots"
 _MAX_HOSTS = 20
 _MAX_JOBS = 20
 _MAX_RECORDS = 4
 _FRESH_MS = 180_000
-_NEVER = -(1 << 62)
 _WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
 
 
@@ -119,8 +119,8 @@ class SlotsUnavailable(Detector):
         missing: MissingSlots | None = None
         registered: dict[str, RegisteredTaskManagers] = {}
         none: NoTaskManagers | None = None
-        ended: int = _NEVER
-        orderly_stop: int = _NEVER
+        ended: int = LONG_AGO
+        orderly_stop: int = LONG_AGO
 
     config: Config
 
@@ -252,7 +252,7 @@ class SlotsUnavailable(Detector):
         if ended == "FAILED" and missing is not None and held:
             missing.report_at = 0
             yield self._finding(missing, now.clock, topology)
-        if ended in ("FINISHED", "CANCELED", "FAILED"):
+        if ended in ENDED:
             why = f"the job is {ended} and needs no slots"
             yield from self._served(state, event.fields["job"], now, topology, why)
 

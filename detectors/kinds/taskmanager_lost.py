@@ -22,7 +22,7 @@ from detectors.events.event import LogEvent
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
@@ -180,7 +180,7 @@ class TaskManagerLost(Detector):
 
     def _lost(self, state: State, event: LogEvent, why: str, now: Now, killed: bool = False) -> None:
         tm = event.fields.get("tm") or event.fields["address"]
-        ended = max(state.orderly.get(tm, -(1 << 62)), state.orderly.get(_ALL, -(1 << 62)))
+        ended = max(state.orderly.get(tm, LONG_AGO), state.orderly.get(_ALL, LONG_AGO))
         orderly = now.clock - ended <= self.config.orderly_exit_grace and not killed
         if orderly or now.time <= state.ended.get(tm, now.time - 1):
             return
@@ -254,10 +254,7 @@ class TaskManagerLost(Detector):
 
     def _finding(self, tm: str, loss: TaskManagerLoss, now: int, topology: Topology) -> Finding:
         host = topology.host_of(tm)
-        running = [
-            (j, known.name) for j, known in topology.jobs.items() if known.state in ("RUNNING", "RESTARTING", "FAILING")
-        ]
-        job, name = running[0] if len(running) == 1 else ("", "")
+        job, name = topology.only_job()
         where = f" on host {host}" if host and host not in tm else ""
         return Finding(
             kind=self.kind,

@@ -27,7 +27,7 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Reading, Severity
 from detectors.values.bounded import put_bounded
@@ -325,7 +325,7 @@ class TelemetryLost(Detector):
         if state.tm_registered > signal.last or any(_first(state.processes[k]) > signal.time for k in peers):
             return None
         counted, at = state.registered
-        summary = f"TaskManager {_id(signal, topology)}: {gap} while {len(live)} other processes still report"
+        summary = f"TaskManager {topology.tm_of_label(signal.tm)}: {gap} while {len(live)} other processes still report"
         if at > signal.last + self.config.min_gap // 2:
             known = counted > len(peers)
             return (
@@ -362,7 +362,7 @@ class TelemetryLost(Detector):
         before = state.open.get(key)
         if before is not None and severity in (before.severity, "info"):
             return
-        tm = _id(signal, topology)
+        tm = topology.tm_of_label(signal.tm)
         record = Evidence(*signal.record, signal.time, "the last record before data stopped")
         whole = key in (_METRICS, _CLUSTER)
         lost = LostSignal(
@@ -406,11 +406,6 @@ class TelemetryLost(Detector):
             "clusters are affected too, check the path to Kafka. Until data arrives again, incidents there cannot "
             "be detected.",
         )
-
-
-def _id(signal: Signal, topology: Topology) -> str:
-    """The TaskManager's id as written in logs, if they name it."""
-    return next((t for t in topology.tms if signal.tm and filtered(t) == filtered(signal.tm)), signal.tm)
 
 
 def _whole(value: float) -> int:

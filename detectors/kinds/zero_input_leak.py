@@ -27,8 +27,10 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now
 from detectors.events.event import LogEvent, MetricEvent, Sample
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old, task_manager, task_managers
+from detectors.events.names import filtered
+from detectors.flink.gc_window import collects_old
+from detectors.flink.heap_floor import HeapFloor, HeapFloorRise
+from detectors.flink.job_states import ENDED
 from detectors.flink.offset_commits import CommittingJob, OffsetCommits, affected
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
@@ -44,7 +46,6 @@ _MAX_COLLECTORS = 16
 _KEEP_MS = 3_600_000
 _MIB = 1024 * 1024
 _NO_JOB = CommittingJob(0)
-_OVER = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _COUNTERS = frozenset({"records_in", "records_out"})
 _OFFSETS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
 
@@ -195,7 +196,7 @@ class ZeroInputLeak(Detector):
                 state.commits.refused(filtered(tm), event.event_type == "offset_commit_disabled", now.time)
             case "process_version":
                 state.commits.begun(filtered(topology.tm_of(event)[0]))
-            case _ if event.fields["state"] in _OVER:
+            case _ if event.fields["state"] in ENDED:
                 job = event.fields["job"]
                 state.commits.forget(job)
                 if job in state.open:
@@ -291,7 +292,7 @@ class ZeroInputLeak(Detector):
         """Judge the heap of a TaskManager after a GC cycle has ended."""
         jobs = state.commits.jobs
         job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
-        subject = job or task_manager(topology, tm)
+        subject = job or topology.tm_of_label(tm)
         leak = state.open.get(subject)
         rise = self._rise(heap, job)
         floor = heap.floor.floor()
@@ -328,7 +329,7 @@ class ZeroInputLeak(Detector):
         heap = state.heaps.get(leak.tm)
         rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
         tms = known.on(readers) | ({leak.tm} if leak.tm else set())
-        tm = task_manager(topology, leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
+        tm = topology.tm_of_label(leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""
         name = topology.job_name(job) or (known.name if job else "")
         leak.flat = max([leak.flat, *(r.flat for r in readers)])
@@ -383,7 +384,7 @@ class ZeroInputLeak(Detector):
 
     def readings(self, state: State, now: int, topology: Topology) -> Iterator[Reading]:
         """Export the floor of each heap, when it will be full, and checkpoints without a commit per job."""
-        names = task_managers(topology)
+        names = topology.tms_by_label()
         for tm, heap in state.heaps.items():
             floor = heap.floor.floor()
             if floor is not None:
@@ -392,7 +393,7 @@ class ZeroInputLeak(Detector):
                 yield Reading(name="heap_floor_bytes", labels=labels, value=floor, at=seen)
         for leak in state.open.values():
             if leak.full:
-                labels = {"tm": task_manager(topology, leak.tm)}
+                labels = {"tm": topology.tm_of_label(leak.tm)}
                 yield Reading(name="heap_full_timestamp_seconds", labels=labels, value=leak.full / 1000, at=now)
         for job, known in state.commits.jobs.items():
             flat = known.flat()

@@ -1,6 +1,5 @@
 """The base of the three detectors of exhausted memory: one finding for each process, resolved by a later checkpoint."""
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,12 +9,12 @@ from pydantic import Field
 
 from detectors.detector import Detector, DetectorConfig, Now, evidence
 from detectors.events.event import LogEvent
-from detectors.flink.root_causes import only_job
+from detectors.events.names import container_in
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import about
 from detectors.values.bounded import put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 MAX_TMS = 200
 _MAX_RECORDS = 4
@@ -23,7 +22,6 @@ _MAX_TIMES = 8
 _STEADY = 1.35
 _SAME_MS = 1_000
 _APART_MS = 60_000
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
 
 
 class ProcessRef(NamedTuple):
@@ -55,8 +53,6 @@ class UnnamedSign(msgspec.Struct, array_like=True):
 
 
 class OutOfMemoryConfig(DetectorConfig):
-    """The settings that these detectors share."""
-
     name_within: Duration = Field(
         5_000, description="Time to wait for a line that names the TaskManager if a line names only the host."
     )
@@ -69,15 +65,14 @@ class OutOfMemoryConfig(DetectorConfig):
 class OutOfMemoryState(msgspec.Struct, array_like=True):
     """Open findings by process, signs without a TaskManager's name by host, and event times of all first signs.
 
-    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of the last sign of a
-    resolved finding.
+    `named` is the clock of the last sign that named its TaskManager, `ended` the event time of a resolved one's last.
     """
 
     open: dict[str, ExhaustedProcess] = {}
     unnamed: dict[str, UnnamedSign] = {}
     times: list[int] = []
-    named: int = -(1 << 62)
-    ended: int = -(1 << 62)
+    named: int = LONG_AGO
+    ended: int = LONG_AGO
 
 
 class OutOfMemory(Detector):
@@ -86,6 +81,8 @@ class OutOfMemory(Detector):
     Config = OutOfMemoryConfig
     State = OutOfMemoryState
     config: OutOfMemoryConfig
+    advice = ""
+    ends_process = False
 
     def report(
         self, state: OutOfMemoryState, at: ProcessRef, text: str, event: LogEvent, now: Now, topology: Topology
@@ -108,21 +105,20 @@ class OutOfMemory(Detector):
         for host, sign in list(state.unnamed.items()):
             if now >= sign.at + self.config.name_within:
                 del state.unnamed[host]
-                yield from self._sign(
-                    state, ProcessRef("", host), sign.text, sign.record, Now(now, sign.time), topology
-                )
+                at = ProcessRef("", host)
+                yield from self._sign(state, at, sign.text, sign.record, Now(now, sign.time), topology)
 
     def next_deadline(self, state: OutOfMemoryState) -> int | None:
-        """When the wait of the first such sign ends."""
         return min((sign.at + self.config.name_within for sign in state.unnamed.values()), default=None)
 
     def _sign(
         self, state: OutOfMemoryState, at: ProcessRef, text: str, record: Evidence, now: Now, topology: Topology
     ) -> Iterator[Finding]:
-        known = state.open.get(at.tm or at.host)
+        key = at.tm or at.host
+        known = state.open.get(key)
         if known is None:
             known = ExhaustedProcess(at.tm, at.host, now.time, now.time, text, [record])
-            put_bounded(state.open, at.tm or at.host, known, MAX_TMS)
+            put_bounded(state.open, key, known, MAX_TMS)
             if not state.times or now.time > state.times[-1]:
                 state.times = [*state.times, now.time][-_MAX_TIMES:]
             yield self.finding(state, known, now.clock, topology)
@@ -148,8 +144,7 @@ class OutOfMemory(Detector):
                 yield finding
 
     def finding(self, state: OutOfMemoryState, known: ExhaustedProcess, now: int, topology: Topology) -> Finding:
-        """Make the finding about one process from the detector's own `summary` and `advice`."""
-        job, name = only_job(topology)
+        job, name = topology.only_job()
         often = f", {known.count} times in {humanize(known.last - known.since)}" if known.count > 1 else ""
         return Finding(
             kind=self.kind,
@@ -164,16 +159,12 @@ class OutOfMemory(Detector):
             advice=about(job, self.advice),
         )
 
-    advice = ""
-    ends_process = False
-
     def summary(self, known: ExhaustedProcess) -> str:
-        """Return the first part of the summary, without punctuation at its end."""
+        """The first part of the summary, without punctuation at its end."""
         raise NotImplementedError
 
 
 def named(known: ExhaustedProcess) -> str:
-    """Name a process for a message."""
     if not known.tm:
         return f"a process on host {known.host}"
     return f"TaskManager {known.tm}" + (f" on host {known.host}" if known.host and known.host not in known.tm else "")
@@ -197,9 +188,7 @@ def writer(event: LogEvent, topology: Topology) -> ProcessRef:
     fields = event.fields
     if fields.get("tm"):
         return ProcessRef(fields["tm"], fields.get("host", "") or topology.host_of(fields["tm"]))
-    tm = topology.tm_of_source.get(event.source, "")
-    if not tm and (found := _CONTAINER.search(event.source)) is not None:
-        tm = found[0]
+    tm = topology.tm_of_source.get(event.source) or container_in(event.source)
     if not tm and fields.get("attempt"):
         _, tm, host = topology.place_of(fields["attempt"])
         if tm or host:

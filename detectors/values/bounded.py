@@ -17,6 +17,13 @@ def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V
     return oldest
 
 
+def setdefault_bounded(entries: dict[K, V], key: K, default: V, limit: int) -> V:
+    """The entry of a key. If there is none, `default` is added as in `put_bounded`."""
+    if key not in entries:
+        put_bounded(entries, key, default, limit)
+    return entries[key]
+
+
 def to_int(value: float) -> int:
     """A sample as an integer that state can hold. Small integers are encoded in one byte, any float in nine.
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from detectors.incidents.known_issues import IssueCatalogue, KnownIssues, by_certainty
+from detectors.incidents.known_issues import IssueCatalogue, KnownIssues
 from streaming.errors import ConfigError
 
 FILE = Path(__file__).resolve().parents[2] / "conf" / "known_issues.yaml"
@@ -40,7 +40,7 @@ def load(path: Path, read: Callable[[], bytes] | None = None) -> IssueCatalogue:
         found = KnownIssues.model_validate(document)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(path, document, e) for e in error.errors(include_url=False))) from None
-    return IssueCatalogue(by_certainty(found.known_issues), hashlib.sha256(text.encode()).hexdigest()[:8])
+    return IssueCatalogue(found.known_issues, hashlib.sha256(text.encode()).hexdigest()[:8])
 
 
 def _explain(path: Path, document: Any, error: ErrorDetails) -> str:

@@ -103,20 +103,18 @@ def test_an_empty_broker_at_the_same_address_ends_no_incident_and_repeats_no_mes
         here = it.here
         it.until(lambda: "the first batch is finished" in here.job.log.read_text(), "up")
         here.send(hung("prod", now_ms()))
-        it.until(lambda: it.transitions("prod"), "opened")
-        before = it.transitions("prod")
+        it.until(lambda: it.said("prod"), "opened")
+        before = it.said("prod")
         published = {json.loads(v)["hash"] for v in here.values("config") if b'"hash"' in v}
         it.until(lambda: shows(it.slack.parents()).get(before[0].incident) == before[-1].seq, "told")
         starts = dict(it.starts)
 
         it.replace_broker()
-        it.until(
-            lambda: [t for t in it.transitions("flinkwatch") if t.cause == "unread_records_lost"], "the gap is said"
-        )
+        it.until(lambda: [t for t in it.said("flinkwatch") if t.cause == "unread_records_lost"], "the gap is said")
         here.send([*completed("prod", now_ms()), *hung("other", now_ms())])
-        it.until(lambda: [t for t in it.transitions("prod") if t.transition == "resolved"], "resolved")
-        it.until(lambda: it.transitions("other"), "another incident")
-        after = it.transitions("prod")
+        it.until(lambda: [t for t in it.said("prod") if t.transition == "resolved"], "resolved")
+        it.until(lambda: it.said("other"), "another incident")
+        after = it.said("prod")
         assert {t.incident for t in after} == {before[0].incident}
         assert [t.seq for t in after] == list(range(before[-1].seq + 1, before[-1].seq + 1 + len(after)))
         assert {json.loads(v)["hash"] for v in here.values("config") if b'"hash"' in v} >= published

@@ -17,7 +17,7 @@ from detectors import DETECTORS
 from detectors.detector import Now
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Transition
 from tests.unit.detectors.streams import START, alone, in_order, log, run

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import MetricEvent, Sample
-from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
+from detectors.flink.checkpoint_durations import CheckpointDurations
 from detectors.incident import Evidence
 
 MINUTE = 60_000
@@ -178,15 +178,3 @@ def test_the_interval_of_gauges_is_learned_over_four_checkpoints() -> None:
         job.scrape(n * MINUTE, completed_checkpoints=n, last_checkpoint_duration=500 + n)
     assert job.own.interval() == MINUTE
     assert len(job.own.gaps) == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [
-        *(("30 s", 30_000), ("10min", 600_000), ("600000", 600_000), ("5 minutes", 300_000), ("2h", 7_200_000)),
-        *(("1 day", 86_400_000), ("7 ms", 7), ("'3 sec'", 3_000), (' "4 hours" ', 14_400_000), ("9 millis", 9)),
-        *(("PT1M", 0), ("", 0), ("s", 0), ("5 weeks", 0), ("-5 s", 0), ("1234567890123", 0)),
-    ],
-)
-def test_a_duration_is_read_as_flink_writes_it(text: str, ms: int) -> None:
-    assert flink_duration(text) == ms
