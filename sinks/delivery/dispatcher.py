@@ -18,6 +18,7 @@ from sinks.delivery.redelivery import Redelivery
 from sinks.delivery.sender import Sender
 from sinks.delivery.storm import Storms
 from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.delivery_metrics import set_time
 
 # What resolved so long ago is neither sent nor kept in the notification log.
 _FORGET_MS = 14 * 86_400_000
@@ -47,12 +48,12 @@ class Dispatcher:
 
     def __init__(self, receiver: Receiver, log: NotificationLog, board: IncidentCollector, clocks: Clocks) -> None:
         self.log, self.clocks = log, clocks
-        self._receiver, self._board, self._traits = receiver, board, receiver.sink.traits
+        self._receiver, self._metrics, self._traits = receiver, board.delivery, receiver.sink.traits
         self.outbox = Outbox()
         self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
         self.redelivery = Redelivery(log, self.outbox)
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
-        self._sender = Sender(receiver, log, board, clocks, self._message_changed)
+        self._sender = Sender(receiver, log, board.delivery, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
 
@@ -146,7 +147,7 @@ class Dispatcher:
         decision = decide(one.entry, one.transition, self._traits)
         if decision != Skip("silenced"):
             return one.queued is None and isinstance(decision, Skip)
-        self._board.count_suppressed(self._receiver.name, "silence")
+        self._metrics.suppressed.labels(self._receiver.name, "silence").inc()
         self.outbox.done(one.transition.incident)
         if one.entry is not None:
             # It may have been sent. The entry keeps up, so that nothing sends it before the silence ends.
@@ -163,10 +164,10 @@ class Dispatcher:
         quiet_s = self._receiver.quiet_s(one.transition, self.clocks.wall())
         deferred = one.queued is not None and isinstance(one.queued.attempt, Deferred)
         if one.resolved and (quiet_s or deferred):
-            self._board.count_suppressed(self._receiver.name, "quiet hours")
+            self._metrics.suppressed.labels(self._receiver.name, "quiet hours").inc()
             self.outbox.done(one.transition.incident)
         elif one.queued is None and self._traits.digests and self._storms.floods(one.transition):
-            self._board.count_suppressed(self._receiver.name, "digest")
+            self._metrics.suppressed.labels(self._receiver.name, "digest").inc()
             self._storms.fold(one.transition, one.partition, one.offset)
         else:
             self._put(one, Deferred() if quiet_s else Pending(), quiet_s)
@@ -190,8 +191,7 @@ class Dispatcher:
 
     def count_damaged(self, count: int) -> None:
         """So many entries of the log cannot be read."""
-        for _ in range(count):
-            self._board.count_skipped(self.log.topic, "not readable")
+        self._metrics.skipped.labels(self.log.topic, "not readable").inc(count)
 
     def due_in(self) -> float | None:
         """Seconds until something is due, None if nothing waits."""
@@ -234,9 +234,9 @@ class Dispatcher:
 
     def _report(self) -> None:
         name, entries = self._receiver.name, [e for _, e in self.log.entries() if e.incident != LOG_START]
-        oldest = self.outbox.oldest()
-        self._board.set_waiting(name, len(self.outbox))
-        self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
-        self._board.set_undelivered(name, self.undelivered())
+        self._metrics.waiting.labels(name).set(len(self.outbox))
+        set_time(self._metrics.oldest_waiting, name, self.outbox.oldest())
+        self._metrics.undelivered.labels(name).set(self.undelivered())
+        self._metrics.log_entries.labels(name).set(len(entries))
         unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"} and e.seq), default=None)
-        self._board.set_notification_log(name, len(entries), None if unsettled is None else unsettled / 1000)
+        set_time(self._metrics.unsettled, name, unsettled)

@@ -88,14 +88,15 @@ class CollectorFeed:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
             except ValueError as error:
                 skipped += 1
-                self._board.count_skipped(topic, _reason(error))
+                reason = "undecodable" if isinstance(error, UndecodableError) else "bad name"
+                self._board.delivery.skipped.labels(topic, reason).inc()
         if skipped:
             log.warning("skipped records that cannot be read", topic=topic, count=skipped)
 
     def _count_opened(self, record: Any, transition: Transition) -> None:
         if self._news_from is None or record.offset < self._news_from.get(record.partition, 0):
             return
-        self._board.count_opened(transition)
+        self._board.delivery.count_opened(transition)
         # Count each record once: after an error, everything is read from the beginning again.
         self._news_from[record.partition] = record.offset + 1
 
@@ -126,7 +127,3 @@ class CollectorFeed:
             self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
         if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
             self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)
-
-
-def _reason(error: Exception) -> str:
-    return "undecodable" if isinstance(error, UndecodableError) else "bad name"

@@ -30,7 +30,7 @@ from sinks.integrations.slack.message.message import render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.sink import SlackSink
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
