@@ -10,7 +10,7 @@ from sinks.contract.receiver import Receiver
 from sinks.contract.sink import ResendingSink
 from sinks.delivery.attempt import Attempt, Deferred, Pending
 from sinks.delivery.bootstrap import BACKLOG_MS, LOG_START, Bootstrap
-from sinks.delivery.decision import FindExisting, Skip, decide
+from sinks.delivery.dedup import FindExisting, Skip, decide
 from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Outbox, Queued
 from sinks.delivery.rate_limit import Method
@@ -51,8 +51,8 @@ class Dispatcher:
         self._receiver, self._metrics, self._traits = receiver, board.delivery, receiver.sink.traits
         self.outbox = Outbox()
         self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
-        self.redelivery = Redelivery(log, self.outbox)
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
+        self._redelivery = Redelivery(log, self.outbox, self._storms)
         self._sender = Sender(receiver, log, board.delivery, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
@@ -67,8 +67,8 @@ class Dispatcher:
         self.outbox.drop(partition)
         self._storms.release(partition)
         sink = self._receiver.sink
-        if isinstance(sink, ResendingSink):
-            for entry in (entry for owner, entry in self.log.entries() if owner == partition):
+        for owner, entry in self.log.entries():
+            if isinstance(sink, ResendingSink) and owner == partition:
                 sink.release(entry.incident)
         self.log.drop(partition)
 
@@ -220,8 +220,7 @@ class Dispatcher:
 
     def to_read(self) -> list[tuple[int, int]]:
         """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
-        now_ms = self.clocks.now_ms()
-        return self.redelivery.due(now_ms) or self.redelivery.after_storm(self._storms, now_ms)
+        return self._redelivery.due(self.clocks.now_ms())
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""
@@ -229,7 +228,7 @@ class Dispatcher:
 
     def _message_changed(self, entry: Entry) -> None:
         if entry.state == "sent":
-            self.redelivery.retry_now()
+            self._redelivery.retry_now()
         self._storms.refresh(entry)
 
     def _report(self) -> None:

@@ -28,7 +28,7 @@ from sinks.delivery.attempt import (
     Pending,
     Unlogged,
 )
-from sinks.delivery.decision import Edit, FindExisting, Post, Skip, decide
+from sinks.delivery.dedup import Edit, FindExisting, Post, Skip, decide
 from sinks.delivery.notification_log import Entry
 from sinks.delivery.rate_limit import Method
 

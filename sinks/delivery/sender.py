@@ -147,8 +147,7 @@ class Sender:
         return LookedUp(sink.find(channel, incident, since) if channel and isinstance(sink, EditingSink) else None)
 
     def _count(self, outcome: Outcome) -> Outcome:
-        failure = None if isinstance(outcome, Delivered) else outcome.failure
-        self._metrics.count_attempt(self._receiver.name, failure)
+        self._metrics.count_attempt(self._receiver.name, None if isinstance(outcome, Delivered) else outcome.failure)
         return outcome
 
     def _about(self, queued: Queued) -> dict[str, object]:

@@ -64,7 +64,6 @@ class BoundedServer(ThreadingHTTPServer):
                 connection.deadline = time.monotonic() + ANSWER_WITHIN_S
 
     def connections(self) -> int:
-        """The number of open connections."""
         return len(self._connections)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -113,7 +112,6 @@ class BoundedServer(ThreadingHTTPServer):
                     connection.hang_up()
 
     def server_close(self) -> None:
-        """Stop listening, and close all connections."""
         super().server_close()
         with self._changed:
             for connection in self._connections.values():

@@ -165,7 +165,6 @@ def scraped(name: str, series: Iterable[tuple[Sequence[str], float]]) -> Metric:
 
 
 def info(name: str, value: str) -> Metric:
-    """An info metric with one label."""
     return scraped(name, [((value,), 1)])
 
 

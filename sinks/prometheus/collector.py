@@ -28,7 +28,6 @@ class IncidentCollector(Collector):
         self.canary = Canary(wall)
 
     def show_incident(self, incident: str, transition: Transition | None) -> None:
-        """Set the latest transition of an incident; None removes it."""
         with self._lock:
             # A stale incident stays, because missing data is no recovery.
             if transition is None or transition.transition == "resolved":
@@ -53,7 +52,6 @@ class IncidentCollector(Collector):
                 self._readings[key] = compact(reading)
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; called at each scrape."""
         with self._lock:
             incidents, readings = dict(self._incidents), list(self._readings.values())
         yield from open_metrics(incidents)

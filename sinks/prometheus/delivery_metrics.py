@@ -60,7 +60,6 @@ class DeliveryMetrics:
         return f"undelivered incidents, which are kept and retried: {named}" if named else None
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of all receivers."""
         for metric in vars(self).values():
             yield from metric.collect()
 

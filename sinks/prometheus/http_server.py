@@ -50,7 +50,6 @@ class Readiness(Collector):
         self._checks[name] = check
 
     def answers(self) -> list[tuple[str, str | None]]:
-        """Name and result of every check."""
         return [(name, check()) for name, check in list(self._checks.items())]
 
     def collect(self) -> Iterator[Metric]:
@@ -109,7 +108,6 @@ class StatusServer:
         log.info("HTTP server is listening", address=address[0], port=self.port)
 
     def stop(self) -> None:
-        """Stop listening."""
         if self.server is not None and self._thread is not None:
             self.server.shutdown()
             self.server.server_close()
@@ -117,7 +115,6 @@ class StatusServer:
             self.server = self._thread = None
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
-        """Status, content type and body for a path."""
         match path:
             case "/metrics":
                 if reason := self._incomplete():

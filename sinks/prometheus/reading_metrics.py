@@ -52,7 +52,6 @@ def compact(reading: Reading) -> Reading:
 
 
 def reading_metrics(readings: Iterable[Reading]) -> Iterator[Metric]:
-    """One metric family for each name."""
     by_name: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
         by_name[reading.name].append(reading)

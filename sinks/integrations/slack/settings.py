@@ -47,27 +47,23 @@ class SlackConfig(BaseModel):
         ge=60_000,
         le=86_400_000,
         description="Shortest time between two lines in a thread that only bring new numbers, because a thread "
-        "notifies "
-        "everyone who follows it. Changes of cause, severity or findings, and the end, are always posted.",
+        "notifies everyone who follows it. Changes of cause, severity or findings, and the end, are always posted.",
     )
     broadcast_critical: bool = Field(
         default=True,
         description="Whether to post also in the channel when an incident becomes critical, because an edit "
-        "notifies "
-        "no one.",
+        "notifies no one.",
     )
     charts: bool = Field(
         default=True,
         description="Whether to post a chart of the numbers behind an incident in its thread, at most one per hour "
-        "and "
-        "one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
+        "and one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
     )
     runbook_base_url: str = Field(
         default="",
         pattern=r"^(https?://[^\s<>|]+)?$",
         description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
-        "the "
-        "kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
+        "the kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
     )
     dashboard_url: str = Field(
         default="",

@@ -36,7 +36,6 @@ class SlackSink(EditingSink):
 
     @property
     def traits(self) -> Traits:
-        """Messages can be looked up; the same message twice would be noise."""
         return Traits(
             can_look_up=True,
             digests=True,
@@ -46,7 +45,6 @@ class SlackSink(EditingSink):
         )
 
     def check(self) -> None:
-        """Raises SecretError when there is no token."""
         self._config.token()
 
     def send(self, notification: Notification) -> Outcome:
@@ -101,7 +99,6 @@ class SlackSink(EditingSink):
         self._charts.close(seconds)
 
     def try_attachment(self, delivered: Delivered) -> Outcome | None:
-        """A picture of one pixel into the thread."""
         if not self._config.charts:
             return None
         picture = ChartImage(_PIXEL, "A test of flinkwatch's pictures", "One pixel")
