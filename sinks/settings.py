@@ -39,9 +39,13 @@ class Sinks(BaseModel):
 
     def enabled(self) -> tuple[str, ...]:
         """The receivers of the enabled sinks, without those that only routes name."""
-        sinks = (self.slack, self.webhook, self.alertmanager, self.pagerduty)
-        names = (SLACK, "webhook", "alertmanager", "pagerduty")
-        return tuple(name for name, sink in zip(names, sinks, strict=True) if sink.enabled)
+        found = {
+            SLACK: self.slack.enabled,
+            "webhook": self.webhook.enabled,
+            "alertmanager": self.alertmanager.enabled,
+            "pagerduty": self.pagerduty.enabled,
+        }
+        return tuple(name for name, on in found.items() if on)
 
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:

@@ -1,6 +1,6 @@
-"""Decides what becomes of a transition for one receiver: sent now, later, in a digest, or not at all.
+"""Takes each transition for one receiver to where it belongs: the outbox, a digest, or nowhere.
 
-What has to be sent waits in the outbox; `sender.py` takes it from there, one step at a time. Nothing here waits.
+`sender.py` takes it from the outbox, one step at a time, and `policy.py` decides each step. Nothing here waits.
 """
 
 import msgspec

@@ -9,6 +9,7 @@ annotation: other labels would make another alert, and resolving it would be wro
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -19,7 +20,8 @@ from detectors.values.durations import Duration
 from sinks.contract.outcome import Delivered, Outcome, Refused
 from sinks.contract.sink import Notification, ResendingSink, Traits
 from sinks.contract.wording import runbook_url, silence_words
-from sinks.integrations.http_post import MinSeverity, Timeout, TokenEnv, TokenFile, bearer, post_json
+from sinks.integrations.http_post import bearer, post_json
+from sinks.integrations.shared_settings import MinSeverity, RunbookBaseUrl, Timeout, TokenEnv, file_with
 from sinks.secret import SecretError
 
 _AT_ONCE = 500
@@ -38,7 +40,7 @@ class AlertmanagerConfig(BaseModel):
         "/api/v2/alerts.",
     )
     token_env: TokenEnv = None
-    token_file: TokenFile = None
+    token_file: Path | None = file_with("that token")
     min_severity: MinSeverity = "info"
     resend_interval: Duration = Field(
         default=60_000,
@@ -53,11 +55,7 @@ class AlertmanagerConfig(BaseModel):
         description="Time after which Alertmanager resolves an alert that was not sent again. It must be longer than a "
         "restart of flinkwatch.",
     )
-    runbook_base_url: str = Field(
-        default="",
-        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
-        "the kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
-    )
+    runbook_base_url: RunbookBaseUrl = ""
     timeout: Timeout = 10_000
 
     @model_validator(mode="after")

@@ -11,12 +11,8 @@ import urllib.request
 from collections.abc import Mapping
 from email.message import Message
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from detectors.incident import Severity
-from detectors.values.durations import Duration
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.integrations.calls import classify_transport, rate_limited, retry_after, within
 from sinks.secret import read_header_secret
@@ -31,19 +27,6 @@ _SETUP = {
     407: "the proxy requires authentication: check HTTPS_PROXY and NO_PROXY",
     410: "the address is no longer in use",
 }
-
-# Settings that several sinks have.
-Timeout = Annotated[Duration, Field(ge=100, le=120_000, description="Timeout of a request, after which it is retried.")]
-MinSeverity = Annotated[
-    Severity, Field(description="Lowest severity that is sent. Other incidents are sent once they reach it.")
-]
-TokenEnv = Annotated[
-    str | None,
-    Field(description="Environment variable with a token, which is sent in the header Authorization as Bearer token."),
-]
-TokenFile = Annotated[
-    Path | None, Field(description="File with that token, read at each request. It overrides the environment variable.")
-]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

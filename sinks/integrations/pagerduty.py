@@ -12,7 +12,8 @@ from detectors.incident import Severity, Transition
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Rate, Sink, Traits
 from sinks.contract.wording import silence_words
-from sinks.integrations.http_post import Timeout, post_json
+from sinks.integrations.http_post import post_json
+from sinks.integrations.shared_settings import Timeout, file_with
 from sinks.secret import Secret, SecretError, read_secret
 
 _SUMMARY_LIMIT = 1024
@@ -30,9 +31,7 @@ class PagerDutyConfig(BaseModel):
         default="PAGERDUTY_ROUTING_KEY",
         description="Environment variable with the integration key of an Events API v2 integration.",
     )
-    routing_key_file: Path | None = Field(
-        default=None, description="File with that key, read at each request. It overrides the environment variable."
-    )
+    routing_key_file: Path | None = file_with("that key")
     min_severity: Severity = Field(
         default="critical",
         description="Lowest severity that is sent, because an event may wake people. Other incidents are sent once "

@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Sink, Traits
-from sinks.integrations.http_post import MinSeverity, Timeout, TokenEnv, TokenFile, bearer, post_json
+from sinks.integrations.http_post import bearer, post_json
+from sinks.integrations.shared_settings import MinSeverity, Timeout, TokenEnv, file_with
 from sinks.secret import Secret, SecretError, read_secret
 
 
@@ -42,11 +43,9 @@ class WebhookConfig(BaseModel):
         default=None,
         description="Environment variable with the key of the signature. Without a key, requests are not signed.",
     )
-    secret_file: Path | None = Field(
-        default=None, description="File with that key, read at each request. It overrides the environment variable."
-    )
+    secret_file: Path | None = file_with("that key")
     token_env: TokenEnv = None
-    token_file: TokenFile = None
+    token_file: Path | None = file_with("that token")
     min_severity: MinSeverity = "info"
     timeout: Timeout = 10_000
 

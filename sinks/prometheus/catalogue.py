@@ -1,6 +1,7 @@
-"""All metrics of flinkwatch, and what makes Prometheus' objects of them. docs/metrics.md is generated from the table.
+"""All metrics, and what makes prometheus_client's objects of them. docs/metrics.md is generated from the table.
 
-Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
+Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios. The end of a
+name gives the type: `_total` is a counter, `_info` an info, and others are gauges, but for those in `_HISTOGRAMS`.
 """
 
 from collections.abc import Iterable, Sequence

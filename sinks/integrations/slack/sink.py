@@ -1,5 +1,7 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
@@ -31,7 +33,7 @@ class SlackSink(EditingSink):
     def __init__(self, config: SlackConfig, client: SlackClient, charts: Charts | None = None) -> None:
         self._config = config
         self._client = client
-        self._charts = Charts(client) if charts is None else charts
+        self._charts = Charts(client.upload) if charts is None else charts
         self._links = Links(config.runbook_base_url, config.dashboard_url, config.explain_url)
 
     @property
@@ -64,13 +66,10 @@ class SlackSink(EditingSink):
         transition = notification.transition
         planned = plan(notification.before, transition, notification.at, self._config, edited=edited)
         attachments = []
+        where = outcome.channel, outcome.ts
         if planned.reply:
             line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
-
-            def reply() -> Outcome:
-                return self._client.reply(outcome.channel, outcome.ts, line, broadcast=planned.broadcast)
-
-            attachments.append(Attachment(reply))
+            attachments.append(Attachment(partial(self._client.reply, *where, line, broadcast=planned.broadcast)))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None
             order = ChartRequest(
@@ -82,7 +81,7 @@ class SlackSink(EditingSink):
             )
 
             def draw() -> Outcome:
-                self._charts.order(order, outcome.channel, outcome.ts)
+                self._charts.order(order, *where)
                 return outcome
 
             attachments.append(Attachment(draw, posts=False))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -141,6 +141,7 @@ def test_readings_of_any_value_and_label_text_can_be_scraped(page: StatusServer,
     assert len([name for name in scrape(page) if name.startswith("flinkwatch_slope")]) == 4
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["cluster", "job", "tm_id"]), st.text(), min_size=1))
 def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> None:
     """Whatever a log says of a job's name: the page has the one sample, with that very label."""
