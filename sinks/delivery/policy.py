@@ -1,4 +1,4 @@
-"""What is done next for one notification, and why. Pure: `sender.py` carries it out.
+"""Decides the next step for one notification: send, edit, look up, wait or give up. Pure: `sender.py` carries it out.
 
 An attempt (`attempt.py`) is on its way from Pending to nothing more to do:
 
@@ -28,7 +28,7 @@ from sinks.delivery.attempt import (
     Pending,
     Unlogged,
 )
-from sinks.delivery.decision import Edit, FindExisting, Post, Skip, decide
+from sinks.delivery.dedup import Edit, FindExisting, Post, Skip, decide
 from sinks.delivery.notification_log import Entry
 from sinks.delivery.rate_limit import Method
 

@@ -4,7 +4,7 @@ import re
 
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading
-from sinks.prometheus.canary import READING
+from sinks.prometheus.reading_metrics import CANARY
 
 _VALUE = re.compile(rb"flinkwatch canary (\d{1,15})")
 
@@ -22,4 +22,4 @@ def sent_at(value: bytes | None) -> int:
 
 def reading(sent: int, clock: int) -> Reading:
     """The reading that the state stage emits for a canary."""
-    return Reading(name=READING, labels={"cluster": flinkwatch_itself.CLUSTER}, value=sent / 1000, at=clock)
+    return Reading(name=CANARY, labels={"cluster": flinkwatch_itself.CLUSTER}, value=sent / 1000, at=clock)

@@ -12,7 +12,7 @@ def new_delivery(settings: Settings) -> Delivery:
     delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks)
     every = settings.streaming.canary if settings.streaming.heartbeat else 0
     if every:
-        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary_problem(every))
+        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary.problem(every))
     return delivery
 
 

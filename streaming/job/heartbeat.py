@@ -2,7 +2,7 @@
 
 It carries the time of day as its Kafka timestamp and the time of a monotonic clock in a header, so that the stream's
 clock does not follow a host clock that is set. It is part of the input, so a repeated batch has the same clock. Lines
-of the driver about the input and the canary (`sinks.prometheus.canary`) are values of such records.
+of the driver about the input and the canary (`sinks.prometheus.reading_metrics`) are values of such records.
 """
 
 import re

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from sinks.prometheus.families import build_info, info, lasting
+from sinks.prometheus.catalogue import build_info, info, lasting
 
 _DURATION_S = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 # Spark also reports progress while idle; only a batch has this duration.

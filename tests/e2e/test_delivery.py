@@ -17,7 +17,7 @@ from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, Call, SlackServer

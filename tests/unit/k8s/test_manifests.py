@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sinks.delivery import service
-from sinks.prometheus.collector import PrometheusConfig
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 from streaming.configuration.settings import load
 from streaming.job import running
 from tests.unit.k8s.manifests import (

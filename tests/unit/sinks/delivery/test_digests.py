@@ -51,30 +51,35 @@ def digests() -> Digests:
     return Digests()
 
 
-def test_a_digest_is_forgotten_an_hour_after_it_began_when_all_of_it_is_over_and_told(digests: Digests) -> None:
-    digests.fold("i")
-    assert digests.change("i", seq=2, transition="resolved")
-    digests.told()
-    digests.storms.ended(BEGAN + HOUR - 1, 10)
-    assert digests.storms.summary(BEGAN).total == 1
-    digests.storms.ended(BEGAN + HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 0
-
-
-def test_a_digest_is_kept_while_it_waits_to_be_sent(digests: Digests) -> None:
-    digests.fold("i")
-    digests.change("i", seq=2, transition="resolved")
-    digests.storms.ended(BEGAN + HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 1
-
-
-def test_a_digest_is_kept_while_one_of_it_is_open_and_told_nowhere_else(digests: Digests) -> None:
+def test_a_digest_counts_its_incidents_for_as_long_as_the_log_knows_them(digests: Digests) -> None:
     digests.fold("over")
     digests.fold("open")
     digests.change("over", seq=2, transition="resolved")
     digests.told()
     digests.storms.ended(BEGAN + 2 * HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 2
+    assert (digests.storms.summary(BEGAN).total, digests.storms.summary(BEGAN).open) == (2, 1)
+    digests.log.forget_resolved(BEGAN + 1)
+    assert digests.storms.summary(BEGAN).total == 1
+
+
+def test_a_change_of_an_incident_with_its_own_message_hours_later_leaves_the_counts_of_its_digest(
+    digests: Digests,
+) -> None:
+    digests.fold("i")
+    known = digests.log.get(0, "i")
+    assert known is not None
+    assert known.folded is not None
+    alone = msgspec.structs.replace(known.folded, has_own_message=True)
+    digests.log.set_soon(0, "i", msgspec.structs.replace(known, state="sent", ts="1.1", folded=alone))
+    digests.told()
+    digests.storms.ended(BEGAN + 2 * HOUR, 10)
+    sent = digests.log.get(0, "i")
+    assert sent is not None
+    digests.storms.refresh(sent)
+    queued = digests.outbox.get(f"{PREFIX}{BEGAN}")
+    assert queued is not None
+    assert queued.summary is not None
+    assert (queued.summary().total, queued.summary().with_own_message) == (1, 1)
 
 
 def test_what_comes_an_hour_after_a_digest_began_gets_another_one(digests: Digests) -> None:

@@ -666,9 +666,9 @@ class TestFigures:
 
 class TestTakingOver:
     def restarted(self, before: Bench, *partitions: int) -> Bench:
-        """Another process takes over these partitions."""
+        """Another process takes over these partitions, a second later."""
         after = Bench(digest_above=1)
-        after.now, after.kafka = before.now, before.kafka
+        after.now, after.kafka = before.now + 1, before.kafka
         for partition in partitions:
             after.log.load(partition, before.kafka.read_notification_log(partition))
             after.dispatcher.take_over(partition)

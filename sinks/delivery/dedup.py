@@ -1,4 +1,7 @@
-"""What a transition needs, given what the notification log knows of its incident. Pure."""
+"""Whether a transition is news to the receiver: what it needs, given what the notification log knows. Pure.
+
+Alertmanager's stage of this name. `policy.py` turns the answer into the next step of an attempt.
+"""
 
 from typing import Literal
 
@@ -19,8 +22,6 @@ class Post(msgspec.Struct, frozen=True):
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """Change the existing message."""
-
     channel: str
     ts: str
 
