@@ -86,8 +86,8 @@ def add(
 def list_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print active, pending and ended silences."""
     settings, now = settings_of(config_file), options.now()
-    history = options.history_of(settings, timeout)
     with asking(settings, timeout):
+        history = options.topic_of(settings, timeout).history()
         found = listed(history, now, known_incidents.incidents(settings.kafka, timeout))
     if as_json:
         for one in found:
@@ -104,9 +104,10 @@ def expire(id: str, config_file: Path | None, timeout: int) -> None:  # noqa: A0
     """Expire silence ID now. Silences from the configuration file must be removed in the file."""
     settings = settings_of(config_file)
     options.say_where(settings, config_file)
-    ended = expired(options.history_of(settings, timeout), id, options.now())
     with asking(settings, timeout):
-        options.topic_of(settings, timeout).publish_silence(ended, options.user())
+        topic = options.topic_of(settings, timeout)
+        ended = expired(topic.history(), id, options.now())
+        topic.publish_silence(ended, options.user())
     echo(f"Ended silence {ended.id}.")
 
 
