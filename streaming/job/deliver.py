@@ -4,7 +4,7 @@ from sinks.delivery.service import Delivery
 from sinks.kafka.diagnosis import lasting_obstacle
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 
 def new_delivery(settings: Settings) -> Delivery:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming.job import canary
+from streaming.job.heartbeat import canary_value
 from streaming.recordings.play import create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
@@ -80,7 +80,7 @@ def beside_the_demo(folder: Path) -> None:
             thread.start()
             producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)
             while thread.is_alive():
-                producer.send("flinkwatch.heartbeat", value=canary.value(int(time.time() * 1000)))
+                producer.send("flinkwatch.heartbeat", value=canary_value(int(time.time() * 1000)))
                 thread.join(10)
             producer.close()
             draw(read("flinkwatch"), View(server, first, time.time(), 2), IMAGES / "dashboard-flinkwatch.png", 60)

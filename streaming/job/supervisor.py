@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from streaming.configuration.settings import Settings
-from streaming.errors import ClockSetBackError, JobError, PreflightError, TopicMadeAgainError, TopicMissingError
+from streaming.errors import JobError, PreflightError, RestartNeededError, TopicMissingError
 from streaming.job.checkpoint.files import damage_in, room_left
 from streaming.job.checkpoint.offsets import Offsets
-from streaming.job.checkpoint.recreated import Places, keep_gaps, kept_gaps, read_recreated_from_their_beginning
+from streaming.job.checkpoint.topic_ids import Places, correct_offsets, keep_gaps, kept_gaps
 from streaming.job.clock_set_back import ClockWatch
 from streaming.job.data_loss import DataLossWatch
 from streaming.job.health import Health
@@ -25,10 +25,9 @@ from streaming.job.query import start_query
 from streaming.job.restarts import Restarts
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
-from streaming.job.spark.spark_errors import cause_of
-from streaming.job.spark.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, QueryTrouble, trouble_of
+from streaming.job.spark.troubles import NEVER, NO_SPACE, PASSES, UNKNOWN, QueryTrouble, cause_of, trouble_of
 from streaming.job.telemetry import Telemetry
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 log = structlog.get_logger()
 
@@ -43,15 +42,7 @@ class _QueryEndedError(Exception):
 
 
 # py4j raises a plain OSError if the JVM is gone.
-_FAILURES = (
-    PySparkException,
-    Py4JError,
-    OSError,
-    _QueryEndedError,
-    PreflightError,
-    TopicMadeAgainError,
-    ClockSetBackError,
-)
+_FAILURES = (PySparkException, Py4JError, OSError, _QueryEndedError, PreflightError, RestartNeededError)
 
 
 @dataclass
@@ -80,25 +71,21 @@ class QuerySupervisor:
                     self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
                     self.gaps.resume(self._kept_gaps)
                 else:
-                    self.gaps.corrected(read_recreated_from_their_beginning(spark, self.settings))
+                    self.gaps.corrected(correct_offsets(spark, self.settings))
                 query = start_query(spark, self.settings, offsets)
                 if first:
                     begun()
                     first = False
-                self._follow(spark, query)
+                return self._follow(spark, query)
             except _FAILURES as error:
-                offsets = self._after(error) or {}
-                if not offsets:
-                    return
-                spark = self.jvm.session or spark
-            else:
-                return
+                again = self._after(error)
+            if again is None:
+                return None
+            offsets, spark = again, self.jvm.session or spark
 
     def _after(self, error: BaseException) -> Offsets | None:
         """Prepare a restart, in a new JVM if the old one is gone. Returns the starting offsets, None to stop."""
-        while not self._is_to_end():
-            if not self._recovers(error):
-                return None
+        while not self._is_to_end() and self._recovers(error):
             try:
                 if self.jvm.gone() is None:
                     return self.ask_kafka()
@@ -109,29 +96,26 @@ class QuerySupervisor:
         return None
 
     def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
-        slow, clock = _Slow(), ClockWatch()
-        while not self.stop.wait(_POLL_S):
-            _look_at_the_clock(clock, query)
-            if not query.isActive:
-                raise _QueryEndedError(str(query.exception() or "the query ended"))
-            progress = query.lastProgress
-            if progress is None:
-                slow.look()
-                continue
-            slow.done()
-            self.health.finished(progress["batchId"])
-            self._look_for_gaps(spark, query, progress)
-            self.telemetry.progressed(progress, lambda: query.recentProgress)
+        first, clock = _FirstBatch(), ClockWatch()
+        try:
+            while not self.stop.wait(_POLL_S):
+                clock.look()
+                if not query.isActive:
+                    raise _QueryEndedError(str(query.exception() or "the query ended"))
+                progress = query.lastProgress
+                first.look(progress is not None)
+                if progress is not None:
+                    self.health.finished(progress["batchId"])
+                    self._look_for_gaps(spark, progress)
+                    self.telemetry.progressed(progress, lambda: query.recentProgress)
+        except RestartNeededError:
+            query.stop()
+            raise
         log.info("stopping after the current batch")
         self._drain(query)
 
-    def _look_for_gaps(self, spark: SparkSession, query: StreamingQuery, progress: Any) -> None:
-        try:
-            self.gaps.progressed(progress)
-        except TopicMadeAgainError:
-            # The records of the new topic are read again after the restart.
-            query.stop()
-            raise
+    def _look_for_gaps(self, spark: SparkSession, progress: Any) -> None:
+        self.gaps.progressed(progress)
         gaps = self.gaps.open()
         if gaps != self._kept_gaps:
             keep_gaps(spark, self.settings.streaming.checkpoint, gaps)
@@ -148,9 +132,7 @@ class QuerySupervisor:
         query.stop()
 
     def _is_to_end(self) -> bool:
-        """Whether flinkwatch was asked to stop. A signal to the process group also ends Python workers, so a failure
-        may be part of the stop.
-        """
+        # A signal to the process group also ends the JVM and Python workers, so a failure may be part of the stop.
         if not self.stop.wait(1 if self.jvm.gone() is not None else 0):
             return False
         self.jvm.quiet()
@@ -175,19 +157,11 @@ class QuerySupervisor:
         return explained(error, self.settings.streaming.checkpoint)
 
 
-def _look_at_the_clock(clock: ClockWatch, query: StreamingQuery) -> None:
-    try:
-        clock.look()
-    except ClockSetBackError:
-        query.stop()
-        raise
-
-
 def explained(error: BaseException, checkpoint: str) -> QueryTrouble:
     """The trouble behind an error, with the damaged file of the checkpoint if there is one."""
     if isinstance(error, PreflightError):
         return QueryTrouble(str(error), NEVER if isinstance(error, TopicMissingError) else PASSES)
-    if isinstance(error, TopicMadeAgainError | ClockSetBackError):
+    if isinstance(error, RestartNeededError):
         return QueryTrouble(str(error), PASSES)
     log.debug("spark", error=cause_of(error))
     trouble = trouble_of(error, checkpoint)
@@ -199,29 +173,23 @@ def explained(error: BaseException, checkpoint: str) -> QueryTrouble:
     return trouble
 
 
-class _Slow:
+class _FirstBatch:
     """Logs from time to time that the first batch is not finished yet, and finally that it is."""
 
     def __init__(self) -> None:
         self._begun = self._reported_at = time.monotonic()
-        self._done = False
+        self._finished = False
 
-    def done(self) -> None:
-        if not self._done:
-            self._done = True
-            log.info("the first batch is finished", after_s=round(time.monotonic() - self._begun))
-
-    def look(self) -> None:
+    def look(self, finished: bool) -> None:
         now = time.monotonic()
-        if now - self._reported_at >= _REPORT_SLOW_EVERY_S:
+        after_s = round(now - self._begun)
+        if finished and not self._finished:
+            log.info("the first batch is finished", after_s=after_s)
+        elif not finished and now - self._reported_at >= _REPORT_SLOW_EVERY_S:
             self._reported_at = now
-            load, cores = os.getloadavg()[0], os.cpu_count()
-            log.warning(
-                "the first batch is not finished yet, Spark is starting its Python workers",
-                after_s=round(now - self._begun),
-                load=round(load, 1),
-                cores=cores,
-            )
+            waits = "the first batch is not finished yet, Spark is starting its Python workers"
+            log.warning(waits, after_s=after_s, load=round(os.getloadavg()[0], 1), cores=os.cpu_count())
+        self._finished = finished
 
 
 def _batch(query: StreamingQuery) -> int:

@@ -25,7 +25,7 @@ class RebuildPlan(msgspec.Struct, frozen=True):
     known: dict[str, int] = {}
     offsets: dict[str, dict[str, int]] = {}
 
-    def new(self, transitions: Iterable[Transition]) -> Iterator[Transition]:
+    def unwritten(self, transitions: Iterable[Transition]) -> Iterator[Transition]:
         """The transitions that the previous job has not written, with numbers above those that it has written.
 
         With less history, an incident may have fewer transitions than before. Without the offset, the number of its
@@ -44,21 +44,21 @@ class RebuildPlan(msgspec.Struct, frozen=True):
         )
 
 
-NOT_REBUILT = RebuildPlan()
+NO_PLAN = RebuildPlan()
 
 
-def rebuilt_in(checkpoint: str) -> RebuildPlan:
-    """The plan in a checkpoint, NOT_REBUILT if it has none. Raises PreflightError."""
+def read_plan(checkpoint: str) -> RebuildPlan:
+    """The plan in a checkpoint, NO_PLAN if it has none. Raises PreflightError."""
     folder = local_path(checkpoint)
     file = folder / FILE if folder is not None else None
     if file is None or not file.is_file():
-        return NOT_REBUILT
+        return NO_PLAN
     try:
         return msgspec.json.decode(file.read_bytes(), type=RebuildPlan)
     except (msgspec.DecodeError, OSError) as error:
         raise PreflightError(f"{file} cannot be read, run `flinkwatch rebuild` again: {error}") from error
 
 
-def write(folder: Path, rebuilt: RebuildPlan) -> None:
+def write_plan(folder: Path, plan: RebuildPlan) -> None:
     """Write the plan into a checkpoint. Raises OSError."""
-    (folder / FILE).write_bytes(msgspec.json.encode(rebuilt))
+    (folder / FILE).write_bytes(msgspec.json.encode(plan))

@@ -10,11 +10,11 @@ from py4j.protocol import Py4JNetworkError
 
 from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, TopicMissingError
-from streaming.job import running
+from streaming.job import supervisor
 from streaming.job.health import Health
-from streaming.job.running import QuerySupervisor
+from streaming.job.supervisor import QuerySupervisor
 from streaming.job.telemetry import Telemetry
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 Failure = BaseException | str
 
@@ -46,10 +46,10 @@ class Scene:
         self.begun = Mock()
         self.telemetry = Telemetry("hash", 1_000)
         self.settings = Settings.model_validate({"streaming": {"checkpoint": str(checkpoint)}})
-        monkeypatch.setattr(running, "start_query", self._start)
+        monkeypatch.setattr(supervisor, "start_query", self._start)
         # They are read and written through Hadoop.
-        monkeypatch.setattr(running, "kept_gaps", lambda *_: [])
-        monkeypatch.setattr(running, "read_recreated_from_their_beginning", lambda *_: [])
+        monkeypatch.setattr(supervisor, "kept_gaps", lambda *_: [])
+        monkeypatch.setattr(supervisor, "correct_offsets", lambda *_: [])
 
     def run(self) -> None:
         one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
@@ -121,7 +121,7 @@ def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_pa
         scene.jvm.gone.return_value = None
         return scene.jvm.session, meanwhile()
 
-    monkeypatch.setattr(running, "start_session_while", start)
+    monkeypatch.setattr(supervisor, "start_session_while", start)
     scene.run()
     assert (len(started), scene.starts, scene.restarts) == (1, 2, 1)
     assert "Spark's JVM was killed" in str(scene.problems[1])
@@ -153,6 +153,6 @@ def test_what_fails_because_of_the_end_is_no_failure(monkeypatch: pytest.MonkeyP
 
 
 def test_a_full_disk_says_how_much_room_there_is(tmp_path: Path) -> None:
-    line = running.explained(OSError("java.io.IOException: No space left on device"), str(tmp_path)).line
+    line = supervisor.explained(OSError("java.io.IOException: No space left on device"), str(tmp_path)).line
     assert f"No space left on the disk of {tmp_path}" in line
     assert "MB free of" in line

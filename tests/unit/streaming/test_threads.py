@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import time
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 stop = Stop()
 stop.install()
 print("ready", flush=True)

@@ -11,10 +11,8 @@ from sinks.integrations.pagerduty import event
 from sinks.integrations.slack.message.phrases import title
 from streaming.configuration.settings import Settings
 from streaming.errors import ConfigError, UserError
-from streaming.job.wait_for_brokers import Stopped
-from streaming.recordings.exercise import exercise
-from streaming.recordings.play import await_ready
-from streaming.shutdown import Stop
+from streaming.recordings.play import await_ready, exercise
+from streaming.threads import Stop, Stopped
 from tests.recorded import records, said
 from tests.unit.sinks.samples import make_transition
 
