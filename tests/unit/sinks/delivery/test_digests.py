@@ -294,6 +294,17 @@ def test_what_was_deleted_from_the_log_is_not_known_and_what_was_written_is() ->
     assert not log.is_failing
 
 
+def test_a_log_fails_from_a_write_that_the_brokers_refuse_until_one_that_they_take() -> None:
+    kafka = MemoryKafka()
+    log = NotificationLog(kafka.producer(), TOPICS.deliveries, "slack")
+    kafka.refuse_writes = True
+    assert not log.try_set(0, "i", sent("i"))
+    assert log.is_failing
+    kafka.refuse_writes = False
+    assert log.try_set(0, "i", sent("i"))
+    assert not log.is_failing
+
+
 class Producer:
     """Notes what is written and waited for, and whether it was closed."""
 

@@ -270,12 +270,29 @@ class TestHistory:
         assert (bench.sink.looked[-1][1] == "other") == looked_up
         assert sent(bench) == [("other", seq, "")]
 
-    def test_where_nothing_can_be_looked_up_an_incident_that_is_older_than_the_log_waits_for_quiet_hours(self) -> None:
-        bench = Bench(replace(EDITS, can_look_up=False), quiet_until=lambda _, now: now + timedelta(minutes=10))
+    @pytest.mark.parametrize("can_look_up", [True, False])
+    def test_quiet_hours_hold_an_incident_that_is_older_than_the_log_unless_its_message_can_be_looked_up(
+        self, can_look_up: bool
+    ) -> None:
+        quiet = {"quiet_until": lambda _, now: now + timedelta(minutes=10)}
+        bench = Bench(replace(EDITS, can_look_up=can_look_up), **quiet)
         bench.dispatcher.bootstrap.start_log(0, 5, bench.now_ms())
         self.accept(bench, replace(UPDATED, opened_at=bench.now_ms() - DAY_MS), 5)
         bench.settle()
-        assert (sent(bench), len(bench.dispatcher.outbox)) == ([], 1)
+        assert (len(bench.sink.looked), len(bench.dispatcher.outbox)) == ((1, 0) if can_look_up else (0, 1))
+
+    def test_a_record_from_before_the_log_is_not_looked_up_by_itself(self, bench: Bench) -> None:
+        self.accept(bench, make_transition(incident="other", seq=2, opened_at=bench.now_ms() - DAY_MS), 1)
+        bench.settle()
+        assert [incident for _, incident, _ in bench.sink.looked] == [""]
+        assert sent(bench) == [("other", 2, "")]
+
+    def test_what_is_older_than_the_log_and_for_another_receiver_is_left_alone(self) -> None:
+        bench = Bench(is_target=lambda _: False)
+        bench.dispatcher.bootstrap.start_log(0, 5, bench.now_ms())
+        self.accept(bench, replace(UPDATED, opened_at=bench.now_ms() - DAY_MS), 5)
+        bench.settle()
+        assert (sent(bench), bench.sink.looked) == ([], [])
 
     def test_what_waits_already_is_not_looked_up(self, bench: Bench) -> None:
         bench.sink.answers.append(AWAY)

@@ -140,9 +140,43 @@ def test_a_thread_that_does_not_end_is_named_and_delivery_stops_all_the_same(
     delivery = loops.delivery(1)
     delivery.start()
     assert working.wait(20)
+    # It must not keep a process that ends.
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("delivery "))
     with capture_logs() as lines:
         delivery.stop()
     late = [line["thread"] for line in lines if line["event"] == "delivery did not end in time"]
     goes_on.set()
     assert len(late) == 1
     assert late[0].startswith("delivery slack")
+
+
+@pytest.mark.parametrize(("stopping_s", "left_s"), [(0, 10), (4, 6), (15, 0)])
+def test_what_still_follows_messages_has_the_rest_of_the_ten_seconds(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch, stopping_s: float, left_s: float
+) -> None:
+    closed: list[float] = []
+    monkeypatch.setattr("sinks.integrations.slack.sink.SlackSink.close", lambda _, seconds: closed.append(seconds))
+    times = iter((1000.0, 1000.0 + stopping_s))
+    delivery = loops.delivery(1)
+    monkeypatch.setattr("sinks.delivery.service.time", SimpleNamespace(monotonic=lambda: next(times)))
+    delivery.stop()
+    assert closed == [left_s]
+
+
+def test_it_runs_until_it_is_stopped_and_then_its_page_is_closed(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = PrometheusConfig(address="127.0.0.1", port=0)
+    monkeypatch.setattr(f"{__name__}.SINKS", Sinks(slack=SINKS.slack, prometheus=page))
+    goes_on = threading.Event()
+    loops.work = lambda: goes_on.wait(20)
+    delivery = loops.delivery(1)
+    running = threading.Thread(target=delivery.run, daemon=True)
+    running.start()
+    running.join(0.5)
+    assert running.is_alive()
+    assert not loops.stop.is_set()
+    assert delivery.page.port > 0
+    goes_on.set()
+    loops.stop.set()
+    running.join(20)
+    assert not running.is_alive()
+    assert delivery.page.port == 0

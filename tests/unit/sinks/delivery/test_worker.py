@@ -12,7 +12,7 @@ from kafka.errors import KafkaTimeoutError
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from sinks.contract.outcome import RetryAfter
+from sinks.contract.outcome import Found, RetryAfter
 from sinks.delivery.notification_log import NotificationLog
 from sinks.delivery.worker import DeliveryWorker
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
@@ -201,6 +201,21 @@ def test_while_the_group_rebalances_nothing_of_a_partition_that_may_go_is_sent_a
     while world.worker.poll_once():
         pass
     assert world.sent() == ["a", "a"]
+
+
+def test_an_incident_whose_entry_in_the_log_is_damaged_is_looked_up_and_its_message_edited(world: Round) -> None:
+    world.begin()
+    world.write("a")
+    world.worker.poll_once()
+    world.kafka.write(TOPICS.deliveries, "slack/a", b"{")
+    world.consumer.lose_for_now([FIRST])
+    world.consumer.assign([FIRST])
+    world.sink.finds.append(Found("C1", "7.7", 1))
+    newer = make_transition(incident="a", seq=2, transition="updated")
+    world.write("a", value=msgspec.json.encode(newer))
+    while world.worker.poll_once():
+        pass
+    assert [ts for *_, ts in world.sink.sent] == ["", "7.7"]
 
 
 def test_records_of_a_topic_that_was_created_again_are_no_history(world: Round) -> None:
