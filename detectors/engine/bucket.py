@@ -16,12 +16,13 @@ from pydantic import ValidationError
 from detectors.engine import bisect_failures, late_partitions
 from detectors.engine import entries_cut as cut
 from detectors.engine.bisect_failures import FailedEvent
-from detectors.engine.engine import DroppedState, MayWait, StateVersionError
 from detectors.engine.engines import Configuration
 from detectors.engine.entries_cut import EntriesCut
+from detectors.engine.fold import DroppedState, MayWait
 from detectors.engine.host_clock import HeartbeatClock
 from detectors.engine.late_partitions import PartitionOrder, StreamClocks
 from detectors.engine.not_understood import Recognition
+from detectors.engine.state import StateVersionError
 from detectors.events.event import Event
 from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
@@ -254,7 +255,7 @@ def _step(
         for known in (index.deadlines, index.orders):
             known.pop(cluster, None)
         counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
-        output.removed.extend([*result.removed, *engine.reading_keys(state), *counted])
+        output.removed.extend([*result.removed, *state.reading_keys(), *counted])
         return
     store.put(cluster, encoded)
     index.deadlines[cluster] = min(engine.next_step(state), waiting) if waiting is not None else engine.next_step(state)

@@ -11,7 +11,7 @@ Nothing is learned from a backlog of several batches, because the heartbeat is r
 late. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
 than BOUND_MS are not waited for.
 
-Without a late partition, an event that is ahead of the clock only waits if a deadline comes before it (`engine.py`).
+Without a late partition, an event that is ahead of the clock only waits if a deadline comes before it (`fold.py`).
 
 >>> orders = {}
 >>> take(orders, "c", [], StreamClocks(100_000, 90_000, 100_000)).until

@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors.engine import bucket
-from detectors.engine.engine import DroppedState
+from detectors.engine.fold import DroppedState
 from detectors.events.event import Event
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from detectors.engine import bucket
-from detectors.engine.engine import ClusterState, encode_state
 from detectors.engine.late_partitions import BOUND_MS
+from detectors.engine.state import ClusterState, encode_state
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader

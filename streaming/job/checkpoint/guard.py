@@ -6,7 +6,7 @@ import msgspec
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from detectors.engine.engine import STATE_VERSION
+from detectors.engine.state import STATE_VERSION
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.checkpoint.files import damage_in

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from detectors import DETECTORS
 from detectors.detector import Detector
+from detectors.engine import fold
 from detectors.engine.bucket import BucketIndex, step
-from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.engine.engine import Engine
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, LogEvent
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.match import EVENT_TYPES
@@ -100,8 +102,8 @@ def test_state_survives_bytes_and_back_at_any_point(kind: str, data: st.DataObje
     for i, event in enumerate(stream_for(data, kind)):
         if i in points:
             stored = decode_state(encode_state(stored))
-        one = engine.step("c", kept, [event], event.timestamp)
-        other = engine.step("c", stored, [event], event.timestamp)
+        one = fold.step(engine, "c", kept, [event], event.timestamp)
+        other = fold.step(engine, "c", stored, [event], event.timestamp)
         assert encoded(one.transitions) == encoded(other.transitions)
     assert encode_state(kept) == encode_state(stored)
 
@@ -137,7 +139,7 @@ def test_after_a_step_nothing_is_due_any_more(kind: str, data: st.DataObject) ->
     """Else the engine would be called again at once, for ever."""
     engine, state = Engine(alone(kind).live().detectors), ClusterState()
     for event in stream_for(data, kind):
-        engine.step("c", state, [event], event.timestamp)
+        fold.step(engine, "c", state, [event], event.timestamp)
         due = engine.next_step(state)
         assert due is None or due > event.timestamp
 

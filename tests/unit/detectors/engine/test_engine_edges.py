@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from detectors.detector import Now
-from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.engine.engine import Engine
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, Sample
 from detectors.incident import Finding, Reading, Transition
 from detectors.kinds.backpressure import Backpressure

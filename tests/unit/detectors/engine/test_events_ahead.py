@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from detectors.detector import Now
 from detectors.engine import bucket, late_partitions
-from detectors.engine.engine import decode_state
 from detectors.engine.late_partitions import BOUND_MS, PartitionLag, PartitionOrder, next_waiting
+from detectors.engine.state import decode_state
 from detectors.events.event import LogEvent
 from detectors.kinds.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import MemoryStore

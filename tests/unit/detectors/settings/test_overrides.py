@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from detectors import DETECTORS
 from detectors.detector import Detector
-from detectors.engine.engine import ClusterState, Engine, JobSettings
+from detectors.engine import fold
+from detectors.engine.engine import Engine, JobSettings
 from detectors.engine.engines import Configuration
+from detectors.engine.state import ClusterState
 from detectors.events.event import Event
 from detectors.flink.topology import Topology
 from detectors.incidents.known_issues import IssueCatalogue
@@ -128,7 +130,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     state = ClusterState()
     for start in range(0, len(stream), 200):
         batch = stream[start : start + 200]
-        engine.step("c", state, batch, max(e.timestamp for e in batch))
+        fold.step(engine, "c", state, batch, max(e.timestamp for e in batch))
         engine.next_step(state)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from detectors.detector import Now
-from detectors.engine import bucket
-from detectors.engine.engine import ClusterState, Engine, decode_state
+from detectors.engine import bucket, fold
+from detectors.engine.engine import Engine
 from detectors.engine.host_clock import FAR_MS
+from detectors.engine.state import ClusterState, decode_state
 from detectors.incident import Finding
 from detectors.kinds.taskmanager_lost import TaskManagerLost
 from streaming.recordings.replay import MemoryStore
@@ -22,10 +23,10 @@ def engine() -> Engine:
 
 def test_the_clock_of_a_cluster_does_not_run_back() -> None:
     state = ClusterState()
-    engine().step("c", state, [log("tm_registered", 0, tm="t")], START + 100_000)
-    output = engine().step("c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
+    fold.step(engine(), "c", state, [log("tm_registered", 0, tm="t")], START + 100_000)
+    output = fold.step(engine(), "c", state, [log("tm_unreachable", 10_000, 1, tm="t")], START + 50_000)
     assert state.clock == START + 100_000
-    later = engine().step("c", state, [], START + 130_000)
+    later = fold.step(engine(), "c", state, [], START + 130_000)
     times = [t.at for t in (*output.transitions, *later.transitions)]
     assert times
     assert min(times) >= START + 100_000
@@ -46,7 +47,7 @@ def test_only_a_clock_that_was_driven_far_ahead_goes_back() -> None:
     state = ClusterState()
     for ahead, stays in ((FAR_MS, True), (FAR_MS + 1, False)):
         state.clock = START + 200_000 + ahead
-        engine().step("c", state, [], START + 200_000)
+        fold.step(engine(), "c", state, [], START + 200_000)
         assert (state.clock == START + 200_000 + ahead) == stays
 
 
@@ -63,7 +64,7 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
     monkeypatch.setattr(TaskManagerLost, "update", update)
     state = ClusterState()
     early = log("tm_unreachable", ahead, tm="t", lag=0)
-    engine().step("c", state, [early], START)
+    fold.step(engine(), "c", state, [early], START)
     assert clocks == [START + min(ahead, 60_000)]
     assert state.clock == START
 
@@ -71,19 +72,19 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
 def test_a_clock_that_goes_back_takes_what_was_reported_and_published_ahead_of_it_along() -> None:
     ahead, state = 2 * FAR_MS, ClusterState()
     begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
-    engine().step("c", state, [begun, log("tm_registered", 0, 1, tm="t")], START + 10_000)
-    engine().step("c", state, [log("tm_unreachable", ahead, 2, tm="t", lag=0)], START + ahead + 60_000)
+    fold.step(engine(), "c", state, [begun, log("tm_registered", 0, 1, tm="t")], START + 10_000)
+    fold.step(engine(), "c", state, [log("tm_unreachable", ahead, 2, tm="t", lag=0)], START + ahead + 60_000)
     assert state.incidents
     kinds = set(state.detectors)
     back = START + 70_000
-    engine().step("c", state, [], back)
+    fold.step(engine(), "c", state, [], back)
     assert set(state.detectors) == kinds
     assert (state.clock, state.last_event, state.readings_at) == (back, back, back)
     for one in state.incidents:
         assert max(one.opened_at, one.reported_at, *(f.at for f in one.findings)) <= back
     assert engine().next_step(state) <= back + 10_000
-    assert engine().step("c", state, [], back + 10_000).readings
-    output = engine().step("c", state, [], back + 900_000).transitions
+    assert fold.step(engine(), "c", state, [], back + 10_000).readings
+    output = fold.step(engine(), "c", state, [], back + 900_000).transitions
     assert {t.at for t in output if t.transition == "stale"} == {back + 900_000}
 
 
