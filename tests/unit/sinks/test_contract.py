@@ -4,15 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
-from sinks.contract.runbook import runbook_url
-from sinks.contract.silence_note import silence_words
 
 from detectors.incident import Silenced
 from sinks.contract.digest import folded, summarise
 from sinks.contract.notified import notified_state
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import Traits
-from sinks.contract.wording import clock_time, kind_words, moment, with_words
+from sinks.contract.wording import clock_time, kind_words, moment, runbook_url, silence_words, with_words
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition
 from tests.unit.sinks.scripted import ScriptedSink
 

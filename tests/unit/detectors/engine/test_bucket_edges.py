@@ -7,8 +7,8 @@ import pytest
 
 from detectors.engine import bucket
 from detectors.engine.bucket import BucketIndex, BucketOutput, step
-from detectors.engine.state import decode_state, encode_state
 from detectors.engine.late_partitions import PartitionOrder
+from detectors.engine.state import decode_state, encode_state
 from detectors.events.event import Event, MetricEvent
 from detectors.kinds.taskmanager_lost import TaskManagerLost
 from streaming.recordings.replay import MemoryStore

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from sinks.delivery.service import Delivery
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.unit.sinks.delivery.test_delivery import metric
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
