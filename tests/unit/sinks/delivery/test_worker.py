@@ -82,6 +82,15 @@ def test_a_worker_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_a
     assert len(world.sent()) == sent
 
 
+def test_a_worker_reads_and_sends_until_it_is_stopped(world: Round) -> None:
+    stop = Event()
+    world.sink.on_send = stop.set
+    world.consumer.subscribe([TOPICS.incidents], world.worker.ownership)
+    world.write("a")
+    world.worker.run(stop, 0.0)
+    assert world.sent() == ["a"]
+
+
 def test_after_a_full_poll_the_rest_is_read_before_anything_is_sent(
     world: Round, monkeypatch: pytest.MonkeyPatch
 ) -> None:
