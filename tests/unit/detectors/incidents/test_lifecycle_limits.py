@@ -156,3 +156,14 @@ def test_a_finding_that_comes_again_continues_its_own_incident_before_one_that_e
     timeline.report(finding(lost, "jm", 24 * MINUTE, since=10 * MINUTE, entity={}))
     assert own != other
     assert (timeline.transitions[-1].incident, timeline.transitions[-1].reason) == (own, "jobmanager_lost recurred")
+
+
+def test_the_incident_that_was_opened_first_survives_a_merger_whatever_has_been_reported_of_the_others() -> None:
+    timeline = Timeline().report(
+        finding(subject="a", at=1, entity={"job_id": "a"}),
+        finding(subject="b", at=2, entity={"job_id": "b"}),
+        finding(subject="b", at=3, severity="critical", entity={"job_id": "b"}),
+    )
+    first, second = (t.incident for t in timeline.transitions[:2])
+    timeline.report(finding("jobmanager_lost", "jm", 4, entity={}))
+    assert [(t.incident, t.part_of) for t in timeline.transitions[3:]] == [(first, ""), (second, first)]
