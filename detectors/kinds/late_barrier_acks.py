@@ -208,12 +208,8 @@ class LateBarrierAcks(Detector):
         ]
         state.notices = [n for n in state.notices if n not in waiting]
         for notice in waiting:
-            self._late(
-                known.expired[number],
-                f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}",
-                notice.ack,
-                notice.record,
-            )
+            key = f"{notice.ack.tm or notice.ack.host}@{notice.ack.time}"
+            self._late(known.expired[number], key, notice.ack, notice.record)
             known.expired[number].notices = True
         if waiting:
             yield from self._judge(known, job, number, now, topology)
