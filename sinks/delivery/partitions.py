@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from kafka import ConsumerRebalanceListener, TopicPartition
@@ -18,34 +18,40 @@ _COMMIT_MS = 5_000
 _ASK_MS = 15_000
 
 
+class Rebalance(NamedTuple):
+    """What the group has decided about a partition."""
+
+    partition: TopicPartition
+    is_ours: bool
+
+
 class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Of one receiver. The consumer calls `on_…` while it polls, when nothing may take long; `act` does the work."""
+    """Of one receiver. The consumer calls `on_…` while it polls and nothing may take long; `act` follows afterwards."""
 
     def __init__(self, consumer: Any, clients: Clients, dispatcher: Dispatcher) -> None:
         self._consumer, self._clients, self._dispatcher = consumer, clients, dispatcher
         self._log, self._bootstrap, self._clocks = dispatcher.log, dispatcher.bootstrap, dispatcher.clocks
-        self._moved: deque[TopicPartition] = deque()
+        self._decided: deque[Rebalance] = deque()
         self._read_channel_at: float | None = None
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._moved.extend(revoked)
+        self._decided.extend(Rebalance(partition, is_ours=False) for partition in revoked)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._moved.extend(assigned)
+        self._decided.extend(Rebalance(partition, is_ours=True) for partition in assigned)
 
     def is_waiting(self) -> bool:
         """Whether nothing may be read yet, because it is not known which messages exist in the channel."""
         return self._read_channel_at is not None
 
     def act(self) -> dict[TopicPartition, int | None]:
-        """The partitions that came, with the offset they are read from, and those that went, with None.
-
-        Raises KafkaError.
+        """Acts on what the group has decided: partitions with the offset they are read from, None for those that are
+        lost. Raises KafkaError.
         """
         moved: dict[TopicPartition, int | None] = {}
-        while self._moved:
-            partition = self._moved.popleft()
-            moved[partition] = self._act(partition)
+        while self._decided:
+            one = self._decided.popleft()
+            moved[one.partition] = self._act(one)
         return moved
 
     def read_channel(self) -> None:
@@ -55,10 +61,10 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
         delay = self._bootstrap.read_channel(self._clocks.now_ms())
         self._read_channel_at = None if delay is None else self._clocks.wall() + delay
 
-    def _act(self, where: TopicPartition) -> int | None:
-        partition = where.partition
+    def _act(self, decided: Rebalance) -> int | None:
+        where, partition = decided.partition, decided.partition.partition
         self._dispatcher.release(partition)
-        if where not in self._consumer.assignment():
+        if not decided.is_ours or where not in self._consumer.assignment():
             return None
         records = self._clients.read_notification_log(partition) if self._log.is_kept else ()
         damaged = self._log.load(partition, records)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from detectors.detector import Now
+from detectors.engine import fold
 from detectors.engine.engine import Engine
 from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, Sample
@@ -77,7 +78,7 @@ class Cluster:
 
     def step(self, until: int, *events: Event, since: int = 0, engine: Engine | None = None) -> Any:
         self.state = decode_state(encode_state(self.state))
-        return (engine or self.engine).step("c", self.state, events, START + until, START + since)
+        return fold.step(engine or self.engine, "c", self.state, events, START + until, START + since)
 
 
 def event(at: int = 0, **more: Any) -> Event:
@@ -118,7 +119,7 @@ def test_a_reading_ends_five_minutes_after_it_was_measured(scripted: Scripted, a
     output = cluster.step(age, event(age))
     assert [r.name for r in output.readings] == (["y"] if fades else ["x", "y"])
     assert output.removed == (["x|b=2|cluster=c"] if fades else [])
-    assert cluster.engine.reading_keys(cluster.state) == [r.key() for r in output.readings]
+    assert cluster.state.reading_keys() == [r.key() for r in output.readings]
 
 
 def test_a_reading_that_is_not_given_any_more_ends_once(scripted: Scripted) -> None:
@@ -127,10 +128,10 @@ def test_a_reading_that_is_not_given_any_more_ends_once(scripted: Scripted) -> N
     scripted.shown = [reading(10_000, "y")]
     assert cluster.step(10_000, event(10_000)).removed == ["x|b=2|cluster=c", "z|b=2|cluster=c"]
     assert cluster.step(20_000, event(20_000)).removed == []
-    assert cluster.engine.reading_keys(cluster.state) == ["y|b=2|cluster=c"]
+    assert cluster.state.reading_keys() == ["y|b=2|cluster=c"]
     scripted.shown = []
     assert cluster.step(30_000, event(30_000)).removed == ["y|b=2|cluster=c"]
-    assert cluster.engine.reading_keys(cluster.state) == []
+    assert cluster.state.reading_keys() == []
 
 
 @pytest.mark.parametrize(("due", "met"), [(7_000, 7_000), (6_001, 7_000), (7_001, 8_000), (-5_000, 1_000)])

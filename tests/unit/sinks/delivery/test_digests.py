@@ -216,16 +216,6 @@ def test_what_is_deleted_from_the_log_is_in_no_digest(digests: Digests) -> None:
     assert len(digests.storms.ended(BEGAN + MINUTE, 10)) == 1
 
 
-def test_a_digest_of_deleted_incidents_is_forgotten(digests: Digests) -> None:
-    digests.fold("deleted")
-    digests.fold("over")
-    digests.change("over", transition="resolved")
-    digests.told()
-    digests.log.set_soon(0, "deleted", None)
-    digests.storms.ended(BEGAN + HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 0
-
-
 def test_a_silenced_incident_that_resolves_counts_as_resolved(digests: Digests) -> None:
     digests.fold("i")
     digests.change("i", silence=SILENCE)

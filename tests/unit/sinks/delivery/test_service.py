@@ -116,7 +116,7 @@ def test_a_receiver_drains_for_ten_seconds_and_shows_its_metrics_from_the_start(
 
 def test_the_page_shows_what_delivery_counts_and_is_not_ready_before_kafka_was_read(loops: Loops) -> None:
     delivery = loops.delivery(1)
-    delivery.board.set_undelivered("slack", 3)
+    delivery.board.delivery.undelivered.labels("slack").set(3)
     status, _, body = delivery.page.answer("/-/ready", "")
     assert status == 503
     assert "readings: Kafka has not been read yet" in body.decode()
