@@ -282,7 +282,9 @@ class LateBarrierAcks(Detector):
         yield self._finding(known, job, now, topology)
 
     def _completed(self, known: JobAcks, job: str, number: int, now: Now, topology: Topology) -> Iterator[Finding]:
-        if number <= known.last_completed or now.time < known.reset:
+        # A line from before the last expiry was sent again.
+        outdated = max([known.reset, *(c.time for c in known.expired.values())])
+        if number <= known.last_completed or now.time < outdated:
             return
         known.last_completed = number
         known.healthy += 1
