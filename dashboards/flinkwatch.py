@@ -23,8 +23,16 @@ def _quantile(share: float, metric: str, by: str) -> str:
     return f"histogram_quantile({share}, sum by ({labels}) (rate({_of(metric)}[$__rate_interval])))"
 
 
-def _rate(metric: str, by: str) -> str:
-    return f"sum by ({by}) (rate({_of(metric)}[$__rate_interval]))"
+def _max(metric: str) -> str:
+    return f"max({_of(metric)})"
+
+
+def _sum(metric: str) -> str:
+    return f"sum({_of(metric)})"
+
+
+def _rate(metric: str, by: str, over: str = "sum") -> str:
+    return f"{over} by ({by}) (rate({_of(metric)}[$__rate_interval]))"
 
 
 def flinkwatch() -> dashboard.Dashboard:
@@ -39,7 +47,7 @@ def _overview() -> Iterator[Panel]:
     yield number(
         "Consumer lag",
         "Records that the last batch left unread because of its limit.",
-        f"sum({_of('consumer_lag_records')})",
+        _sum("consumer_lag_records"),
         (100_000, ORANGE),
     )
     yield number(
@@ -52,13 +60,13 @@ def _overview() -> Iterator[Panel]:
     yield number(
         "Canary round trip",
         "Time of a canary record from Kafka to delivery.",
-        f"max({_of('canary_round_trip_seconds')})",
+        _max("canary_round_trip_seconds"),
         unit="s",
     )
     yield number(
         "Undelivered",
         "Notifications that could not be sent for a day. They are kept and retried.",
-        f"sum({_of('notifications_undelivered')})",
+        _sum("notifications_undelivered"),
         (1, RED),
     )
     yield word("Version", "The running version.", f"max by (version) ({_of('build_info')})", "version")
@@ -74,15 +82,15 @@ def _reading() -> Iterator[Panel]:
         "Delay of the stream's clock",
         "Age of the time that every partition has reached. Deadlines run on this clock.",
         Query(_newest("stream_time_timestamp_seconds"), "clock"),
-        Query(f"max({_of('clock_host_ahead_seconds')})", "clock of the job's host, ahead"),
-        Query(f"max({_of('cluster_waits_seconds')})", "longest wait of a cluster for a late partition"),
+        Query(_max("clock_host_ahead_seconds"), "clock of the job's host, ahead"),
+        Query(_max("cluster_waits_seconds"), "longest wait of a cluster for a late partition"),
         unit="s",
     )
     yield graph(
         "Records per second",
         "The job falls behind if the processing rate stays below the arrival rate.",
-        Query(f"max({_of('input_records_per_second')})", "arrival rate"),
-        Query(f"max({_of('processed_records_per_second')})", "processing rate"),
+        Query(_max("input_records_per_second"), "arrival rate"),
+        Query(_max("processed_records_per_second"), "processing rate"),
         Query(f"sum(rate({_of('input_records_total')}[$__rate_interval]))", "read, all topics"),
         Query(f"max(rate({_of('records_read_total')}[$__rate_interval]))", "read, logs and metrics"),
         unit="cps",
@@ -90,8 +98,8 @@ def _reading() -> Iterator[Panel]:
     yield graph(
         "Rejected records",
         "Records per second that could not be read, by reason. docs/inputs.md explains the reasons.",
-        Query(f"max by (reason) (rate({_of('records_rejected_total')}[$__rate_interval]))", "{{reason}}"),
-        Query(f"max by (topic) (rate({_of('outputs_cut_total')}[$__rate_interval]))", "cut, for {{topic}}"),
+        Query(_rate("records_rejected_total", "reason", "max"), "{{reason}}"),
+        Query(_rate("outputs_cut_total", "topic", "max"), "cut, for {{topic}}"),
         Query(
             f"max by (cluster, what) (rate({_of('cluster_entries_cut_total')}[$__rate_interval]))",
             "{{what}} dropped in {{cluster}}",
@@ -118,27 +126,25 @@ def _batches() -> Iterator[Panel]:
         "A batch that takes longer than the trigger interval delays the next one.",
         Query(_quantile(0.5, "batch_duration_seconds_bucket", ""), "median"),
         Query(_quantile(0.99, "batch_duration_seconds_bucket", ""), "99th percentile"),
-        Query(f"max({_of('state_commit_seconds')})", "commit of the state, all tasks"),
-        Query(f"max({_of('trigger_seconds')})", "trigger interval", limit=True),
+        Query(_max("state_commit_seconds"), "commit of the state, all tasks"),
+        Query(_max("trigger_seconds"), "trigger interval", limit=True),
         unit="s",
     )
     yield graph(
         "Canary",
         "Time of a canary record through the whole pipeline, and age of the last one that arrived.",
-        Query(f"max({_of('canary_round_trip_seconds')})", "round trip"),
+        Query(_max("canary_round_trip_seconds"), "round trip"),
         Query(_newest("canary_timestamp_seconds"), "age of the last one"),
         unit="s",
     )
     yield graph(
         "State size",
         "Memory and files of RocksDB.",
-        Query(f"max({_of('state_memory_bytes')})", "memory"),
-        Query(f"max({_of('state_disk_bytes')})", "files"),
+        Query(_max("state_memory_bytes"), "memory"),
+        Query(_max("state_disk_bytes"), "files"),
         unit="bytes",
     )
-    yield graph(
-        "State rows", "One row for each cluster and one for each bucket.", Query(f"max({_of('state_rows')})", "rows")
-    )
+    yield graph("State rows", "One row for each cluster and one for each bucket.", Query(_max("state_rows"), "rows"))
     yield graph(
         "Query restarts",
         "Automatic restarts of the query after a failure, per hour. The job's log has the reasons.",

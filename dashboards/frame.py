@@ -3,12 +3,7 @@
 from collections.abc import Iterable
 
 from grafana_foundation_sdk.builders import dashboard
-from grafana_foundation_sdk.models.dashboard import (
-    DashboardCursorSync,
-    DashboardLinkType,
-    VariableRefresh,
-    VariableSort,
-)
+from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards.panels import DATASOURCE, Panel
 
@@ -20,8 +15,8 @@ def choice(name: str, label: str, query: str, *, several: bool = True) -> dashbo
         .label(label)
         .datasource(DATASOURCE)
         .query(query)
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(VariableSort.ALPHABETICAL_ASC)
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(models.VariableSort.ALPHABETICAL_ASC)
     )
     # `.*` also matches series without the label.
     return menu.multi(True).include_all(True).all_value(".*") if several else menu
@@ -31,7 +26,7 @@ def board(uid: str, title: str, about: str, since: str, *tags: str) -> dashboard
     """An empty dashboard with a variable for the data source and links to the other dashboards."""
     others = (
         dashboard.DashboardLink("flinkwatch")
-        .type(DashboardLinkType.DASHBOARDS)
+        .type(models.DashboardLinkType.DASHBOARDS)
         .tags(["flinkwatch"])
         .keep_time(True)
         .as_dropdown(False)
@@ -43,7 +38,7 @@ def board(uid: str, title: str, about: str, since: str, *tags: str) -> dashboard
         .tags(["flinkwatch", *tags])
         .refresh("30s")
         .time(since, "now")
-        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .readonly()
         .link(others)
         .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))

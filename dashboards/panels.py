@@ -5,31 +5,11 @@ from string import ascii_uppercase
 from typing import NamedTuple, TypeVar
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, statetimeline, table, timeseries
-from grafana_foundation_sdk.models.common import (
-    BigValueColorMode,
-    BigValueGraphMode,
-    BigValueTextMode,
-    GraphTresholdsStyleMode,
-    LegendDisplayMode,
-    LegendPlacement,
-    LineInterpolation,
-    StackingMode,
-    TooltipDisplayMode,
-    VisibilityMode,
-)
-from grafana_foundation_sdk.models.dashboard import (
-    DataSourceRef,
-    DataTransformerConfig,
-    DynamicConfigValue,
-    FieldColorModeId,
-    Threshold,
-    ThresholdsMode,
-    ValueMap,
-    ValueMappingResult,
-)
+from grafana_foundation_sdk.models import common as looks
+from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+DATASOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 HEIGHT = 8
 GREEN, ORANGE, RED = "green", "orange", "red"
 SEVERITIES = {"critical": RED, "warning": ORANGE, "info": "blue"}
@@ -70,32 +50,29 @@ def graph(
         .axis_soft_min(0)
         .line_width(1)
         .fill_opacity(25 if stacked else 5)
-        .line_interpolation(LineInterpolation.STEP_AFTER if stacked else LineInterpolation.LINEAR)
-        .show_points(VisibilityMode.NEVER)
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+        .line_interpolation(looks.LineInterpolation.STEP_AFTER if stacked else looks.LineInterpolation.LINEAR)
+        .show_points(looks.VisibilityMode.NEVER)
+        .tooltip(common.VizTooltipOptions().mode(looks.TooltipDisplayMode.MULTI))
         .legend(
             common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.LIST)
-            .placement(LegendPlacement.BOTTOM)
+            .display_mode(looks.LegendDisplayMode.LIST)
+            .placement(looks.LegendPlacement.BOTTOM)
             .show_legend(True)
         )
     )
     if stacked:
-        panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL)).decimals(0)
+        panel.stacking(common.StackingConfig().mode(looks.StackingMode.NORMAL)).decimals(0)
     if limit is not None:
         panel.thresholds(_levels((None, GREEN), (limit, RED)))
-        panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphTresholdsStyleMode.DASHED))
+        panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(looks.GraphTresholdsStyleMode.DASHED))
+    dashed = {
+        "color": {"mode": "fixed", "fixedColor": RED},
+        "custom.lineStyle": {"fill": "dash", "dash": [10, 10]},
+        "custom.fillOpacity": 0,
+    }
     for letter, query in zip(ascii_uppercase, queries, strict=False):
         if query.limit:
-            dashed = {"fill": "dash", "dash": [10, 10]}
-            panel.override_by_query(
-                letter,
-                [
-                    DynamicConfigValue("color", {"mode": "fixed", "fixedColor": RED}),
-                    DynamicConfigValue("custom.lineStyle", dashed),
-                    DynamicConfigValue("custom.fillOpacity", 0),
-                ],
-            )
+            panel.override_by_query(letter, [models.DynamicConfigValue(*each) for each in dashed.items()])
     return panel
 
 
@@ -108,8 +85,8 @@ def number(
         .unit(unit)
         .no_value("none")
         .thresholds(_levels((None, GREEN), *levels))
-        .color_mode(BigValueColorMode.BACKGROUND if levels else BigValueColorMode.NONE)
-        .graph_mode(BigValueGraphMode.NONE)
+        .color_mode(looks.BigValueColorMode.BACKGROUND if levels else looks.BigValueColorMode.NONE)
+        .graph_mode(looks.BigValueGraphMode.NONE)
     )
 
 
@@ -118,9 +95,9 @@ def word(title: str, about: str, expr: str, label: str, width: int = 4) -> stat.
     return (
         _asking(stat.Panel(), title, about, width, 4, [Query(expr, f"{{{{{label}}}}}")], instant=True)
         .no_value("none")
-        .text_mode(BigValueTextMode.NAME)
-        .color_mode(BigValueColorMode.NONE)
-        .graph_mode(BigValueGraphMode.NONE)
+        .text_mode(looks.BigValueTextMode.NAME)
+        .color_mode(looks.BigValueColorMode.NONE)
+        .graph_mode(looks.BigValueGraphMode.NONE)
     )
 
 
@@ -131,15 +108,15 @@ def listing(title: str, about: str, *columns: Column, hidden: tuple[str, ...] = 
     # Grafana names the value of a single query differently.
     values = [f"Value #{letter}" for letter, _ in zip(ascii_uppercase, columns, strict=False)]
     names = dict(zip(values if len(columns) > 1 else ["Value"], (c.name for c in columns), strict=True))
-    panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
+    panel.with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
     organize = {"excludeByName": dict.fromkeys(("Time", *hidden), True), "renameByName": names}
-    panel.with_transformation(DataTransformerConfig(id_val="organize", options=organize))
+    panel.with_transformation(models.DataTransformerConfig(id_val="organize", options=organize))
     for column in columns:
-        panel.override_by_name(column.name, [DynamicConfigValue("unit", column.unit)])
+        panel.override_by_name(column.name, [models.DynamicConfigValue("unit", column.unit)])
     colours = {s: {"color": c, "text": s} for s, c in SEVERITIES.items()}
     coloured = [
-        DynamicConfigValue("mappings", [{"type": "value", "options": colours}]),
-        DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
+        models.DynamicConfigValue("mappings", [{"type": "value", "options": colours}]),
+        models.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
     ]
     return panel.override_by_name("severity", coloured)
 
@@ -148,12 +125,14 @@ def states(
     title: str, about: str, query: Query, names: dict[int, tuple[str, str]], width: int = 24
 ) -> statetimeline.Panel:
     """Coloured bars over time; `names` has text and colour of each value."""
-    options = {str(value): ValueMappingResult(text=text, color=colour) for value, (text, colour) in names.items()}
+    options = {
+        str(value): models.ValueMappingResult(text=text, color=colour) for value, (text, colour) in names.items()
+    }
     return (
         _asking(statetimeline.Panel(), title, about, width, HEIGHT, [query])
-        .mappings([ValueMap(options=options)])
-        .color_scheme(dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS))
-        .show_value(VisibilityMode.NEVER)
+        .mappings([models.ValueMap(options=options)])
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
+        .show_value(looks.VisibilityMode.NEVER)
         .merge_values(True)
     )
 
@@ -161,8 +140,8 @@ def states(
 def _levels(*levels: tuple[float | None, str]) -> dashboard.ThresholdsConfig:
     return (
         dashboard.ThresholdsConfig()
-        .mode(ThresholdsMode.ABSOLUTE)
-        .steps([Threshold(value=value, color=colour) for value, colour in levels])
+        .mode(models.ThresholdsMode.ABSOLUTE)
+        .steps([models.Threshold(value=value, color=colour) for value, colour in levels])
     )
 
 

@@ -1,7 +1,7 @@
 """The output of the product: findings, the incidents that they form, and each change of an incident.
 
-All times are epoch milliseconds. The encoded form of `Transition` is the value of the
-`flinkwatch.incidents` topic and one line of `flinkwatch replay --json`.
+All times are epoch milliseconds. A record of `flinkwatch.incidents` and a line of `flinkwatch replay --json` is an
+encoded `Transition`.
 """
 
 from typing import Literal
@@ -86,8 +86,7 @@ class Finding(msgspec.Struct, kw_only=True):
 class Recurrence(msgspec.Struct, frozen=True):
     """Occurrences of incidents of this kind on the same job: `count` of them since `first` (clock, ms).
 
-    `period` is the median gap between them in ms. `steady` means that all gaps are near it, which points to a leak or
-    to a schedule.
+    `period` is the median gap in ms. `steady`: all gaps are near it, which points to a leak or to a schedule.
     """
 
     count: int
@@ -177,15 +176,14 @@ class Reading(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(Transition).decode
 
 
-def _transition(value: bytes) -> Transition:
+@carried
+def decode_transition(value: bytes) -> Transition:
+    """Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
     found = _decode(value)
     for time in (found.at, found.opened_at, found.ended_at or 0):
         moment(time)
     return found
 
-
-decode_transition = carried(_transition)
-"""Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
 
 decode_reading = carried(msgspec.json.Decoder(Reading).decode)
 """Decodes a record of `flinkwatch.readings`. Raises UndecodableError and nothing else."""

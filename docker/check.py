@@ -14,9 +14,9 @@ from typing import Any
 
 from container import Container, engine, passed, require
 
-from streaming.recordings.play import find_scenario
+from streaming.recordings.play import create_topics, find_scenario
 from streaming.recordings.replay import load
-from tests.demo.playback import Playback, create_topics
+from tests.demo.playback import Playback
 from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, SlackServer
 
@@ -30,33 +30,36 @@ def settings(bootstrap: str, **streaming: object) -> dict[str, Any]:
 
 
 def refusals(bootstrap: str) -> None:
-    """Check errors that a user must fix: the exit status, and the reason as the last line."""
+    """Check errors that a user must fix: the exit status, and the reason in the last line of the log."""
     slack = {"sinks": {"slack": {"enabled": True, "channel": "C1"}}}
     secret = {"access": {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_username": "u"}}
     secret["access"] |= {"sasl_mechanism": "PLAIN", "sasl_password_file": "/run/secrets/kafka"}
-    cases: list[tuple[str, dict[str, Any], int, str]] = [
+    cases: list[tuple[str, dict[str, Any], int, int, str]] = [
         (
             "a missing secret of Slack",
             settings(bootstrap) | slack,
             0o755,
+            1,
             "sinks.slack.token_env: environment variable SLACK_BOT_TOKEN is not set",
         ),
         (
             "a missing secret of Kafka",
             {"kafka": secret},
             0o755,
+            1,
             "kafka.access.sasl_password_file: cannot read /run/secrets/kafka: No such file",
         ),
         (
             "a wrong broker address",
             settings("no-such-broker.invalid:9092", wait_for_brokers="2s"),
             0o755,
+            1,
             "there is no host of this name",
         ),
-        ("an unreadable checkpoint volume", settings(bootstrap), 0o000, "cannot be read or written as user 185"),
-        ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, "did you mean checkpoint?"),
+        ("an unreadable checkpoint volume", settings(bootstrap), 0o000, 1, "cannot be read or written as user 185"),
+        ("a key that does not exist", settings(bootstrap, chekpoint="/x"), 0o755, 2, "did you mean checkpoint?"),
     ]
-    for what, configuration, mode, line in cases:
+    for what, configuration, mode, expected, line in cases:
         container = Container("refused", configuration)
         if mode == 0o000:
             os.chown(container.state, 0, 0)
@@ -65,8 +68,8 @@ def refusals(bootstrap: str) -> None:
             container.start()
             status, last = container.ends(180)
             require(
-                status == 1 and line in last and last.startswith("flinkwatch: "),
-                f"{what}: exit 1, {last}",
+                status == expected and line in last and last.startswith("flinkwatch: "),
+                f"{what}: exit {status}, {last}",
                 container.log(),
             )
         finally:
@@ -119,7 +122,7 @@ def late_broker(broker: Broker, records: list[Any], slack: SlackServer) -> None:
         container.until(lambda: container.get("/-/ready")[0] == 200, 300, "ready once the broker is there")
         passed("ready in the same process when the broker starts later")
         hardening(container)
-        playback = Playback(bootstrap, records, "flinkwatch.heartbeat", 20)
+        playback = Playback(broker.access, records, "flinkwatch.heartbeat", 20)
         playback.run(threading.Event())
         delay = container.until(
             lambda: any("late" in str(c.body).lower() and "tm-2" in str(c.body) for c in slack.calls),
@@ -173,7 +176,7 @@ def judge(seconds: float) -> None:
 def main() -> None:
     records = load([find_scenario("late-barrier-acks")], "flink.logs", "flink.metrics")
     with Broker() as broker, SlackServer() as slack:
-        create_topics(broker.bootstrap, records)
+        create_topics(broker.access, records)
         refusals(broker.bootstrap)
         first_batch(broker.bootstrap)
         late_broker(broker, records, slack)

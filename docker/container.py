@@ -1,5 +1,6 @@
 """A container of the image for docker/check.py, hardened as in docker/compose.yaml and k8s/."""
 
+import json
 import os
 import subprocess
 import sys
@@ -57,9 +58,11 @@ class Container:
         engine("run", "--detach", "--name", self.name, *self._options, IMAGE)
 
     def ends(self, within: float) -> tuple[int, str]:
-        """Wait for the end; return the exit status and the last line of the log."""
+        """Wait for the end; return the exit status and the text of the last line of the log."""
         status = engine("wait", self.name, timeout=within)
-        return int(status), self.log().strip().splitlines()[-1]
+        last = self.log().strip().splitlines()[-1]
+        # The log is JSON from the moment that the configuration was read.
+        return int(status), str(json.loads(last)["event"]) if last.startswith("{") else last
 
     def stop(self) -> int:
         engine("stop", "--time", "90", self.name, timeout=120)

@@ -42,7 +42,7 @@ skip() {
     echo "docker/test.sh: the image was not built: $1"
     exit 0
 }
-command -v podman >"$work/log" || skip "podman is not installed (Debian: apt-get install podman buildah runc debootstrap)"
+command -v podman >"$work/log" || skip "podman is not installed (Debian: apt-get install podman buildah runc debootstrap, and catatonit for k8s/test.sh)"
 podman info >"$work/log" 2>&1 || skip "podman does not work here: $(tail -n 1 "$work/log")"
 
 base=localhost/debian:bookworm-slim

@@ -1,10 +1,8 @@
 """Makes the receivers that the settings ask for."""
 
 import re
-from datetime import datetime
 from functools import partial
 
-from detectors.incident import Transition
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import Sink
 from sinks.integrations.alertmanager import AlertmanagerSink
@@ -29,8 +27,8 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
         sink=sink,
         channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
         digest_above=sinks.slack.digest_above,
-        is_target=partial(_is_target, sinks, name),
-        quiet_until=partial(_quiet_until, sinks, name),
+        is_target=lambda transition: name in sinks.routing.targets(transition, sinks.enabled()),
+        quiet_until=partial(sinks.routing.quiet_until, name),
     )
 
 
@@ -45,11 +43,3 @@ def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
     channel = name.partition(":")[2] or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
     return SlackSink(config, SlackClient(config)), channel
-
-
-def _is_target(sinks: Sinks, receiver: str, transition: Transition) -> bool:
-    return receiver in sinks.routing.targets(transition, sinks.enabled())
-
-
-def _quiet_until(sinks: Sinks, receiver: str, transition: Transition, now: datetime) -> datetime | None:
-    return sinks.routing.quiet_until(receiver, transition, now)

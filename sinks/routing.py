@@ -42,13 +42,12 @@ class Route(_RoutingSection):
     kinds: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns for the kind of the cause.")
     severity: Severity = Field(default="info", description="Lowest severity that the route matches.")
     to: tuple[str, ...] = Field(
-        description='Receivers: slack, "slack:<channel>", webhook, alertmanager, pagerduty. '
-        "If empty, no one is notified."
+        description='Receivers: names of enabled sinks, such as webhook, or "slack:<channel>". If empty, no one is '
+        "notified."
     )
     go_on: bool = Field(default=False, alias="continue", description="Whether the following routes are applied too.")
 
     def fits(self, transition: Transition) -> bool:
-        """Whether the route applies to an incident as it is now."""
         return (
             fnmatchcase(transition.cluster, self.cluster)
             and fnmatchcase(transition.job_name, self.job)
@@ -133,10 +132,10 @@ class Routing(_RoutingSection):
             if route.fits(transition):
                 found += route.to
                 if not route.go_on:
-                    return tuple(dict.fromkeys(found))
-        if found:
-            return tuple(dict.fromkeys(found))
-        return tuple(enabled if self.default is None else self.default)
+                    break
+        else:
+            found = found or list(enabled if self.default is None else self.default)
+        return tuple(dict.fromkeys(found))
 
     def quiet_until(self, receiver: str, transition: Transition, now: datetime) -> datetime | None:
         """Until when a receiver gets no notification of a new incident, None if it may get it now."""

@@ -9,7 +9,7 @@ from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.webhook import WebhookConfig
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.routing import Routing
 
 SLACK = "slack"

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the cyclic garbage collector inside the block."""
     running = gc.isenabled()
     gc.disable()
     try:

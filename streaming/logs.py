@@ -17,7 +17,6 @@ _json = False
 
 
 def logs_json() -> bool:
-    """Whether every line on stderr must be a JSON object."""
     return _json
 
 
@@ -64,7 +63,6 @@ class JsonStderr(io.TextIOBase):
 
 
 def is_event(line: str) -> bool:
-    """Whether a line is a JSON object."""
     if not line.startswith("{"):
         return False
     try:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import click
@@ -27,7 +28,6 @@ def printable(text: str) -> str:
 
 
 def echo(text: str, *, newline: bool = True, error: bool = False) -> None:
-    """Print to standard output, or to standard error."""
     click.echo(printable(text), nl=newline, err=error)
 
 
@@ -50,6 +50,24 @@ def status(title: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal what a command does; the function that is yielded shows how far it is."""
     with Console(stderr=True).status(title) as shown:
         yield lambda detail: shown.update(f"{title}: {detail}")
+
+
+class Clock:
+    """Formats times in one zone and appends its name. `zone` is in ms east of UTC."""
+
+    def __init__(self, zone: int = 0) -> None:
+        self._zone = UTC if not zone else timezone(timedelta(milliseconds=zone))
+        self.name = "UTC" if not zone else datetime.fromtimestamp(0, self._zone).isoformat()[-6:]
+        self._mark = "Z" if not zone else f" {self.name}"
+
+    def time(self, ms: int) -> str:
+        try:
+            return datetime.fromtimestamp(ms / 1000, self._zone).strftime("%Y-%m-%d %H:%M:%S") + self._mark
+        except (OverflowError, ValueError, OSError):
+            return f"{ms} ms"
+
+
+UTC_CLOCK = Clock()
 
 
 def printable_fields(_logger: Any, _method: str, event: Any) -> Any:

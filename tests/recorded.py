@@ -1,18 +1,20 @@
 """The scenarios, as records, as events, and as what a replay of them says."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from detectors.engine.replay_clock import trusted_clock
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import SEVERITIES, Transition
-from detectors.settings.live import LiveSettings, publish
-from streaming.recordings.replay import load, replay
+from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
+from streaming.recordings.inputs import source_of
+from streaming.recordings.replay import AFTER_MS, load, run
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 NAMES = tuple(sorted(p.parent.name for p in SCENARIOS.glob("*/input.jsonl*")))
@@ -50,6 +52,23 @@ def events(name: str) -> tuple[Event, ...]:
             continue
         found += read
     return tuple(found)
+
+
+def replay(
+    records: list[Record],
+    reader: Reader,
+    published: PublishedConfiguration,
+    config_topic: str = "",
+    after_ms: int = AFTER_MS,
+) -> Iterator[Transition]:
+    """The transitions of records given in order of arrival."""
+    read = [[] if r.topic == config_topic else reader.read(r) for r in records]
+    moving = [(r, found) for r, found in zip(records, read, strict=True) if r.topic != config_topic]
+    clocks = iter(trusted_clock([(source_of(r, found), r.timestamp) for r, found in moving]))
+    arrived = (
+        (0 if r.topic == config_topic else next(clocks), r, found) for r, found in zip(records, read, strict=True)
+    )
+    return run(arrived, published, config_topic, after_ms=after_ms)
 
 
 def said(given: Iterable[Record]) -> list[Transition]:

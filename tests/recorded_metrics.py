@@ -58,7 +58,7 @@ def _show(board: IncidentCollector, said: bucket.BucketOutput) -> None:
     for transition in said.transitions:
         board.show_incident(transition.incident, transition)
         if transition.transition == "opened":
-            board.count_opened(transition)
+            board.delivery.count_opened(transition)
     for reading in said.readings:
         board.show_reading(reading.key(), reading)
     for key in said.removed:

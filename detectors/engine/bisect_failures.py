@@ -1,12 +1,15 @@
 """The step over one cluster without the events that make a detector fail.
 
-The result of a step does not depend on where the stream is cut (`engine.py`). A batch that fails is therefore halved
+The result of a step does not depend on where the stream is cut (`fold.py`). A batch that fails is therefore halved
 until the failing event is alone: only that event is lost, and the state is as if it had never arrived.
 """
 
 from typing import NamedTuple
 
-from detectors.engine.engine import ClusterState, Engine, StepOutput, arrival, decode_state, encode_state
+from detectors.engine import fold
+from detectors.engine.engine import Engine
+from detectors.engine.fold import MayWait, StepOutput, arrival, never_wait
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event
 
 # If more than a few events fail, single events are not the reason, and each further search would cost a step.
@@ -36,14 +39,16 @@ def step(
     until: int,
     since: int,
     defects: list[FailedEvent],
+    may_wait: MayWait = never_wait,
 ) -> SteppedCluster | None:
-    """`Engine.step` from the state `before` (None: a new cluster); None if every event failed.
+    """`fold.step` from the state `before` (None: a new cluster); None if every event failed.
 
-    Failing events are added to `defects`, the cluster's list for this batch. Raises StateVersionError.
+    Failing events are added to `defects`, the cluster's list for this batch. In a batch with such an event, no event
+    waits. Raises StateVersionError.
     """
     state = decode_state(before) if before is not None else engine.new_state()
     try:
-        output = engine.step(cluster, state, events, until, since)
+        output = fold.step(engine, cluster, state, events, until, since, may_wait)
         return SteppedCluster(state, encode_state(state), output)
     except Exception as error:  # noqa: BLE001
         # The outermost handler: an error in a detector must not stop the stream.

@@ -5,6 +5,7 @@ rejected records. The state of a cluster is fetched from a store only if it has 
 """
 
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -15,12 +16,13 @@ from pydantic import ValidationError
 from detectors.engine import bisect_failures, late_partitions
 from detectors.engine import entries_cut as cut
 from detectors.engine.bisect_failures import FailedEvent
-from detectors.engine.engine import DroppedState, StateVersionError
 from detectors.engine.engines import Configuration
 from detectors.engine.entries_cut import EntriesCut
+from detectors.engine.fold import DroppedState, MayWait
 from detectors.engine.host_clock import HeartbeatClock
 from detectors.engine.late_partitions import PartitionOrder, StreamClocks
 from detectors.engine.not_understood import Recognition
+from detectors.engine.state import StateVersionError
 from detectors.events.event import Event
 from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
@@ -56,8 +58,8 @@ class BucketIndex(msgspec.Struct):
     `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line,
     by ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised`
     counts understood records. `front` is the time that the most advanced partition has reached, `orders` the late
-    partitions that clusters wait for, and `heartbeat_clock` the state of the driver's clock. `catching_up` is set if
-    the last batch left records unread: the next records may then be late because of the reader.
+    partitions that clusters wait for and the waiting events, and `heartbeat_clock` the state of the driver's clock.
+    `catching_up` is set if the last batch left records unread: the next records may then be late because of the reader.
     """
 
     version: int = INDEX_VERSION
@@ -81,7 +83,8 @@ class BucketIndex(msgspec.Struct):
         self.clock, self.front = clock, clock
         self.counted_at = min(self.counted_at, clock)
         self.deadlines = dict.fromkeys(self.deadlines, 0)
-        self.orders = {}
+        # Lags were measured with the wrong clock. Waiting events are taken with the next step.
+        self.orders = {c: PartitionOrder(waiting=o.waiting) for c, o in self.orders.items() if o.waiting}
 
     def configure(self, published: PublishedConfiguration | None, silences: Iterable[PublishedSilence]) -> int:
         """Apply what was published; if it changes anything, every cluster is stepped in the next step.
@@ -184,7 +187,7 @@ def step(
     """Fold `events` into their clusters and advance the bucket's clock to `until`; changes `index` and `store`.
 
     `front` is the time that the most advanced partition has reached. Without it, and while a backlog is read, no event
-    counts as late (`late_partitions.py`).
+    counts as late or waits (`late_partitions.py`).
     """
     configuration = _configuration(index, issues)
     since, until = index.clock, max(until, index.clock)
@@ -200,7 +203,8 @@ def step(
     output = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
     for cluster, own in by_cluster.items():
         taken = late_partitions.take(index.orders, cluster, own, clocks)
-        _step(index, store, configuration, cluster, taken, since, output)
+        may_wait = partial(late_partitions.may_wait, index.orders, clocks)
+        _step(index, store, configuration, cluster, taken, since, may_wait, output)
     index.clock, index.front = until, clocks.front
     return output
 
@@ -225,13 +229,16 @@ def _step(
     cluster: str,
     taken: late_partitions.ReadyEvents,
     since: int,
+    may_wait: MayWait,
     output: BucketOutput,
 ) -> None:
     engine = configuration.engine(cluster)
     defects: list[FailedEvent] = []
-    since = min(since, taken.until)
-    stepped = bisect_failures.step(engine, cluster, store.get(cluster), taken.events, taken.until, since, defects)
+    since, before = min(since, taken.until), store.get(cluster)
+    stepped = bisect_failures.step(engine, cluster, before, taken.events, taken.until, since, defects, may_wait)
     output.defects.extend(defects)
+    if stepped is not None:
+        late_partitions.keep_waiting(index.orders, cluster, stepped.output.waiting)
     waiting = late_partitions.next_waiting(index.orders, cluster)
     if stepped is None:
         # The cluster is stepped again when its next event arrives.
@@ -243,12 +250,12 @@ def _step(
     output.transitions.extend(result.transitions)
     output.dropped.extend(result.dropped)
     output.cut.extend(result.cut)
-    if engine.is_expired(state, taken.until):
+    if engine.is_expired(state, taken.until) and waiting is None:
         store.remove(cluster)
         for known in (index.deadlines, index.orders):
             known.pop(cluster, None)
         counted = [r.key() for r in cut.readings(cluster, state.topology.cut, taken.until)]
-        output.removed.extend([*result.removed, *engine.reading_keys(state), *counted])
+        output.removed.extend([*result.removed, *state.reading_keys(), *counted])
         return
     store.put(cluster, encoded)
     index.deadlines[cluster] = min(engine.next_step(state), waiting) if waiting is not None else engine.next_step(state)

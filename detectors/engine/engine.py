@@ -1,120 +1,22 @@
-"""The state of one cluster, and the step that folds events into it.
+"""One configuration as an engine: the detectors that are enabled, for whom, and when a cluster needs its next step.
 
-`Engine.step` runs under Spark, in `flinkwatch replay` and in the tests. It is a fold: its output depends on the state
-and on the events, never on where the stream was cut into batches.
-
-There are two times. The clock (`until`) is the time that all partitions of the stream have reached. Only it meets
-deadlines, so that a partition that is read ahead in a catch-up makes nothing overdue. Each event also carries its own
-Kafka timestamp: earlier deadlines are met first, and transitions that the event causes are dated with it.
-
-Deadlines are met on whole seconds of the clock. No deadline can fall between two seconds, so a detector is asked for
-its next deadline once a second and not after every event.
+An engine has no state. `fold.py` gives it that of a cluster.
 """
 
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from detectors import DETECTORS
-from detectors.detector import Detector, View
-from detectors.engine import entries_cut as cut
-from detectors.engine.entries_cut import EntriesCut
-from detectors.engine.host_clock import FAR_MS
-from detectors.engine.time_zones import TimeZoneOffsets
-from detectors.events.event import Event, LogEvent, MetricEvent, Sample
-from detectors.flink.facts import Fact, fact_of
-from detectors.flink.stack_traces import StackTraces
+from detectors.detector import Detector
+from detectors.engine.state import ClusterState
 from detectors.flink.topology import Topology
-from detectors.incident import Finding, Reading, Transition
 from detectors.incidents import lifecycle
 from detectors.incidents.known_issues import IssueCatalogue
-from detectors.incidents.orphaned import OrphanedFindings
-from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence
-from detectors.incidents.transitions import Incident, IncidentContext
 
-STATE_VERSION = 3
-_AHEAD_MS = 60_000
-_READINGS_EVERY_MS = 5_000
-# Prometheus shows a series for this long after it was last scraped.
-_READINGS_FADE_MS = 300_000
-_SECOND_MS = 1_000
-
-
-class StateVersionError(Exception):
-    """The state was written by another version. Start with a new checkpoint, or with that version."""
-
-
-class ClusterState(msgspec.Struct):
-    """The state of one cluster.
-
-    `detectors` holds the encoded state of each detector, decoded only when it is needed. `readings` holds the keys of
-    each detector's last readings, compressed because they are long and similar. `mark` is the `Engine.mark` of the
-    last step.
-    """
-
-    version: int = STATE_VERSION
-    clock: int = 0
-    last_event: int = 0
-    zones: TimeZoneOffsets = msgspec.field(default_factory=TimeZoneOffsets)
-    topology: Topology = msgspec.field(default_factory=Topology)
-    throwables: StackTraces = msgspec.field(default_factory=StackTraces)
-    detectors: dict[str, msgspec.Raw] = {}
-    deadlines: dict[str, int] = {}
-    incidents: list[Incident] = []
-    past: list[Occurrence] = []
-    orphaned: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
-    readings: dict[str, bytes] = {}
-    readings_at: int = 0
-    unread: list[str] = []
-    mark: str = ""
-
-
-class DroppedState(NamedTuple):
-    """A detector's state in one cluster could not be read, because another version wrote it or because it is
-    damaged.
-    """
-
-    cluster: str
-    kind: str
-    error: str
-
-
-class StepOutput(NamedTuple):
-    """The output of a step: transitions in order, readings, keys of removed readings, and what was dropped or cut."""
-
-    transitions: list[Transition]
-    readings: list[Reading]
-    removed: list[str]
-    dropped: tuple[DroppedState, ...] = ()
-    cut: tuple[EntriesCut, ...] = ()
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_state = msgspec.msgpack.Decoder(ClusterState).decode
-
-
-def encode_state(state: ClusterState) -> bytes:
-    """Encode a state for the state store. It is compressed because IDs and texts are repeated in it."""
-    return zlib.compress(_encode(state), level=1)
-
-
-def decode_state(data: bytes) -> ClusterState:
-    """Decode a state. Raises StateVersionError if another version wrote it."""
-    try:
-        state = _decode_state(zlib.decompress(data))
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise StateVersionError(f"the state of a cluster cannot be read: {error}") from error
-    if state.version != STATE_VERSION:
-        raise StateVersionError(
-            f"the state of a cluster has version {state.version}, this flinkwatch reads version {STATE_VERSION}"
-        )
-    return state
-
-
-_decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
+READINGS_EVERY_MS = 5_000
+SECOND_MS = 1_000
+"""Deadlines are met on whole seconds."""
 
 
 class JobSettings(NamedTuple):
@@ -127,8 +29,19 @@ class JobSettings(NamedTuple):
     kinds: dict[str, bool]
 
 
+class Detectors:
+    """Detectors with their config, in the order of the registry, and by the events they subscribe to."""
+
+    def __init__(self, detectors: list[Detector]) -> None:
+        self.all = detectors
+        self.by_want: dict[str, list[Detector]] = {}
+        for detector in detectors:
+            for want in sorted(detector.handlers):
+                self.by_want.setdefault(want, []).append(detector)
+
+
 class Engine:
-    """Folds events into the states of clusters under one configuration.
+    """The detectors and rules with which events are folded into the states of clusters (`fold.py`).
 
     `settings` are `DetectorSettings`, `config` is the hash of their configuration, and `mark` changes with every change
     of settings or silences. Detectors that decide for each job use `by_job`. `issues` are the known issues.
@@ -158,7 +71,7 @@ class Engine:
         """The state of a new cluster."""
         return ClusterState(mark=self.mark)
 
-    def detectors(self, topology: Topology) -> "Detectors":
+    def detectors(self, topology: Topology) -> Detectors:
         """The detectors for a cluster. They look up settings by the job names in its topology."""
         if not self.by_job.kinds:
             return self._shared
@@ -175,29 +88,16 @@ class Engine:
             return kind not in self.kinds
         return not getattr(self.by_job.settings(topology.job_name(subject)), kind).enabled
 
-    def step(
-        self, cluster: str, state: ClusterState, events: Iterable[Event], until: int, since: int = 0
-    ) -> StepOutput:
-        """Fold `events` (in any order, they are sorted by arrival) and advance the clock to `until`; changes `state`.
-
-        `since` is the bucket's clock before this step. A new configuration takes effect at that time.
-        """
-        return _Fold(self, cluster, state).run(events, until, since)
-
     def next_step(self, state: ClusterState) -> int:
         """The clock time at which the next step is needed even without events."""
         deadline = self.next_deadline(state)
-        flush = state.readings_at + _READINGS_EVERY_MS if state.unread else None
+        flush = state.readings_at + READINGS_EVERY_MS if state.unread else None
         end = state.last_event + self.incident_config.forget_after
         return min(t for t in (deadline, flush, end) if t is not None)
 
     def is_expired(self, state: ClusterState, clock: int) -> bool:
         """Whether the cluster has sent no data for so long that its state is to be deleted."""
         return bool(clock >= state.last_event + self.incident_config.forget_after)
-
-    def reading_keys(self, state: ClusterState) -> list[str]:
-        """The keys of all readings that are published."""
-        return [key for packed in state.readings.values() for key in _unpacked(packed)]
 
     def next_deadline(self, state: ClusterState) -> int | None:
         """The next whole second of the clock at which a detector or an incident has a deadline."""
@@ -207,274 +107,4 @@ class Engine:
         if not times:
             return None
         # A deadline in the past, or in the second just met, moves to the next second: otherwise the loop would not end.
-        return max(-(-min(times) // _SECOND_MS), state.clock // _SECOND_MS + 1) * _SECOND_MS
-
-
-class Detectors:
-    """Detectors with their config, in the order of the registry, and by the events they subscribe to."""
-
-    def __init__(self, detectors: list[Detector]) -> None:
-        self.all = detectors
-        self.by_want: dict[str, list[Detector]] = {}
-        for detector in detectors:
-            for want in sorted(detector.handlers):
-                self.by_want.setdefault(want, []).append(detector)
-
-
-def _packed(keys: list[str]) -> bytes:
-    return zlib.compress("\0".join(keys).encode(), 1)
-
-
-def _unpacked(keys: bytes | None) -> list[str]:
-    text = zlib.decompress(keys).decode() if keys is not None else ""
-    return text.split("\0") if text else []
-
-
-def arrival(event: Event) -> tuple[int, str, int, int]:
-    """The order in which events are folded: by Kafka timestamp, then by topic, partition and offset."""
-    return event.timestamp, event.topic, event.partition, event.offset
-
-
-class _Fold:
-    """One step over one cluster. A detector's state is decoded when first needed, and encoded once at the end."""
-
-    def __init__(self, engine: Engine, cluster: str, state: ClusterState) -> None:
-        self._engine = engine
-        self._detectors = engine.detectors(state.topology)
-        self._cluster = cluster
-        self._state = state
-        self._views: dict[str, View[Any, Any]] = {}
-        self._transitions: list[Transition] = []
-        self._removed: list[str] = []
-        self._dropped: list[DroppedState] = []
-        # Detectors whose state may have changed since they were last asked for their deadline.
-        self._changed: dict[str, Detector] = {}
-
-    def run(self, events: Iterable[Event], until: int, since: int) -> StepOutput:
-        state = self._state
-        before = dict(state.topology.cut)
-        if state.clock - until > FAR_MS:
-            self._go_back(until)
-        # A record that is older than the clock is late. The clock does not go back for it.
-        until = max(until, state.clock)
-        if state.mark != self._engine.mark:
-            self._apply_configuration(since)
-        for event in sorted(events, key=arrival):
-            clock = max(state.clock, min(event.timestamp, until + _AHEAD_MS))
-            now = min(clock, until)
-            self._meet_deadlines(now)
-            # Transitions that an event causes are not dated before it, however the stream was cut.
-            state.clock = state.last_event = now
-            self._take(event, clock)
-        self._meet_deadlines(until)
-        state.clock = until
-        self._update_deadlines()
-        readings, gone = self._readings(until)
-        for kind, view in self._views.items():
-            state.detectors[kind] = msgspec.Raw(_encode(view.state))
-        removed = sorted({*self._removed, *gone})
-        newly_cut = cut.news(self._cluster, before, state.topology.cut)
-        return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut)
-
-    def _go_back(self, until: int) -> None:
-        """Set the clock back, because a host with a wrong clock had driven it ahead (`host_clock.py`)."""
-        state = self._state
-        state.clock = until
-        state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
-        lifecycle.go_back(state.incidents, until)
-        for detector in self._detectors.all:
-            if detector.kind in state.detectors:
-                # Its readings are published again with the corrected time.
-                self._view(detector, until, until)
-
-    def _apply_configuration(self, since: int) -> None:
-        """Apply a configuration that differs from that of the last step."""
-        state, engine = self._state, self._engine
-        # The change has the same time in every cluster, however long ago the cluster was stepped.
-        state.mark, state.clock = engine.mark, max(state.clock, since)
-        for kind in [k for k in (*state.detectors, *state.readings) if k not in engine.kinds]:
-            # A disabled detector misses events, so its state would be wrong once it is enabled again.
-            state.detectors.pop(kind, None)
-            state.deadlines.pop(kind, None)
-            self._removed += _unpacked(state.readings.pop(kind, None))
-        self._settings_changed(self._detectors.all)
-        self._transitions += lifecycle.apply_silences(state.incidents, state.clock, self._context())
-
-    def _settings_changed(self, detectors: Iterable[Detector]) -> None:
-        """The settings of these detectors changed: deadlines may move, and open findings may have to be closed."""
-        state = self._state
-        self._transitions += lifecycle.close_disabled(state.incidents, self._is_off, state.clock, self._context())
-        for detector in detectors:
-            if detector.kind in state.detectors or detector.kind in self._views:
-                view = self._view(detector, state.clock, state.clock)
-                detector.on_config_change(view)
-                self._handled(detector, view)
-
-    def _job_renamed(self) -> None:
-        """A job has a new name, so other settings may apply to it."""
-        if self._engine.by_job.kinds:
-            self._settings_changed([d for d in self._detectors.all if d.kind in self._engine.by_job.kinds])
-
-    def _take(self, event: Event, clock: int) -> None:
-        if isinstance(event, MetricEvent):
-            self._take_samples(event, clock)
-            return
-        state = self._state
-        time = state.zones.event_time(event)
-        self._take_line(event, clock, time)
-        failure = state.throwables.join(event)
-        if failure is not None:
-            self._take_line(failure, clock, time)
-        for ended in state.orphaned.update(event, clock, state.incidents, state.topology):
-            self._report(ended)
-
-    def _take_line(self, event: LogEvent, clock: int, time: int) -> None:
-        state = self._state
-        fact = fact_of(event)
-        if fact is not None:
-            job = event.fields.get("job", "") if self._engine.by_job.kinds else ""
-            name = state.topology.job_name(job)
-            fact = state.topology.update(event, fact, clock, time)
-            if state.topology.job_name(job) != name:
-                self._job_renamed()
-        if fact is not None:
-            self._offer(event, fact, clock, time)
-
-    def _offer(self, event: LogEvent, fact: Fact, clock: int, time: int) -> None:
-        """Give each detector what the line says, if it has a handler for it."""
-        for detector in self._detectors.by_want.get(event.event_type, ()):
-            view = self._view(detector, clock, time)
-            view.event = event
-            detector.fact(view, event.event_type, fact)
-            self._handled(detector, view)
-
-    def _take_samples(self, event: MetricEvent, clock: int) -> None:
-        """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
-        by_name: dict[str, list[Sample]] = {}
-        for sample in event.samples:
-            own = by_name.get(sample.name)
-            if own is None:
-                by_name[sample.name] = [sample]
-            else:
-                own.append(sample)
-        if self._state.topology.measure(by_name, event.time):
-            self._job_renamed()
-        wanted: dict[str, tuple[Detector, list[Sample]]] = {}
-        for name, samples in by_name.items():
-            for detector in self._detectors.by_want.get(name, ()):
-                if detector.kind in wanted:
-                    wanted[detector.kind][1].extend(samples)
-                else:
-                    wanted[detector.kind] = (detector, [*samples])
-        for detector, samples in wanted.values():
-            view = self._view(detector, clock, event.time)
-            view.event = event
-            detector.samples(view, samples)
-            self._handled(detector, view)
-
-    def _handled(self, detector: Detector, view: View[Any, Any]) -> None:
-        """Report what a detector has found. Its deadlines may have changed."""
-        self._changed[detector.kind] = detector
-        if view.findings:
-            for finding in view.findings:
-                self._report(finding)
-            view.findings.clear()
-
-    def _meet_deadlines(self, until: int) -> None:
-        """Meet every deadline up to `until`, in order, each at its own second."""
-        state, engine = self._state, self._engine
-        if until // _SECOND_MS == state.clock // _SECOND_MS:
-            return
-        self._update_deadlines()
-        while (now := engine.next_deadline(state)) is not None and now <= until:
-            due = [d for d in self._detectors.all if state.deadlines.get(d.kind, now + 1) <= now]
-            for detector in sorted(due, key=lambda d: state.deadlines[d.kind]):
-                view = self._view(detector, now, now)
-                detector.on_deadline(view)
-                self._handled(detector, view)
-            if state.incidents:
-                self._transitions += lifecycle.tick(
-                    state.incidents, now, state.last_event, engine.incident_config, self._context()
-                )
-            state.clock = now
-            self._update_deadlines()
-
-    def _update_deadlines(self) -> None:
-        """Ask the detectors that may have changed for their next deadline."""
-        for kind, detector in self._changed.items():
-            due = detector.next_deadline(self._views[kind])
-            if due is None:
-                self._state.deadlines.pop(kind, None)
-            else:
-                self._state.deadlines[kind] = due
-        self._changed.clear()
-
-    def _is_off(self, kind: str, subject: str) -> bool:
-        return self._engine.is_off(kind, subject, self._state.topology)
-
-    def _report(self, finding: Finding) -> None:
-        if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
-            return
-        self._transitions += lifecycle.accept_finding(self._state.incidents, finding, self._context())
-
-    def _context(self) -> IncidentContext:
-        state, engine = self._state, self._engine
-        return IncidentContext(
-            self._cluster,
-            engine.config,
-            state.topology.version,
-            state.past,
-            engine.incident_config.recurrence_window,
-            engine.incident_config.recurrence_min_count,
-            state.throwables,
-            engine.issues,
-            engine.silences,
-        )
-
-    def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:
-        """The detector's view of this moment. Its state is decoded when it is first needed."""
-        view = self._views.get(detector.kind)
-        if view is None:
-            raw = self._state.detectors.get(detector.kind)
-            own = self._decoded(detector, raw) if raw is not None else detector.State()
-            view = self._views[detector.kind] = detector.view(own, self._state.topology)
-        view.clock, view.time = clock, time
-        return view
-
-    def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:
-        """Decode a detector's state. If that fails, only this state is lost: other detectors and incidents stay."""
-        try:
-            return _decoders[detector.kind](raw)
-        except msgspec.MsgspecError as error:
-            self._dropped.append(DroppedState(self._cluster, detector.kind, str(error)))
-        # A restarted detector would never close the findings that it had open.
-        why = f"flinkwatch could not read the stored state of {detector.kind} and restarted the detector without it"
-        state = self._state
-        self._transitions += lifecycle.close_findings(
-            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._context(), why
-        )
-        return detector.State()
-
-    def _readings(self, now: int) -> tuple[list[Reading], list[str]]:
-        """Every few seconds: the readings of the detectors that had events, and the keys of readings that ended."""
-        state = self._state
-        state.unread = sorted({*state.unread, *self._views})
-        if not state.unread or now - state.readings_at < _READINGS_EVERY_MS:
-            return [], []
-        readings: list[Reading] = []
-        gone: list[str] = []
-        for detector in self._detectors.all:
-            if detector.kind in state.unread:
-                found = detector.readings(self._view(detector, now, now))
-                new = [r for r in found if now - r.at <= _READINGS_FADE_MS]
-                for reading in new:
-                    reading.labels["cluster"] = self._cluster
-                keys = [r.key() for r in new]
-                before = _unpacked(state.readings.get(detector.kind))
-                if keys != before:
-                    gone += set(before).difference(keys)
-                    state.readings[detector.kind] = _packed(keys)
-                readings += new
-        readings += cut.readings(self._cluster, state.topology.cut, now)
-        state.readings_at, state.unread = now, []
-        return readings, sorted(gone)
+        return max(-(-min(times) // SECOND_MS), state.clock // SECOND_MS + 1) * SECOND_MS

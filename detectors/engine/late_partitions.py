@@ -11,6 +11,8 @@ Nothing is learned from a backlog of several batches, because the heartbeat is r
 late. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
 than BOUND_MS are not waited for.
 
+Without a late partition, an event that is ahead of the clock only waits if a deadline comes before it (`fold.py`).
+
 >>> orders = {}
 >>> take(orders, "c", [], StreamClocks(100_000, 90_000, 100_000)).until
 100000
@@ -61,7 +63,7 @@ class PartitionLag(msgspec.Struct, array_like=True):
 
 
 class PartitionOrder(msgspec.Struct, array_like=True):
-    """The lags that a cluster waits for, by partition, and the waiting events."""
+    """The lags that a cluster waits for, by partition, and the events that wait for these or for a deadline."""
 
     lags: dict[str, PartitionLag] = {}
     waiting: list[LogEvent | MetricEvent] = []
@@ -79,7 +81,7 @@ class ReadyEvents(NamedTuple):
 
 
 Orders = dict[str, PartitionOrder]
-"""By cluster. A cluster without late events has no entry."""
+"""By cluster. A cluster without late and without waiting events has no entry."""
 
 
 def cluster_clock(orders: Orders, cluster: str, clocks: StreamClocks) -> int:
@@ -89,7 +91,7 @@ def cluster_clock(orders: Orders, cluster: str, clocks: StreamClocks) -> int:
 
 
 def next_waiting(orders: Orders, cluster: str) -> int | None:
-    """The clock time at which the oldest waiting event is taken; None if none waits."""
+    """The clock time at which the oldest waiting event is taken at the latest; None if none waits."""
     order = orders.get(cluster)
     return min((e.timestamp for e in order.waiting), default=None) if order is not None else None
 
@@ -103,9 +105,9 @@ def take(orders: Orders, cluster: str, events: list[Event], clocks: StreamClocks
         order = orders[cluster] = PartitionOrder()
     _learn(order, events, clocks)
     until = cluster_clock(orders, cluster, clocks)
-    if not order.wait() and not order.waiting:
+    if not order.wait():
         del orders[cluster]
-        return ReadyEvents(events, until)
+        return ReadyEvents([*order.waiting, *events], until)
     ready: list[Event] = []
     waiting: list[Event] = []
     for event in (*order.waiting, *events):
@@ -113,6 +115,22 @@ def take(orders: Orders, cluster: str, events: list[Event], clocks: StreamClocks
         (waiting if until < event.timestamp <= until + BOUND_MS else ready).append(event)
     order.waiting = _bounded(orders, order, waiting, ready)
     return ReadyEvents(ready, until)
+
+
+def may_wait(orders: Orders, clocks: StreamClocks, ahead: list[Event], until: int) -> bool:
+    """Whether the events of a cluster that are ahead of its clock `until` may wait for a deadline before them.
+
+    They may not if they are far ahead, as in a catch-up, nor if there is no room. `ahead` is in order of time.
+    """
+    if not clocks.before or ahead[-1].timestamp > until + BOUND_MS:
+        return False
+    return _weight(ahead) + sum(_weight(o.waiting) for o in orders.values()) <= _MOST_WAITING
+
+
+def keep_waiting(orders: Orders, cluster: str, events: Iterable[Event]) -> None:
+    """Keep events that wait for a deadline, up to the next step of the cluster."""
+    if events:
+        orders.setdefault(cluster, PartitionOrder()).waiting.extend(events)
 
 
 def _lag(event: Event, clocks: StreamClocks) -> int:

@@ -1,8 +1,7 @@
 """Records as they are in Kafka, and the events that are read from them.
 
 All times are epoch milliseconds, except `local_time` of a `LogEvent`: the time printed in the line, read as if it were
-UTC. Its time zone is learned later, per source (`time_zones.py`), unless the line has one (`zoned`). It is -1 if the
-line has no time.
+UTC, -1 if there is none. Its time zone is learned later, per source (`time_zones.py`), unless the line is `zoned`.
 """
 
 import msgspec
@@ -21,9 +20,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class LogEvent(msgspec.Struct, array_like=True, tag="log"):
-    """A log line that a detector uses: `event_type` is one of `vocabulary`, `fields` are the named parts of the
-    line.
-    """
+    """A log line that a detector uses: `event_type` is one of `vocabulary`, `fields` are named parts of the line."""
 
     event_type: str
     cluster: str

@@ -16,7 +16,6 @@ Envelope = Literal["auto", "always", "never"]
 MAX_NAME = 300
 EXERCISE = "exercise-"
 """Prefix of the cluster names that `flinkwatch play` generates."""
-_MAX_ORIGINS = 4096
 _FROM_VALUE: frozenset[Rule] = frozenset({"field", "app", "namespace/app"})
 _YARN = re.compile(r"(?:application|container(?:_e\d+)?)_(\d{10,}_\d{4,})")
 
@@ -31,9 +30,8 @@ class Identity(BaseModel):
         description="Rules for the cluster of a record. The first rule that gives a name is used: `header` (the Kafka "
         "header set in `header`), `field` (`fields.cluster` or the tag `cluster`), `app` (the Kubernetes label app, "
         "which is the cluster-id of native Kubernetes deployments), `namespace/app` (if names repeat across "
-        "namespaces; "
-        "metrics must then have the same name as tag or header), `yarn` (the application ID in a container ID), `key` "
-        "(the Kafka key up to the first /), `default` (the name set in `default`).",
+        "namespaces; metrics must then have the same name as tag or header), `yarn` (the application ID in a container "
+        "ID), `key` (the Kafka key up to the first /), `default` (the name set in `default`).",
     )
     header: str = Field("cluster", description="Name of the Kafka header that the rule `header` reads.")
     envelope: Envelope = Field(
@@ -41,10 +39,17 @@ class Identity(BaseModel):
         description="Trust in the cluster named in the value of a log record (rules `field`, `app`, `namespace/app`, "
         "`yarn`) if the Kafka header or key names a cluster too. A job could print a line that looks like a log "
         "shipper's document and so pretend to be another cluster. `auto` ignores the value if there is that header or "
-        "a "
-        "key such as cluster/host, `never` if there is any key; `always` uses it, for shippers that wrap every line.",
+        "a key such as cluster/host, `never` if there is any key; `always` uses it, for shippers that wrap every line.",
     )
     default: str = Field("default", description="Cluster name of records to which no other rule applies.")
+
+
+class Location(NamedTuple):
+    """Cluster, source and host of a record, each cut to MAX_NAME."""
+
+    cluster: str
+    source: str
+    host: str
 
 
 class Origin(NamedTuple):
@@ -66,7 +71,6 @@ class Origin(NamedTuple):
     transport: str | None = None
 
     def cluster(self, identity: Identity) -> str:
-        """The cluster, by the first rule that applies."""
         for rule in identity.cluster:
             found = self._by(rule, identity)
             if found and (rule not in _FROM_VALUE or self._may(found)):
@@ -105,31 +109,7 @@ class Origin(NamedTuple):
         place = self.pod or self.host or self.key
         return f"{place}:{self.container or self.file}" if self.container or self.file else place
 
-
-class Location(NamedTuple):
-    """Cluster, source and host of a record, each cut to MAX_NAME."""
-
-    cluster: str
-    source: str
-    host: str
-
-
-class Locations:
-    """Finds the location of an origin. The result is cached, because thousands of lines share an origin."""
-
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._known: dict[Origin, Location] = {}
-
-    def of(self, origin: Origin) -> Location:
-        """The location of an origin."""
-        place = self._known.get(origin)
-        if place is None:
-            if len(self._known) >= _MAX_ORIGINS:
-                self._known.clear()
-            cluster, source = origin.cluster(self._identity), origin.source()
-            # Raw lines often have only a key of the form cluster/host.
-            host = origin.host or origin.key.partition("/")[2]
-            place = Location(cluster[:MAX_NAME], source[:MAX_NAME], host[:MAX_NAME])
-            self._known[origin] = place
-        return place
+    def location(self, identity: Identity) -> Location:
+        """The location. Raw lines often have only a key of the form cluster/host."""
+        host = self.host or self.key.partition("/")[2]
+        return Location(self.cluster(identity)[:MAX_NAME], self.source()[:MAX_NAME], host[:MAX_NAME])

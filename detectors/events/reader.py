@@ -1,19 +1,21 @@
 """Reads the events in a record, or the reason why the record cannot be read.
 
-`Reader.read` is the first stage of the product. It keeps no state. A record without anything of interest gives no
-events, which is not a rejection.
+A record without anything of interest gives no events, which is not a rejection.
 """
+
+from collections.abc import Callable
+from functools import lru_cache
 
 from detectors.events.envelopes import logs
 from detectors.events.envelopes import metrics as metric_envelopes
-from detectors.events.envelopes.logs import UnreadableError
 from detectors.events.envelopes.metrics import Page
-from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected, Sample
-from detectors.events.identity import MAX_NAME, Identity, Location, Locations, Origin
+from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
+from detectors.events.identity import MAX_NAME, Identity, Location, Origin
 from detectors.events.layouts import json_layout, stack_line, text_layout
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
+from detectors.values.decoding import UndecodableError, decoded
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -25,21 +27,19 @@ _ODD_STARTS = frozenset("{ 0123456789")
 
 
 class Reader:
-    """Reads records of the log topics and of the metric topics.
-
-    `metric_topics` are the topics whose records are metrics; all others are logs.
-    """
+    """Reads records. Those of `metric_topics` are metrics, all others are logs. It keeps no state."""
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
         self._identity = identity
-        self._places = Locations(identity)
+        # Thousands of lines share an origin.
+        self._location: Callable[[Origin], Location] = lru_cache(maxsize=4096)(lambda o: o.location(identity))
         self._metric_topics = metric_topics
 
     def read(self, record: Record) -> list[Event] | Rejected:
         """The events of a record in the order of its lines. No content of a record makes it raise."""
         try:
             return self._metrics(record) if record.topic in self._metric_topics else self._logs(record)
-        except UnreadableError as error:
+        except UndecodableError as error:
             return Rejected(error.reason, str(error), record)
 
     def _logs(self, record: Record) -> list[Event]:
@@ -50,12 +50,12 @@ class Reader:
 
     def _text(self, record: Record, text: str, origin: Origin, logged: LoggedLine | None, events: list[Event]) -> None:
         """Read the lines of one text, and the stack trace that a JSON layout keeps in another field."""
-        place = self._places.of(origin)
+        place = self._location(origin)
         time, zoned = (-1, False) if logged is None else (logged.time, logged.zoned)
         # A stack belongs to the line before it. Alone in a record, it belongs to the source's previous line.
         orphan = False
         first = logged is not None
-        for whole_line in text.splitlines() if text.find(text[:11], 11) < 0 else text_layout.split_events(text):
+        for whole_line in text_layout.split_events(text):
             # Nothing of interest comes after 16 KB of a line, so regular expressions need not search there.
             line = whole_line[:_MAX_LINE]
             head = text_layout.split(line)
@@ -87,21 +87,18 @@ class Reader:
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
     def recognise(self, record: Record) -> RecognisedRecord | None:
-        """Whether the record is understood, and its source.
-
-        None if the record is unreadable, blank or part of a stack.
-        """
+        """Whether the record is understood, and its source. None if it is unreadable, blank or part of a stack."""
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
             seen = [(has_layout(entry), entry) for entry in logs.open_log(record, self._identity)[:_MAX_ENTRIES]]
-        except (UnreadableError, ValueError):
+        except ValueError:
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
         if not known:
             return None
         understood = any(one for one, _ in known)
-        place = self._places.of(known[0][1][1])
+        place = self._location(known[0][1][1])
         return RecognisedRecord(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
 
     def _recognised_metrics(self, record: Record) -> RecognisedRecord:
@@ -110,9 +107,8 @@ class Reader:
         if events:
             return RecognisedRecord(events[0].cluster, events[0].host, understood=True, flink=True)
         origin = logs.origin_of(record, self._identity.header)
-        place = self._places.of(
-            origin._replace(field=tags.get("cluster", ""), host=tags.get("host", "") or origin.host)
-        )
+        host = tags.get("host", "") or origin.host
+        place = self._location(origin._replace(field=tags.get("cluster", ""), host=host))
         return RecognisedRecord(place.cluster, place.host, understood=False, flink=of_flink(value))
 
     def _metrics(self, record: Record) -> list[Event]:
@@ -123,7 +119,9 @@ class Reader:
             if samples:
                 host = tags.get("host", "") or origin.host or samples[0].labels.get("host", "")
                 own = origin._replace(field=tags.get("cluster", ""), host=host)
-                events.append(_metric_event(record, self._places.of(own), time, samples))
+                taken = time or record.timestamp
+                where = record.topic, record.partition, record.offset
+                events.append(MetricEvent(*self._location(own), record.timestamp, taken, *where, samples))
         return events
 
 
@@ -133,22 +131,13 @@ def _pages(value: bytes) -> list[Page]:
         if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
             return [logs.decode_json(metric_names.read_telegraf, value, "Telegraf JSON")]
         return logs.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
-    text = logs.decode_text(value)
+    text = decoded(bytes.decode, value)
     try:
         if metric_envelopes.is_line_protocol(text):
             return metric_envelopes.read_lines(text)
         return [(metric_names.read_prometheus(text), {}, 0)]
     except ValueError as error:
-        raise UnreadableError("not_prometheus", str(error)) from None
-
-
-def time_of(line: str) -> int:
-    """The time in a log line in ms, local time read as UTC if it has no time zone; -1 if the line has no time."""
-    head = text_layout.split(line)
-    if head is not None:
-        return head[0]
-    logged = json_layout.read(line) if line[:1] == "{" else None
-    return -1 if logged is None else logged.time
+        raise UndecodableError("not_prometheus", str(error)) from None
 
 
 def _continued(
@@ -185,20 +174,6 @@ def _log_event(
         fields,
         message[:MAX_TEXT].rstrip(),
         zoned,
-    )
-
-
-def _metric_event(record: Record, place: Location, time: int, samples: list[Sample]) -> MetricEvent:
-    return MetricEvent(
-        cluster=place.cluster,
-        source=place.source,
-        host=place.host,
-        timestamp=record.timestamp,
-        time=time or record.timestamp,
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        samples=samples,
     )
 
 

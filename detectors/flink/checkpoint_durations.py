@@ -1,10 +1,10 @@
 """The durations of a job's checkpoints, from its log lines or, without them, from its gauges.
 
 Only checkpoints count that show how long the next one will take: no savepoint, not the first one after a restore, no
-full checkpoint among incremental ones.
+full checkpoint among incremental ones. Expired checkpoints are kept for a chart of the durations: with completed
+checkpoints alone it would look like a recovery.
 """
 
-import re
 from statistics import median
 
 import msgspec
@@ -13,7 +13,8 @@ from detectors.events.event import Sample
 from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence
 from detectors.numerics.multiscale import MultiscaleSeries, Point
-from detectors.values.bounded import LONG_AGO, to_int
+from detectors.values.bounded import to_int
+from detectors.values.durations import LONG_AGO
 
 _MAX_GAPS = 16
 _MAX_SIZES = 9
@@ -23,16 +24,12 @@ _MAX_RECORDS = 4
 _RECORD_EVERY = 6
 _IN_TIME = 0.7
 _MARKED = 4
-_SPELLED = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
-_UNITS = {"": 1, "ms": 1, "milli": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
-_UNITS |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 
 
 class DurationGauge(msgspec.Struct, array_like=True):
     """The last values of the gauges (-1: none): duration, the count that belongs to it, the newest count and size.
 
-    The interval is learned from the count `mark` at the time `marked`. `fresh`: no count has come since the duration
-    changed.
+    The interval is learned from the count `mark` at the time `marked`. `fresh`: the duration is newer than the count.
     """
 
     duration: int = -1
@@ -119,7 +116,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
             # For an incremental checkpoint this is only the part that was written, so the full size is preferred.
             gauge.size = gauge.size if gauge.full else max(to_int(sample.value), -1)
         elif sample.value > 0 and not self.logged:
-            newest = self.history.newest()
+            newest = self.history.last
             duration = to_int(sample.value)
             if (duration == gauge.duration and gauge.count == gauge.counted) or scraped.time <= newest:
                 return False
@@ -133,10 +130,10 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         gauge.count = count
         if gauge.fresh:
             gauge.counted, gauge.fresh = count, False
-        if count < gauge.mark or gauge.mark < 0:
-            gauge.mark, gauge.marked = count, time
-        elif count - gauge.mark >= _MARKED:
-            self._gap(round((time - gauge.marked) / (count - gauge.mark)), gauge.duration)
+        passed = count - gauge.mark
+        if gauge.mark >= 0 and passed >= _MARKED:
+            self._gap(round((time - gauge.marked) / passed), gauge.duration)
+        if gauge.mark < 0 or passed < 0 or passed >= _MARKED:
             gauge.mark, gauge.marked = count, time
 
     def _gap(self, gap: int, duration: float) -> None:
@@ -152,18 +149,5 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.sizes = [*self.sizes, round(point.size)][-_MAX_SIZES:]
         if 0 < known < point.size / _FULL:
             return False
-        self.history.add(point._replace(time=max(point.time, self.history.newest())))
+        self.history.add(point._replace(time=max(point.time, self.history.last)))
         return True
-
-
-def flink_duration(text: str) -> int:
-    """Parse a duration of Flink's configuration ("30 s", "10min", "600000") into ms; 0 if it is not one.
-
-    >>> flink_duration("30 s"), flink_duration("10min"), flink_duration("PT1M")
-    (30000, 600000, 0)
-    """
-    found = _SPELLED.fullmatch(text.strip().lower())
-    if found is None:
-        return 0
-    unit = found[2]
-    return int(found[1]) * _UNITS.get(unit, _UNITS.get(unit.removesuffix("s"), 0))

@@ -8,7 +8,8 @@ import msgspec
 
 from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
 from detectors.incident import Evidence
-from detectors.values.bounded import LONG_AGO, put_bounded
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO
 
 _MAX_IN_PROGRESS = 8
 _MAX_EXPIRED = 16
@@ -16,8 +17,6 @@ _MAX_LAG_MS = 300_000
 _LAG_FADES = 64
 GAUGE_LAG_MS = 5_000
 """How old a gauge may be when it is scraped."""
-RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
-"""States after which a job starts from a checkpoint."""
 
 
 class InProgress(msgspec.Struct, array_like=True):

@@ -12,10 +12,8 @@ from msgspec import field
 
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.match import match_anywhere
+from detectors.flink.job_states import ENDED
 from detectors.incident import Evidence
-
-ENDED: frozenset[str] = frozenset({"FINISHED", "CANCELED", "FAILED"})
-"""States that a job does not leave."""
 
 FAILURE = "failure"
 """The event type of a failing line joined with its stack trace (`stack_traces.py`)."""
@@ -252,7 +250,8 @@ class Failure(Fact, frozen=True):
 
     `of` is the event type of the failing line (empty if it has none), `id` its address topic/partition/offset. `name`
     and `message` are those of the deepest cause, `first` both of the outermost throwable, `frame` the first frame in
-    user code. The others are what the failing line itself names.
+    user code. The others are what the failing line itself names. `again`: a line of the stack trace may have been sent
+    again, and then it is not known to which failing line it belongs.
     """
 
     of: str
@@ -267,6 +266,7 @@ class Failure(Fact, frozen=True):
     number: int = field(name="checkpoint", default=-1)
     tm: str = ""
     host: str = ""
+    again: str = ""
 
     @property
     def thrown(self) -> str:
@@ -464,7 +464,7 @@ class LeaderElectionConnected(Fact, frozen=True):
 class SessionTimeout(Fact, frozen=True):
     """The session timeout in ms that ZooKeeper has granted."""
 
-    session: str
+    session: int
 
 
 @_said_by("configured")

@@ -13,14 +13,17 @@ _COLLECTORS = 8
 _UNIT = 65_536
 # Their counters include concurrent work, during which the process keeps running.
 _CONCURRENT = ("Cycles", "ConcurrentMarkSweep", "Concurrent_GC")
-_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "Pauses")
+_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "G1_Concurrent", "Pauses")
+
+
+def collects_old(collector: str) -> bool:
+    return not any(name in collector for name in _YOUNG)
 
 
 class GcSample(msgspec.Struct, array_like=True):
-    """The change since the previous entry, and the heap in use (`used`, in units of 64 KiB).
+    """The change since the previous entry, and the heap in use (`used`, in 64 KiB; the first entry has no more).
 
-    The change: ms passed, ms spent in collections, number of collections, and of those of the old generation. In the
-    first entry only `used` is meaningful.
+    The change: ms passed, ms spent in collections, number of collections, and of those of the old generation.
     """
 
     ms: int = 0
@@ -31,10 +34,9 @@ class GcSample(msgspec.Struct, array_like=True):
 
 
 class GcWindow(msgspec.Struct, array_like=True):
-    """The collections of one TaskManager.
+    """The collections of one TaskManager, with the event time and the clock (`at`) of the last entry.
 
-    `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes), `time` the event time of
-    the last entry, `at` its clock.
+    `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes).
     """
 
     spent: dict[int, int] = {}
@@ -78,7 +80,7 @@ class GcWindow(msgspec.Struct, array_like=True):
         if name == "gc_time":
             self._enter(time, GcSample(spent=more, used=used))
         else:
-            old = not concurrent and not any(word in collector for word in _YOUNG)
+            old = not concurrent and collects_old(collector)
             self._enter(time, GcSample(count=more, old=more if old else 0, used=used))
 
     def share(self, over: int) -> float | None:
@@ -100,16 +102,13 @@ class GcWindow(msgspec.Struct, array_like=True):
         return sum(e.old for e, age in zip(reversed(self.entries[1:]), ages, strict=False) if age <= over)
 
     def used(self) -> int:
-        """Heap in use in bytes; 0 if unknown."""
         return next((e.used for e in reversed(self.entries) if e.used > 0), 0) * _UNIT
 
     def points(self) -> list[tuple[int, float]]:
-        """Heap in use as (epoch ms, bytes)."""
-        ages = accumulate((e.ms for e in reversed(self.entries)), initial=0)
-        points = [
-            (self.time - age, float(e.used * _UNIT)) for e, age in zip(reversed(self.entries), ages, strict=False)
-        ]
-        return [p for p in reversed(points) if p[1] > 0]
+        latest = self.entries[::-1]
+        ages = accumulate((e.ms for e in latest), initial=0)
+        points = [(self.time - age, float(e.used * _UNIT)) for e, age in zip(latest, ages, strict=False) if e.used > 0]
+        return points[::-1]
 
     def _counters(self, name: str) -> dict[int, int]:
         return self.spent if name == "gc_time" else self.counts
@@ -129,11 +128,8 @@ class GcWindow(msgspec.Struct, array_like=True):
             more.ms = time - self.time
             close = len(self.entries) > 1 and last.ms < _SPACING_MS
             if more.ms == 0 or close:
-                last = GcSample(
-                    last.ms + more.ms, last.spent + more.spent, last.count + more.count, last.old + more.old
-                )
-                last.used = more.used
-                self.entries[-1], self.time = last, time
+                ms, spent, count = last.ms + more.ms, last.spent + more.spent, last.count + more.count
+                self.entries[-1], self.time = GcSample(ms, spent, count, last.old + more.old, more.used), time
                 return
             self.interval = more.ms
         self.entries, self.time = [*self.entries, more][-_ENTRIES:], time

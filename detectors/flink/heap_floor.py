@@ -2,14 +2,12 @@
 
 Heap in use is a sawtooth: only its lower envelope shows whether more and more memory is kept. A drop of the heap in use
 is a collection, whatever the collector is called; between two of them lies a cycle, and its lowest sample is one point
-of the floor. If collections are almost as frequent as samples, a cycle takes as long as `_SAMPLES` samples: the lowest
-of eight samples is near the floor wherever in the sawtooth they were taken. A new process starts again, even under the
-same name: the collectors' counters show it.
+of the floor. If collections are almost as frequent as samples, a cycle takes eight samples: the lowest of them is near
+the floor wherever in the sawtooth they were taken. The collectors' counters show that a process is a new one.
 
 Collections of the young generation alone leave garbage in the floor that has become old, until an old collection frees
-it: a healthy floor may rise for an hour and then fall back. So a rise alone proves that memory is kept
-(`HeapFloorRise.proven`) only when it has outlived an old collection, or has reached a level at which every collector
-would have started one.
+it: a healthy floor may rise for an hour and then fall back. So a rise proves that memory is kept only when it has
+outlived an old collection, or has reached a level at which every collector would have started one.
 """
 
 from collections.abc import Iterator
@@ -26,7 +24,6 @@ _SAMPLES = 8
 _TOOTH = 5
 _FALL = 0.97
 _UNIT = 65_536
-_YOUNG = ("Young", "Scavenge", "Copy", "ParNew", "Minor", "G1_Concurrent", "Pauses")
 # G1 starts to mark at 45 % by default, the others collect the old generation when it is full: two thirds of the heap.
 _BEYOND_GARBAGE = 0.7
 
@@ -34,8 +31,7 @@ _BEYOND_GARBAGE = 0.7
 class HeapFloorRise(msgspec.Struct, frozen=True):
     """A rising heap floor: bytes in its first and last third, number of cycles, event times of its start and end.
 
-    `slope` is the fitted line (time in epoch ms), `full` when it reaches the heap's limit. `proven`: garbage cannot
-    explain the rise.
+    `slope` is the fitted line, `full` when it reaches the heap's limit. `proven`: garbage cannot explain the rise.
     """
 
     first: float
@@ -54,8 +50,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
     `points` alternates between the seconds since the previous point (the first: since `started`) and the floor in units
     of 64 KiB, for one or several cycles each. `low` is the lowest sample of the cycle so far, `tooth` the number of
     samples since the last drop, `limit` Heap.Max. `counts` holds the collectors' counters with their times. `after_old`
-    is the lowest sample since the last old collection (0: no sample yet, -1: no such collection). `only_last`: no
-    history is kept.
+    is the lowest sample since the last old collection (0: none yet, -1: no such collection).
     """
 
     started: int
@@ -73,10 +68,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
     only_last: bool = False
 
     def take(self, time: int, used: float) -> bool:
-        """Take in a sample of the heap in use. Returns whether a cycle ended before it.
-
-        Late and repeated samples are dropped.
-        """
+        """Take in a sample, unless it is late or repeated. Returns whether a cycle ended before it."""
         at, used = time - self.started, to_int(used)
         if at <= self.seen and self.samples > 0:
             return False
@@ -126,22 +118,19 @@ class HeapFloor(msgspec.Struct, array_like=True):
         return before is not None and count < before[1]
 
     def now(self) -> int:
-        """Time of the newest sample (epoch ms)."""
         return self.started + self.seen
 
     def floor(self) -> float | None:
-        """The last known floor in bytes, or None."""
         return float(self.points[-1] * _UNIT) if self.points else None
 
     def series(self) -> list[tuple[int, float]]:
-        """The points as (epoch ms, bytes)."""
+        """The floor over time as (epoch ms, bytes)."""
         return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
 
     def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> HeapFloorRise | None:
         """The rise of the floor after `warm_up` ms, or None.
 
-        A rise lasts for at least `cycles`, is significant, grows by the share `least` of the limit, and does not level
-        off.
+        It lasts for at least `cycles`, is significant, grows by the share `least` of the limit, and does not level off.
         """
         points = [p for p in self.series() if p[0] - self.started >= warm_up]
         if len(points) < cycles or self.limit <= 0:
@@ -161,11 +150,6 @@ class HeapFloor(msgspec.Struct, array_like=True):
         outlived = self.after_old if self.after_old > 0 else -1
         proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
         return HeapFloorRise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
-
-
-def collects_old(collector: str) -> bool:
-    """Whether a collector collects the old generation, judged by its name."""
-    return not any(name in collector for name in _YOUNG)
 
 
 def _halved(points: list[tuple[int, int]]) -> list[tuple[int, int]]:

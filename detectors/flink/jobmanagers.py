@@ -4,7 +4,8 @@ import msgspec
 
 from detectors.events.event import Event
 from detectors.incident import Evidence
-from detectors.values.bounded import LONG_AGO, put_bounded
+from detectors.values.bounded import put_bounded, setdefault_bounded
+from detectors.values.durations import LONG_AGO
 
 _MAX_SOURCES = 200
 _UNKNOWN_ENDED_MS = 60_000
@@ -22,8 +23,8 @@ class JobManagerProcess(msgspec.Struct, array_like=True):
 class TaskManagerView(msgspec.Struct, array_like=True):
     """The JobManager as one TaskManager sees it: where it registered, and how and when it lost contact since.
 
-    `marks` holds the event time of each way in which it lost contact. `suspect` is the address that it complains about,
-    `stopped` the event time of a signal to it.
+    `marks` holds the event time of each way in which it lost contact, `stopped` that of a signal to it, `suspect` the
+    address that it complains about.
     """
 
     address: str = ""
@@ -93,19 +94,11 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def master(self, event: Event) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
-        known = self.masters.get(event.source)
-        if known is None:
-            known = JobManagerProcess(event.host)
-            put_bounded(self.masters, event.source, known, _MAX_SOURCES)
-        return known
+        return setdefault_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
 
     def witness(self, source: str) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
-        known = self.witnesses.get(source)
-        if known is None:
-            known = TaskManagerView()
-            put_bounded(self.witnesses, source, known, _MAX_SOURCES)
-        return known
+        return setdefault_bounded(self.witnesses, source, TaskManagerView(), _MAX_SOURCES)
 
     def ends(self, source: str, time: int) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""
@@ -115,15 +108,14 @@ class JobManagers(msgspec.Struct, array_like=True):
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
         """Whether this JobManager ended in an orderly way. If its source is unknown, any that ended so counts."""
-        for ended, at in self.orderly.items():
-            known = ended in self.masters
-            limit = within if known else _UNKNOWN_ENDED_MS
-            if (not source or not known or ended == source) and abs(time - at) <= limit:
-                return True
-        return False
+        return any(
+            abs(time - at) <= within and source in ("", ended)
+            if ended in self.masters
+            else abs(time - at) <= _UNKNOWN_ENDED_MS
+            for ended, at in self.orderly.items()
+        )
 
     def address(self, source: str) -> str:
-        """RPC address of a JobManager, or the empty string."""
         known = self.masters.get(source)
         return self.addresses.get(source) or (known.address if known else "")
 

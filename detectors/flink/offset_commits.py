@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.values.bounded import put_bounded, to_int
+from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_READERS = 4_000
 _MAX_JOBS = 400
@@ -41,8 +41,7 @@ class KafkaReader(msgspec.Struct, array_like=True):
 
     There may be thousands, so times are relative to the job (`CommittingJob.at`) and names are indexes into its lists.
     `flat` checkpoints have completed since, as of `seen`. `owned` and `moved` are the times at which an offset of its
-    partitions was last seen, and last seen to be 0 or more. `leaks`: it was found to leak, and nothing has disproved it
-    since.
+    partitions was last seen, and last seen to be 0 or more. `leaks`: it was found to leak, which nothing has disproved.
     """
 
     tm: int
@@ -59,15 +58,13 @@ class KafkaReader(msgspec.Struct, array_like=True):
     leaks: bool = False
 
     def restart(self, time: int, base: int = -1) -> None:
-        """Start its flat time again."""
         self.since, self.base, self.flat = time, base, 0
 
 
 class CommittingJob(msgspec.Struct, array_like=True):
     """A job: its readers by operator and subtask, and its last two counts of completed checkpoints with their times.
 
-    The counts come from the gauge or else from lines. `name` is the job's name in metrics, `operators` are ids with
-    names. Times are in ms since `begun` (epoch ms).
+    The counts come from the gauge or else from lines. `operators` are IDs with names. Times are in ms since `begun`.
     """
 
     begun: int
@@ -85,7 +82,6 @@ class CommittingJob(msgspec.Struct, array_like=True):
     restarts: int = -1
 
     def at(self, time: int) -> int:
-        """Convert an event time to ms since `begun`."""
         return max(time - self.begun, 0)
 
     def count(self, at: int) -> int | None:
@@ -95,7 +91,6 @@ class CommittingJob(msgspec.Struct, array_like=True):
         return self.value_before if _NEVER < self.time_before <= at else None
 
     def counted(self, value: int, at: int) -> None:
-        """Take in a count of completed checkpoints."""
         if at <= self.time:
             return
         if value < self.value:
@@ -113,7 +108,6 @@ class CommittingJob(msgspec.Struct, array_like=True):
                 reader.restart(at)
 
     def leaking(self) -> list[KafkaReader]:
-        """The readers that were found to leak."""
         return [r for r in self.readers.values() if r.leaks]
 
     def flat(self) -> int | None:
@@ -121,7 +115,6 @@ class CommittingJob(msgspec.Struct, array_like=True):
         return max((r.flat for r in self.readers.values() if r.owned > _NEVER), default=None)
 
     def on(self, readers: Iterable[KafkaReader]) -> set[str]:
-        """The TaskManagers that run these readers."""
         return {self.tms[r.tm] for r in readers}
 
     def read_by(self, readers: Iterable[KafkaReader]) -> str:
@@ -132,8 +125,7 @@ class CommittingJob(msgspec.Struct, array_like=True):
 class OffsetCommits(msgspec.Struct, array_like=True):
     """All jobs of a cluster by id.
 
-    `off` holds the TaskManagers that do not commit. `full` is the time until which new readers are ignored because
-    there are too many; known readers keep their history.
+    `off` holds the TaskManagers that do not commit. Until `full` new readers are ignored, because there are too many.
     """
 
     jobs: dict[str, CommittingJob] = {}
@@ -143,7 +135,6 @@ class OffsetCommits(msgspec.Struct, array_like=True):
     full: int = 0
 
     def sampled(self, sample: Sample, time: int) -> None:
-        """Take in a counter or an offset of a reader."""
         labels = sample.labels
         name = labels.get("job_id", "")
         job = self._job(name, time)
@@ -177,7 +168,6 @@ class OffsetCommits(msgspec.Struct, array_like=True):
                     self._cure(name, reader, f"a reader of {job.topics[reader.topic]} has an offset again")
 
     def completed(self, name: str, value: float, time: int) -> None:
-        """Take in the job's counter of completed checkpoints."""
         job = self._job(name, time)
         at = job.at(time)
         job.gauge = max(job.gauge, at)
@@ -207,29 +197,30 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             job.again(job.at(time), tm)
 
     def begun(self, tm: str) -> None:
-        """Note that a process started, so that lines of its predecessor no longer apply."""
+        """A process started: lines of its predecessor no longer apply."""
         self.off.pop(tm, None)
 
     def forget(self, name: str) -> None:
-        """Drop a job that has ended."""
         self.jobs.pop(name, None)
 
     def changed(self) -> list[str]:
-        """Return the jobs whose readers have been sampled since the last call."""
+        """The jobs whose readers have been sampled since the last call."""
         jobs, self.touched = self.touched, []
         return jobs
 
     def leaking(self, name: str, checkpoints: int, flat_for: int) -> list[KafkaReader]:
         """Readers of the job that own a split and have neither read nor committed for that many checkpoints and ms."""
         job = self.jobs[name]
-        found = []
-        for reader in job.readers.values():
-            if reader.flat < checkpoints or reader.seen - reader.since < flat_for:
-                continue
-            idle = reader.owned >= reader.since and reader.moved < reader.since
-            if idle and job.tms[reader.tm] not in self.off and "" not in self.off:
-                reader.leaks = True
-                found.append(reader)
+        found = [
+            reader
+            for reader in job.readers.values()
+            if reader.flat >= checkpoints
+            and reader.seen - reader.since >= flat_for
+            and reader.moved < reader.since <= reader.owned
+            and not {job.tms[reader.tm], ""} & self.off.keys()
+        ]
+        for reader in found:
+            reader.leaks = True
         return found
 
     def cured(self, name: str) -> str:
@@ -260,27 +251,26 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             put_bounded(self.cures, name, why, _MAX_JOBS)
 
     def _job(self, name: str, time: int) -> CommittingJob:
-        job = self.jobs.get(name)
-        if job is None:
-            job = CommittingJob(time - _LATE_MS)
-            put_bounded(self.jobs, name, job, _MAX_JOBS)
-        return job
+        return setdefault_bounded(self.jobs, name, CommittingJob(time - _LATE_MS), _MAX_JOBS)
 
     def _room(self, time: int) -> bool:
         """Whether one more reader can be kept, after dropping readers that are gone."""
         if self.full - _FULL_FOR_MS <= time < self.full:
             return False
-        if sum(len(job.readers) for job in self.jobs.values()) < _MAX_READERS:
+        if self._readers() < _MAX_READERS:
             return True
         for job in self.jobs.values():
             oldest = job.at(time) - _STALE_MS
             job.readers = {k: r for k, r in job.readers.items() if max(r.seen, r.since) >= oldest}
         self.full = time + _FULL_FOR_MS
-        return sum(len(job.readers) for job in self.jobs.values()) < _MAX_READERS
+        return self._readers() < _MAX_READERS
+
+    def _readers(self) -> int:
+        return sum(len(job.readers) for job in self.jobs.values())
 
 
 def _number(names: list[str], name: str, used: Iterable[int]) -> int:
-    """Return the index of a name in a list, reusing an index that is no longer in use."""
+    """The index of a name in a list, which is one that is no longer in use if the name is new."""
     if name in names:
         return names.index(name)
     taken = set(used)

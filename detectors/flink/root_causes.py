@@ -1,7 +1,6 @@
 """The root cause of a failure, and whether the failure is a fault of its own or a consequence of another.
 
-Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` holds what the lines of one failure have shown
-so far.
+Stack traces arrive a line at a time (`stack_traces.py`). A `RootCause` is what the lines so far have shown.
 """
 
 import re
@@ -9,9 +8,12 @@ import re
 import msgspec
 
 from detectors.flink.facts import Failure
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import setdefault_bounded
 
-OF_JOBS = frozenset({"task_state", "job_state", "job_ended", "job_restarting", "job_refused", "global_failure"})
+OF_WHOLE_JOB = frozenset({"job_state", "job_ended", "job_restarting", "global_failure"})
+"""Types of failing lines that repeat for the whole job why a task failed."""
+
+OF_JOBS = OF_WHOLE_JOB | {"task_state", "job_refused"}
 """Types of failing lines that show why tasks or jobs failed."""
 
 _FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
@@ -63,8 +65,7 @@ _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
 
 
 class RootCause(msgspec.Struct, array_like=True):
-    """One failure: class and message of its deepest cause, first frame in user code, and `role` ("": a fault of its
-    own).
+    """One failure: class and message of its deepest cause, first frame in user code, `role` ("": a fault of its own).
 
     `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
     `ends_job`: the line is about a failing task or job.
@@ -86,23 +87,17 @@ class RootCause(msgspec.Struct, array_like=True):
         return self.name, self.frame, _VARIABLE.sub("#", self.message)
 
     def description(self) -> str:
-        """Describe the failure for a message: throwable, message, frame in user code."""
         message = self.message if len(self.message) <= _MAX_TEXT else self.message[:_MAX_TEXT].rstrip() + "…"
         thrown = f"{self.name}: {message}" if message else self.name
         return f"{thrown} at {self.frame}" if self.frame else thrown
 
 
 class RootCauses(msgspec.Struct, array_like=True):
-    """The last failures of each source."""
-
     sources: dict[str, list[RootCause]] = {}
 
     def take(self, source: str, fact: Failure, time: int) -> None:
         """Take in a failure, or one more line of its stack trace."""
-        known = self.sources.get(source)
-        if known is None:
-            known = []
-            put_bounded(self.sources, source, known, _MAX_SOURCES)
+        known = setdefault_bounded(self.sources, source, [], _MAX_SOURCES)
         fault = next((f for f in known if f.id == fact.id), None)
         if fault is None:
             ends = fact.of in OF_JOBS and fact.state in _FAILING

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from detectors.events.vocabulary.metric_names import filtered
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
@@ -62,7 +61,7 @@ def place(task: TaskLoad, topology: Topology) -> tuple[str, str]:
     if len(tms) != 1:
         return "", ""
     tm, host = tms.pop()
-    return next((t for t in topology.tms if filtered(t) == filtered(tm)), tm), host
+    return topology.tm_of_label(tm), host
 
 
 def measured(task: TaskLoad, has_busy: bool) -> str:

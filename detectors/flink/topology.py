@@ -1,18 +1,16 @@
 """The jobs and TaskManagers of one cluster, and which subtask runs where.
 
-Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes
-first.
+Updated once for each event, before the detectors, which only read it. Every map is bounded: the oldest entry goes.
 """
 
-import re
 from functools import lru_cache
 from zlib import crc32
 
 import msgspec
 
 from detectors.events.event import LogEvent, Sample
-from detectors.events.vocabulary.metric_names import filtered
-from detectors.flink.checkpoints import RESTARTING, JobCheckpoints
+from detectors.events.names import container_in, filtered
+from detectors.flink.checkpoints import JobCheckpoints
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,
@@ -35,21 +33,22 @@ from detectors.flink.facts import (
     TaskManagerStarted,
     TaskStateChanged,
 )
+from detectors.flink.job_states import ACTIVE
 from detectors.flink.root_causes import RootCauses
 from detectors.flink.timeouts import Timeouts
 from detectors.incident import evidence
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_JOBS = 200
 _MAX_TMS = 400
 _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
-# No real counter is that high, and the state holds 64-bit integers.
-_MAX_COUNT = 1e15
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
-_ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
+# A shipper sends a line again for two minutes at most (the default of Kafka's producers).
+_AGAIN_MS = 120_000
+_MAX_RECENT = 500
+_RESTARTED = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 
 
 class Job(msgspec.Struct, array_like=True):
@@ -87,10 +86,11 @@ class InputRate(msgspec.Struct, array_like=True):
 class Topology(msgspec.Struct, array_like=True):
     """The topology of one cluster.
 
-    `job_of_source` is the last job that a JobManager's log named: Flink ≤ 1.8 names none in checkpoint lines. `intake`
-    is by job and a number for the TaskManager, because the TaskManagers' names, repeated for each job, were most of the
-    state of a large session cluster. `names` holds names of jobs from metrics, for jobs that no log has named. `cut`
-    counts live jobs and TaskManagers that were dropped to make room for others.
+    `job_of_source` is the last job that a JobManager's log named, `named_at` the event time of that line: Flink ≤ 1.8
+    names none in checkpoint lines. `intake` is by job and a number for the TaskManager, because the TaskManagers'
+    names, repeated for each job, were most of the state of a large session cluster. `names` holds names of jobs from
+    metrics, for jobs that no log has named. `cut` counts live jobs and TaskManagers that were dropped to make room for
+    others.
     """
 
     version: str = ""
@@ -106,17 +106,30 @@ class Topology(msgspec.Struct, array_like=True):
     faults: RootCauses = msgspec.field(default_factory=RootCauses)
     timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
     cut: dict[str, int] = {}
+    named_at: dict[str, int] = {}
+    recent: dict[int, int] = {}
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
-        """Fold one line, whose event time is `time`. Returns what is new in it, or None."""
+        """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
         job = event.fields.get("job")
-        if job is not None and self.job_of_source.get(event.source) != job:
+        # Threads overtake each other by less than a second; larger steps back are corrections of a time zone.
+        if job is not None and not 1_000 <= self.named_at.get(event.source, time) - time < _AGAIN_MS:
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
+            put_bounded(self.named_at, event.source, time, _MAX_SOURCES)
         if isinstance(fact, CheckpointTriggered | CheckpointCompleted | CheckpointFailed):
             return self._checkpoint(event, fact, clock, time)
+        if not isinstance(fact, Failure) and event.local_time >= 0 and self._sent_again(event):
+            return None
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
         return fact
+
+    def _sent_again(self, event: LogEvent) -> bool:
+        """Whether the source has written the same line at the same time shortly before."""
+        line = crc32(f"{event.source}\0{event.local_time}\0{event.text}".encode(errors="replace"))
+        before = self.recent.pop(line, None)
+        put_bounded(self.recent, line, event.timestamp, _MAX_RECENT)
+        return before is not None and abs(event.timestamp - before) <= _AGAIN_MS
 
     def _about_jobs(self, event: LogEvent, fact: Fact, time: int) -> None:
         match fact:
@@ -155,10 +168,7 @@ class Topology(msgspec.Struct, array_like=True):
         self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int
     ) -> Fact | None:
         job = self.job_of(event)
-        known = self.checkpoints.get(job)
-        if known is None:
-            known = JobCheckpoints()
-            put_bounded(self.checkpoints, job, known, _MAX_JOBS)
+        known = setdefault_bounded(self.checkpoints, job, JobCheckpoints(), _MAX_JOBS)
         known.shipped(event.timestamp - time)
         match fact:
             case CheckpointTriggered():
@@ -182,7 +192,7 @@ class Topology(msgspec.Struct, array_like=True):
                 key = (sample.labels.get("job_id", ""), _number(tm))
                 sums[key] = sums.get(key, 0.0) + sample.value
         for (job, number), total in sums.items():
-            self._measured(job, number, int(max(-_MAX_COUNT, min(total, _MAX_COUNT))), time)
+            self._measured(job, number, to_int(total), time)
         return any(named)
 
     def job_of(self, event: LogEvent) -> str:
@@ -202,13 +212,12 @@ class Topology(msgspec.Struct, array_like=True):
         return self.job_of_source.get(event.source) or self.only_job()[0]
 
     def job_name(self, job: str) -> str:
-        """Name of the job, or the empty string."""
         known = self.jobs.get(job)
         return (known.name if known else "") or self.names.get(job, "")
 
     def only_job(self) -> tuple[str, str]:
-        """(id, name) of the only active job; empty strings if there is none or more than one."""
-        active = [(j, known.name) for j, known in self.jobs.items() if known.state in _ACTIVE]
+        """(ID, name) of the only active job; empty if there is none or more than one."""
+        active = [(job, known.name) for job, known in self.jobs.items() if known.state in ACTIVE]
         return active[0] if len(active) == 1 else ("", "")
 
     def tm_of(self, event: LogEvent) -> tuple[str, str]:
@@ -231,16 +240,15 @@ class Topology(msgspec.Struct, array_like=True):
             tm, host = self.placements.get(f"{subtask.task}|{subtask.index}", ("", ""))
         return f"{subtask.task} ({subtask.index})", tm, host or self.host_of(tm)
 
-    def logged_tm(self, label: str) -> str:
+    def tm_of_label(self, label: str) -> str:
         """The TaskManager's id as written in logs, of its label in metrics; the label itself if logs do not name it."""
         return next((tm for tm in self.tms if label and filtered(tm) == filtered(label)), label)
 
-    def logged_tms(self) -> dict[str, str]:
+    def tms_by_label(self) -> dict[str, str]:
         """The ids of all TaskManagers as written in logs, by their labels in metrics."""
         return {filtered(tm): tm for tm in self.tms}
 
     def host_of(self, tm: str) -> str:
-        """Host of a TaskManager, or the empty string."""
         known = self.tms.get(tm)
         return known.host if known else ""
 
@@ -290,10 +298,8 @@ class Topology(msgspec.Struct, array_like=True):
     def _job_state(self, fact: JobStateChanged, time: int) -> None:
         known = self.jobs.get(fact.job)
         self._keep(fact.job, Job(fact.name or (known.name if known else ""), fact.state, time), time)
-        if fact.ended or fact.state == "CANCELLING":
-            self.checkpoints.pop(fact.job, None)
-        elif (checkpoints := self.checkpoints.get(fact.job)) is not None:
-            checkpoints.restart(time, restored=fact.state in RESTARTING)
+        if (checkpoints := self.checkpoints.get(fact.job)) is not None:
+            checkpoints.restart(time, restored=fact.state in _RESTARTED)
 
     def _keep(self, job: str, known: Job, time: int) -> None:
         out = put_bounded(self.jobs, job, known, _MAX_JOBS)
@@ -318,10 +324,7 @@ class Topology(msgspec.Struct, array_like=True):
         # Since 1.16 an attempt id contains its vertex and subtask, and late acks name the TaskManager.
         if "_" in fact.attempt:
             return
-        known = self.attempts.get(fact.attempt)
-        if known is None:
-            known = Subtask(fact.task, fact.subtask)
-            put_bounded(self.attempts, fact.attempt, known, _MAX_ATTEMPTS)
+        known = setdefault_bounded(self.attempts, fact.attempt, Subtask(fact.task, fact.subtask), _MAX_ATTEMPTS)
         if source in self.tm_of_source:
             known.tm = self.tm_of_source[source]
 
@@ -352,9 +355,3 @@ def _ended(job: Job, time: int) -> bool:
 def _number(tm: str) -> int:
     """Hash a TaskManager id of logs or metrics to four bytes. Among 400 ids, 1 in 50,000 clusters has a collision."""
     return crc32(filtered(tm).encode())
-
-
-def container_in(text: str) -> str:
-    """The YARN container named in a text such as a path, or the empty string."""
-    found = _CONTAINER.search(text)
-    return found[0] if found is not None else ""

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from detectors.events.hosts import short
+from detectors.events.names import short
 from detectors.incident import SEVERITIES, Finding
 
 Relation = Literal["job", "tm", "host", "cluster"]
@@ -36,6 +36,7 @@ def _chain(causes: str, effects: str, relation: Relation, minutes: int) -> tuple
 
 _OUT_OF_MEMORY = "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion"
 _CHECKPOINTS = "checkpoint_overdue checkpoint_failing checkpoint_duration_creep"
+_OF_JOBMANAGERS = f"taskmanager_lost telemetry_lost restart_loop {_CHECKPOINTS}"
 
 LINKS: tuple[Link, ...] = (
     # Data in the way of barriers: slow input, late acknowledgements, expiry, restarts
@@ -70,18 +71,8 @@ LINKS: tuple[Link, ...] = (
     # Nodes and the JobManager
     # Counted from the node's last heartbeat: YARN waits ten minutes by default before it reports a lost node.
     *_chain("node_lost", "taskmanager_lost jobmanager_lost telemetry_lost", "host", 30),
-    *_chain(
-        "ha_connection_lost",
-        f"jobmanager_lost taskmanager_lost telemetry_lost restart_loop {_CHECKPOINTS}",
-        "cluster",
-        15,
-    ),
-    *_chain(
-        "jobmanager_lost",
-        f"taskmanager_lost telemetry_lost restart_loop slots_unavailable {_CHECKPOINTS}",
-        "cluster",
-        15,
-    ),
+    *_chain("ha_connection_lost", f"jobmanager_lost {_OF_JOBMANAGERS}", "cluster", 15),
+    *_chain("jobmanager_lost", f"slots_unavailable {_OF_JOBMANAGERS}", "cluster", 15),
     # Nodes lost at the same time share a rack or a switch. A JobManager that is replaced and lost again is one event,
     # and so are several JobManagers that lose the same dependency.
     *_chain("node_lost", "node_lost", "cluster", 2),
@@ -132,9 +123,8 @@ def joined(one: Finding, other: Finding) -> bool:
 def leading(findings: list[Finding], present: Finding | None = None, left: Collection[Finding] = ()) -> Finding:
     """The cause: of the findings that no other finding explains, the one that explains most others, directly or not.
 
-    Ties are decided by severity, then by the earliest beginning. A finding of severity info is the cause only if there
-    are no others. `present` is the current cause and `left` are earlier ones: an earlier cause becomes the cause again
-    only if it explains `present`.
+    Ties are decided by severity, then by the earliest beginning. A finding of severity info is the cause only if it is
+    alone. An earlier cause, one of `left`, becomes the cause again only if it explains `present`, the current one.
     """
     weighty = [f for f in findings if f.severity != "info"] or findings
     above = _ancestors(weighty)
@@ -161,20 +151,12 @@ def _ancestors(findings: list[Finding]) -> list[int]:
 
 
 def _precedence(finding: Finding, explained: int) -> tuple[int, int, int, str, str]:
-    return (
-        -explained.bit_count(),
-        -SEVERITIES.index(finding.severity),
-        finding.since,
-        finding.kind,
-        finding.subject,
-    )
+    severity = SEVERITIES.index(finding.severity)
+    return -explained.bit_count(), -severity, finding.since, finding.kind, finding.subject
 
 
 def _share(one: Finding, other: Finding, relation: Relation) -> bool:
     if relation == "cluster":
         return True
-    field = FIELD[relation]
-    a, b = one.entity.get(field, ""), other.entity.get(field, "")
-    if relation == "host":
-        a, b = short(a), short(b)
-    return not a or not b or a == b
+    a, b = (finding.entity.get(FIELD[relation], "") for finding in (one, other))
+    return not a or not b or a == b or (relation == "host" and short(a) == short(b))

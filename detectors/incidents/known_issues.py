@@ -53,20 +53,12 @@ class _Entry(BaseModel):
 class Signature(_Entry):
     """What an incident must show: every condition that is given. Patterns match anywhere and ignore case."""
 
-    kinds: tuple[Kind, ...] = Field(min_length=1, description="Kinds of the finding: it must be one of these.")
-    alongside: tuple[Kind, ...] = Field(
-        (), description="Kinds of which the same incident must also have open or closed findings, all of them."
-    )
-    text: Pattern = Field(
-        "", description="Pattern in the finding's summary or evidence, or in a failure within 10 min of it."
-    )
-    failure: Pattern = Field(
-        "", description="Pattern in class, message or first user frame of a failure within 10 min of the finding."
-    )
-    place: Pattern = Field(
-        "", description="Pattern in the name of the finding's task, operator or topic, which often names the connector."
-    )
-    series: Pattern = Field("", description="Pattern in the name of the metric behind the finding.")
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+    alongside: tuple[Kind, ...] = ()
+    text: Pattern = ""
+    failure: Pattern = ""
+    place: Pattern = ""
+    series: Pattern = ""
 
 
 class Affected(_Entry):
@@ -77,20 +69,14 @@ class Affected(_Entry):
 
 
 class IssueEntry(_Entry):
-    """One known issue."""
+    """One known issue. The comment at the top of conf/known_issues.yaml explains every key."""
 
     id: str = Field(pattern=r"^[A-Za-z][\w/#.\- ]{2,60}$")
     title: str = Field(min_length=10, max_length=200)
-    signature: tuple[Signature, ...] = Field(min_length=1, description="Signatures, one of which must match.")
-    affected: tuple[Affected, ...] = Field(
-        (), description="Ranges of affected Flink versions. An empty list means every version."
-    )
-    connector: str = Field(
-        "", max_length=200, description="Affected connector versions as text, because no log line contains them."
-    )
-    certainty: Literal["sure", "likely", "possible"] = Field(
-        "likely", description="How much the signature proves. If several entries match, the most certain one is shown."
-    )
+    signature: tuple[Signature, ...] = Field(min_length=1)
+    affected: tuple[Affected, ...] = ()
+    connector: str = Field("", max_length=200)
+    certainty: Literal["sure", "likely", "possible"] = "likely"
     fixed_in: str = Field(min_length=3, max_length=200)
     workaround: str = Field(min_length=10, max_length=400)
     link: str = Field(pattern=r"^https://\S+$")
@@ -105,29 +91,24 @@ class IssueEntry(_Entry):
 
 
 class KnownIssues(_Entry):
-    """The file conf/known_issues.yaml."""
+    """The file conf/known_issues.yaml, the most certain entries first: in this order they are tried."""
 
     known_issues: tuple[IssueEntry, ...]
 
     @field_validator("known_issues")
     @classmethod
-    def _unique(cls, issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
+    def _unique_and_sorted(cls, issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
         ids = [issue.id for issue in issues]
         if twice := {i for i in ids if ids.count(i) > 1}:
             raise ValueError(f"ids must be unique: {', '.join(sorted(twice))}")
-        return issues
+        return tuple(sorted(issues, key=lambda issue: _CERTAINTY.index(issue.certainty)))
 
 
 class IssueCatalogue(NamedTuple):
-    """The entries, the most certain first, and their hash."""
+    """The entries in the order in which they are tried, and their hash."""
 
     entries: tuple[IssueEntry, ...] = ()
     hash: str = ""
-
-
-def by_certainty(issues: tuple[IssueEntry, ...]) -> tuple[IssueEntry, ...]:
-    """The issues in the order in which they are tried, the most certain first."""
-    return tuple(sorted(issues, key=lambda i: _CERTAINTY.index(i.certainty)))
 
 
 def find(
@@ -158,14 +139,13 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     found = _NUMBERS.match(version)
-    return tuple(int(n) for n in found[0].split(".")[:3]) if found else ()
+    return tuple(int(n) for n in found[0].split(".")) if found else ()
 
 
 def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:
-    kinds = {f.kind for f in findings}
-    if not kinds.issuperset(signature.alongside):
-        return False
-    return any(_is(signature, f, throwables) for f in findings if f.kind in signature.kinds)
+    return {f.kind for f in findings}.issuperset(signature.alongside) and any(
+        _is(signature, f, throwables) for f in findings if f.kind in signature.kinds
+    )
 
 
 def _is(signature: Signature, finding: Finding, throwables: StackTraces) -> bool:

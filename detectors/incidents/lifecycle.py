@@ -20,7 +20,7 @@ from detectors.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents import recurrence
 from detectors.incidents.cause_graph import joined, leading
 from detectors.incidents.settings import IncidentConfig
-from detectors.incidents.transitions import Incident, IncidentContext, identity, make_transition, severity_now
+from detectors.incidents.transitions import Identity, Incident, IncidentContext, identity, make_transition, severity_now
 from detectors.values.durations import humanize
 
 _MAX_INCIDENTS = 100
@@ -44,22 +44,21 @@ def accept_finding(incidents: list[Incident], finding: Finding, context: Inciden
         survivor = min(live, key=lambda i: (i.seq == 0, i.opened_at))
         return _merge(incidents, survivor, [i for i in live if i is not survivor], finding, context)
     if homes:
-        back = own or max(homes, key=lambda i: i.resolved_at or 0)
-        return _merge(incidents, back, [], finding, context)
+        return _merge(incidents, own or max(homes, key=lambda i: i.resolved_at or 0), [], finding, context)
     if (many := _one_of_many(incidents, finding)) is not None:
         return _merge(incidents, many, [], finding, context)
     dropped = _make_room(incidents, finding.at, context)
-    incident = Incident("", finding.at, [])
-    incidents.append(incident)
-    return dropped + _merge(incidents, incident, [], finding, context)
+    incidents.append(Incident("", finding.at, []))
+    return dropped + _merge(incidents, incidents[-1], [], finding, context)
 
 
 def next_deadline(incidents: list[Incident], last_event: int, config: IncidentConfig) -> int | None:
-    """The clock time at which `tick` will next make a transition or forget an incident; None if there is none."""
+    """The clock time at which `tick` will next make a transition or forget an incident; None if there is none.
+
+    Transitions about the cluster's events come after the last one, which may be ahead of the clock.
+    """
     times = []
-    for incident in incidents:
-        if incident.seq == 0:
-            continue
+    for incident in [i for i in incidents if i.seq]:
         if incident.resolved_at is not None:
             times.append(incident.resolved_at + config.reopen_within)
         elif incident.closed_at is not None:
@@ -67,10 +66,10 @@ def next_deadline(incidents: list[Incident], last_event: int, config: IncidentCo
         elif not incident.stale:
             times.append(last_event + config.stale_after)
         elif incident.has_new_data(last_event):
-            times.append(last_event)
-        if incident.changed and incident.closed_at is None:
-            times.append(_next_update(incident, config))
-        if incident.next_silence_change and incident.closed_at is None:
+            times.append(last_event + 1)
+        if incident.changed:
+            times.append(max(_next_update(incident, config), last_event + 1))
+        if incident.next_silence_change:
             times.append(incident.next_silence_change)
     return min(times, default=None)
 
@@ -80,9 +79,7 @@ def tick(
 ) -> list[Transition]:
     """The transitions due at `now`: resolved, stale, held-back updates. Forgets incidents that can no longer reopen."""
     transitions = []
-    for incident in list(incidents):
-        if incident.seq == 0:
-            continue
+    for incident in [i for i in incidents if i.seq]:
         if incident.next_silence_change and now >= incident.next_silence_change:
             transitions += _silence_changed(incident, now, context)
         if incident.resolved_at is not None:
@@ -98,8 +95,9 @@ def tick(
             transitions.append(make_transition(incident, "stale", now, reason, context))
         elif incident.has_new_data(last_event):
             incident.stale = False
-            reason = "data from this cluster arrives again"
-            transitions.append(make_transition(incident, "updated", now, reason, context))
+            transitions.append(
+                make_transition(incident, "updated", now, "data from this cluster arrives again", context)
+            )
         elif incident.changed and now >= _next_update(incident, config):
             repeats = incident.repeats + 1
             transitions.append(make_transition(incident, "updated", now, incident.changed, context))
@@ -107,17 +105,10 @@ def tick(
     return transitions
 
 
-def close_disabled(
-    incidents: list[Incident], is_off: Callable[[str, str], bool], now: int, context: IncidentContext
-) -> list[Transition]:
-    """Close the open findings of disabled detectors, chosen by kind and subject: no one would close them later."""
-    return close_findings(incidents, is_off, now, context)
-
-
 def close_findings(
     incidents: list[Incident], whose: Callable[[str, str], bool], now: int, context: IncidentContext, because: str = ""
 ) -> list[Transition]:
-    """Close the open findings that `whose` selects by kind and subject. Default reason: their detector is disabled."""
+    """Close the open findings that `whose` selects by kind and subject. Default reason: their detector was disabled."""
     transitions = []
     for incident in list(incidents):
         incident.more = [key for key in incident.more if not whose(*key)]
@@ -125,7 +116,7 @@ def close_findings(
             why = because or f"detector {finding.kind} was disabled"
             closed = msgspec.structs.replace(finding, at=now, closed_at=now, closed_because=why)
             transitions += _finding_closed(incidents, incident, closed, context)
-        if incident.seq and incident.closed_at is None and _all_closed(incident):
+        if incident.closed_at is None and _all_closed(incident):
             _close(incident, now)
     return transitions
 
@@ -178,8 +169,7 @@ def _holder(incidents: list[Incident], finding: Finding) -> Incident | None:
 def _not_before_last_report(own: Incident | None, finding: Finding) -> Finding:
     """The closed finding, dated no earlier than the detector's last report of it.
 
-    A partition that is read ahead may have dated that report up to a minute ahead of the clock. An earlier end would be
-    dropped as outdated, and the incident would stay open.
+    A partition that is read ahead may have dated that report ahead of the clock. An earlier end would be dropped.
     """
     key = identity(finding)
     last = max((f.at for f in own.findings if identity(f) == key), default=0) if own is not None else 0
@@ -189,10 +179,7 @@ def _not_before_last_report(own: Incident | None, finding: Finding) -> Finding:
 
 
 def _joins(incident: Incident, finding: Finding) -> bool:
-    """Whether the graph relates a finding to this incident.
-
-    Once the incident is open, its info findings do not count.
-    """
+    """Whether the graph relates a finding to this incident. Once it is open, its info findings do not count."""
     return any(joined(f, finding) for f in incident.findings if f.severity != "info" or incident.seq == 0)
 
 
@@ -200,16 +187,14 @@ def _add_info(
     incidents: list[Incident], own: Incident | None, finding: Finding, context: IncidentContext
 ) -> list[Transition]:
     """Keep a finding of severity info in the related incident; it is reported with the next change."""
-    home = own
-    if home is None:
-        live = (i for i in incidents if i.seq and i.resolved_at is None)
-        home = next((i for i in live if _joins(i, finding)), None)
+    live = (i for i in incidents if i.seq and i.resolved_at is None)
+    home = own or next((i for i in live if _joins(i, finding)), None)
     if home is None:
         dropped = _make_room(incidents, finding.at, context)
         incidents.append(Incident("", finding.at, [finding]))
         return dropped
     _replace(home, finding)
-    if home.seq and home.resolved_at is None and home.closed_at is None:
+    if home.closed_at is None:
         home.changed = f"{finding.kind} dropped to severity info"
         if _all_closed(home):
             _close(home, finding.at)
@@ -278,8 +263,7 @@ def _finding_closed(
     else:
         _replace(incident, finding)
     if incident.seq == 0:
-        if all(f.closed_at is not None for f in incident.findings):
-            incidents.remove(incident)
+        incidents.remove(incident)
         return []
     if incident.closed_at is not None:
         return []
@@ -316,9 +300,7 @@ def _all_closed(incident: Incident) -> bool:
 
 
 def _replace(incident: Incident, finding: Finding) -> None:
-    """Add the finding or replace its older version. Beyond the limit, one of the most frequent kind is only counted; it
-    still keeps the incident open.
-    """
+    """Add the finding or replace its older version. Of too many, one is only counted; it keeps the incident open."""
     key = identity(finding)
     for i, old in enumerate(incident.findings):
         if identity(old) == key:
@@ -340,7 +322,7 @@ def _replace(incident: Incident, finding: Finding) -> None:
             _only_count(incident, [identity(out)])
 
 
-def _only_count(incident: Incident, keys: list[tuple[str, str]]) -> None:
+def _only_count(incident: Incident, keys: list[Identity]) -> None:
     incident.more = [*dict.fromkeys([*incident.more, *keys])][-_MAX_MORE:]
 
 

@@ -3,8 +3,7 @@
 A finding normally closes when its own subject has recovered. If the JobManager died and the job came back under another
 ID, or the TaskManager was replaced, no further record will mention that subject. The proof is then a completed
 checkpoint of the job as it runs now, after a restart of the JobManager that no longer logs the old ID, or after the
-TaskManager left. Each kind declares its owner (`Detector.belongs_to`). A leak does not end with its process, because it
-continues in the next one.
+TaskManager left. Each kind declares its owner: a leak does not end with its process, it continues in the next one.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import msgspec
 
 from detectors import DETECTORS
 from detectors.events.event import LogEvent
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.incidents.transitions import Incident
@@ -22,13 +21,13 @@ from detectors.values.bounded import put_bounded
 _OWNERS = {detector.kind: detector.belongs_to for detector in DETECTORS}
 _SETTLED_MS = 60_000
 _SILENT_MS = 600_000
-_MAX_TMS = 200
-_MAX_JOBS = 200
+_MOST = 200
 
 
 class OrphanedFindings(msgspec.Struct, array_like=True):
-    """Clock times: when a JobManager last started, when TaskManagers left, and when each job was last seen in the log
-    while an incident is open.
+    """Clock times: the last start of a JobManager, the end of TaskManagers, the last line of each job.
+
+    Lines of jobs are noted only while an incident is open.
     """
 
     started: int = -1
@@ -43,7 +42,7 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
                     self.started = clock
             case "tm_closed" | "tm_unreachable" | "tm_timed_out":
                 tm = filtered(event.fields["tm"])
-                put_bounded(self.tms, tm, self.tms.get(tm, clock), _MAX_TMS)
+                put_bounded(self.tms, tm, self.tms.get(tm, clock), _MOST)
             case "tm_registered":
                 self.tms.pop(filtered(event.fields["tm"]), None)
         if not incidents:
@@ -51,7 +50,7 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
             return
         job = event.fields.get("job")
         if job is not None:
-            put_bounded(self.last_seen, job, clock, _MAX_JOBS)
+            put_bounded(self.last_seen, job, clock, _MOST)
         if event.event_type == "checkpoint_completed":
             yield from self._ended(topology.job_of(event), event.fields["checkpoint"], clock, incidents, topology)
 

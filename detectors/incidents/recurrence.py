@@ -5,11 +5,11 @@ change their IDs with every restart, so occurrences are grouped by job, or by cl
 """
 
 from itertools import pairwise
+from statistics import median
 
 import msgspec
 
 from detectors.incident import Recurrence
-from detectors.numerics.trend import quantile
 from detectors.values.durations import humanize
 
 _MAX_PAST = 100
@@ -28,7 +28,7 @@ class Occurrence(msgspec.Struct, array_like=True):
 
 
 def record_occurrence(past: list[Occurrence], incident: str, at: int) -> None:
-    """Adds an incident that opens, or that recurs after it was resolved. The oldest occurrences are dropped."""
+    """Adds an incident that opens, or that recurs after it was resolved."""
     past.append(Occurrence(incident, at, "", ""))
     del past[:-_MAX_PAST]
 
@@ -45,25 +45,22 @@ def recurrence(past: list[Occurrence], incident: str, within: int, at_least: int
     last = next((o for o in reversed(past) if o.incident == incident), None)
     if last is None:
         return None
-    times = [
-        o.at for o in past if o.kind == last.kind and o.place == last.place and last.at - within <= o.at <= last.at
-    ]
+    alike = (o.at for o in past if (o.kind, o.place) == (last.kind, last.place))
+    times = sorted(at for at in alike if last.at - within <= at <= last.at)
     if len(times) < at_least:
         return None
-    times.sort()
     gaps = [b - a for a, b in pairwise(times)]
-    period = round(quantile(gaps, 0.5))
+    period = round(median(gaps))
     steady = len(gaps) > 1 and all(abs(gap - period) <= _STEADY * period for gap in gaps)
     return Recurrence(len(times), times[0], period, steady)
 
 
 def humanize_recurrence(one: Recurrence) -> str:
-    """Count and period as text for a message.
+    """Count and period for a message.
 
     >>> humanize_recurrence(Recurrence(3, 0, 46_800_000, True))
     '3rd occurrence, every 13 h (a constant period suggests a leak or a schedule)'
     """
     number = f"{one.count}{'th' if one.count % 100 in (11, 12, 13) else _SUFFIX.get(one.count % 10, 'th')}"
-    if one.steady:
-        return f"{number} occurrence, every {humanize(one.period)} (a constant period suggests a leak or a schedule)"
-    return f"{number} occurrence, about every {humanize(one.period)}"
+    why = " (a constant period suggests a leak or a schedule)" if one.steady else ""
+    return f"{number} occurrence, {'' if one.steady else 'about '}every {humanize(one.period)}{why}"

@@ -28,8 +28,7 @@ class IncidentConfig(BaseModel):
     update_every: Duration = Field(
         60_000,
         description="Shortest time between two updates of an incident that only bring new numbers (same cause, "
-        "severity "
-        "and kinds of findings). It doubles with each such update.",
+        "severity and kinds of findings). It doubles with each such update.",
     )
     max_update_interval: Duration = Field(
         1_800_000,

@@ -1,7 +1,6 @@
 """Silences: matching incidents are still tracked, but no notifications are sent for them until a given time.
 
-Silences are part of the stream, like the rest of the configuration: whether a transition is silenced is decided once,
-by the stream's clock, and a replay decides the same.
+Whether a transition is silenced is decided once, in the stream and by its clock, and a replay decides the same.
 """
 
 from collections.abc import Iterable
@@ -33,20 +32,15 @@ class Silence(NamePatterns):
     )
     until: AwareDatetime = Field(
         description="Time at which the silence ends, such as 2026-11-22T06:00:00+01:00. A notification of each "
-        "matching "
-        "incident that is still open is sent then."
+        "matching incident that is still open is sent then."
     )
     author: str = Field(min_length=1, max_length=200, description="Person who asked for the silence.")
     comment: str = Field(min_length=1, max_length=500, description="Reason for the silence, shown in messages.")
 
     @model_validator(mode="after")
-    def _lasts(self) -> "Silence":
+    def _lasts_and_is_named(self) -> "Silence":
         if self.begins is not None and self.begins >= self.until:
             raise ValueError(f"ends before it begins: {self.until.isoformat()} is not after {self.begins.isoformat()}")
-        return self
-
-    @model_validator(mode="after")
-    def _named(self) -> "Silence":
         if not self.id:
             # The model is frozen for everyone else. The ID depends on the values, not on how they were written.
             begins, until = self.edges()
@@ -60,11 +54,9 @@ class Silence(NamePatterns):
         return self.fits_cluster(cluster) and self.fits_job(job) and any(fits(kind, cause) for kind in self.kinds)
 
     def edges(self) -> tuple[int, int]:
-        """Beginning and end in epoch ms."""
         return (_ms(self.begins) if self.begins is not None else 0), _ms(self.until)
 
     def silenced(self) -> Silenced:
-        """The silence as a transition carries it."""
         return Silenced(self.id, self.edges()[1], self.author, self.comment)
 
 

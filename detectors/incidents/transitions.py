@@ -3,7 +3,7 @@
 import msgspec
 
 from detectors.flink.stack_traces import StackTraces
-from detectors.incident import SEVERITIES, Change, Evidence, Finding, Series, Severity, Silenced, Transition
+from detectors.incident import SEVERITIES, Change, Evidence, Finding, Severity, Silenced, Transition
 from detectors.incidents import known_issues, recurrence
 from detectors.incidents.cause_graph import leading
 from detectors.incidents.known_issues import IssueCatalogue
@@ -15,10 +15,10 @@ _MAX_EARLIER_CAUSES = 20
 _NO_CAUSE = ("", "")
 
 Identity = tuple[str, str]
+"""Kind and subject of a finding."""
 
 
 def identity(finding: Finding) -> Identity:
-    """Kind and subject, which identify a finding."""
     return finding.kind, finding.subject
 
 
@@ -53,15 +53,12 @@ class Incident(msgspec.Struct):
     last_silence: Silenced | None = None
 
     def has_new_data(self, last_event: int) -> bool:
-        """Whether data has arrived since the incident was reported as stale."""
         return self.stale and last_event > self.reported_at
 
     def leader(self) -> Finding | None:
-        """The finding that is the current cause."""
         return next((f for f in self.findings if identity(f) == self.cause), None)
 
     def earlier_leaders(self) -> list[Finding]:
-        """The findings that were the cause before the current one."""
         return [f for f in self.findings if identity(f) in self.earlier_causes]
 
 
@@ -84,7 +81,6 @@ class IncidentContext(msgspec.Struct):
         return found.id if found is not None and found.id != incident.issue else ""
 
     def silence(self, incident: Incident, now: int) -> Silenced | None:
-        """The silence in force for an incident, None if there is none."""
         return in_force(self.silences, *self._about(incident), now) if self.silences else None
 
     def next_silence_change(self, incident: Incident, now: int) -> int:
@@ -113,8 +109,8 @@ def make_transition(
 ) -> Transition:
     """The next transition of an incident, which has its state at `now`; also records in `incident` what was reported.
 
-    A partition that is read ahead may date a transition up to a minute ahead of the clock. The next transition is
-    never dated before it, because readers compare their times.
+    It is never dated before the last one, because readers compare their times: a partition that is read ahead may have
+    dated that one ahead of the clock.
     """
     now = max(now, incident.reported_at)
     cause = leading(incident.findings, incident.leader(), incident.earlier_leaders())
@@ -159,17 +155,13 @@ def make_transition(
         silence=silence,
         silenced_before=incident.last_silence if silence is None else None,
         confidence=cause.confidence,
-        series=_series(findings),
+        series=next((f.series for f in findings if f.series is not None and f.series.points), None),
         recurrence=again,
         known_issue=issue,
         part_of=part_of,
         merged=list(incident.merged),
         more=len(incident.more),
     )
-
-
-def _series(findings: list[Finding]) -> Series | None:
-    return next((f.series for f in findings if f.series is not None and f.series.points), None)
 
 
 def _evidence(findings: list[Finding]) -> list[Evidence]:

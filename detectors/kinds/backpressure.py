@@ -24,6 +24,7 @@ from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, 
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
+from detectors.flink.job_states import ENDING, RESTARTING
 from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
 from detectors.incident import Evidence, Finding, Reading, Series
 from detectors.numerics.trend import quantile
@@ -37,8 +38,6 @@ _MAX_SLOW = 16
 _RECORDS = 3
 _PEAK_MS = 30_000
 _MOST_MS = 1e15
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
-_RESTARTING = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 _Job: TypeAlias = "JobView[Backpressure.Config, JobStates[JobLoad], JobLoad]"
 _View: TypeAlias = "View[Backpressure.Config, JobStates[JobLoad]]"
@@ -180,11 +179,11 @@ class Backpressure(JobDetector):
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in _OVER:
+        if fact.state in ENDING:
             if job.own.open is not None:
                 self._close(job, job.own.open, f"the job is {fact.state}")
             job.forget()
-        elif fact.state in _RESTARTING:
+        elif fact.state in RESTARTING:
             self._restarts(job)
         else:
             job.own.slow = []

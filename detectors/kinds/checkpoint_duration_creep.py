@@ -24,12 +24,13 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
-from detectors.flink.checkpoint_durations import CheckpointDurations, flink_duration
+from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.job_states import RESTARTING
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
 from detectors.patterns.keep_state import keep_state
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import Duration, flink_duration, humanize
 
 _LATEST = 6
 _SETTLED = (32, 64)
@@ -40,7 +41,6 @@ _REPORT_AGAIN = 0.1
 _LOADED = 1.2
 _MAX_GAPS = 3
 _HOUR_MS = 3_600_000
-_RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED"})
 
 _Job: TypeAlias = "JobView[CheckpointDurationCreep.Config, CheckpointDurationCreep.State, JobCreep]"
 _View: TypeAlias = "View[CheckpointDurationCreep.Config, CheckpointDurationCreep.State]"
@@ -154,7 +154,7 @@ class CheckpointDurationCreep(JobDetector):
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in _RUNNING_AGAIN:
+        if fact.state in RESTARTING:
             job.own.durations.restart()
         elif fact.ended:
             self._close(job, f"the job is {fact.state}")

@@ -25,8 +25,8 @@ from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, 
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
 from detectors.incident import Evidence, Finding, Reading
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_FAILED = 16
 _MAX_HARMLESS = 32
@@ -177,7 +177,7 @@ class CheckpointFailing(JobDetector):
         if thrown >= 0 and fact.of == "task_state":
             self._task_failed(job, number, fact)
         elif of_limit:
-            if own.limit is None and job.time > own.completed:
+            if own.limit is None and job.time > own.completed and not fact.again:
                 own.limit = job.record()
         # The restart after a snapshot that threw suspends the coordinator: that is no reason.
         elif fact.of.startswith("checkpoint_") and number in own.failed and not own.failed[number].thrown:

@@ -24,6 +24,7 @@ from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, 
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.checkpoints import GAUGE_LAG_MS, InProgress
+from detectors.flink.job_states import ENDING
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.trend import quantile
 from detectors.values.durations import Duration, humanize
@@ -33,7 +34,6 @@ _TIMEOUT_MS = 600_000
 _MAX_GAP_MS = 300_000
 _SAME_SCRAPE_MS = 500
 _GAP_FADES = 64
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 _Job: TypeAlias = "JobView[CheckpointOverdue.Config, JobStates[OverdueJob], OverdueJob]"
 _View: TypeAlias = "View[CheckpointOverdue.Config, JobStates[OverdueJob]]"
@@ -134,9 +134,9 @@ class CheckpointOverdue(JobDetector):
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if job.own.late is not None and fact.state in _OVER | {"SUSPENDED"}:
+        if job.own.late is not None and fact.state in ENDING | {"SUSPENDED"}:
             self._close(job, job.own.late, f"the job is {fact.state}")
-        if fact.state in _OVER:
+        if fact.state in ENDING:
             job.forget()
 
     @on("checkpoints_in_progress", job="none")

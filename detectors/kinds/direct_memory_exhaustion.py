@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from detectors.detector import View, on
 from detectors.flink.facts import Failure
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import (
-    OF_JOB,
     ExhaustedProcess,
     OutOfMemory,
     OutOfMemoryConfig,
@@ -53,7 +53,7 @@ class DirectMemoryExhaustion(OutOfMemory):
     def failed(self, view: _View, fact: Failure) -> None:
         name = fact.name.rpartition(".")[2]
         direct = name == "OutOfDirectMemoryError" or (name == "OutOfMemoryError" and fact.message.startswith(_DIRECT))
-        if direct and fact.of not in OF_JOB:
+        if direct and fact.of not in OF_WHOLE_JOB:
             self.exhausted(view, writer(view, fact.tm, fact.host, fact.attempt), fact.message.partition(". ")[0])
 
     def summary(self, known: ExhaustedProcess) -> str:

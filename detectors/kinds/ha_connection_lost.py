@@ -21,8 +21,8 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_SOURCES = 200
 _MAX_RECORDS = 5

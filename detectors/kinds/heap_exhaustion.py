@@ -23,15 +23,16 @@ import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
 from detectors.flink.gc_window import GcWindow
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import OF_JOB, ProcessRef, writer
-from detectors.values.bounded import LONG_AGO, intern_index, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.patterns.per_process import ProcessRef, writer
+from detectors.values.bounded import intern_index, put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
@@ -158,7 +159,7 @@ class HeapExhaustion(Detector):
     def failed(self, view: _View, fact: Failure) -> None:
         """A job's line repeats its task's line, and only that names the TaskManager."""
         text = next((t for t in _TEXTS if t in fact.thrown), None)
-        if text is not None and fact.of not in OF_JOB:
+        if text is not None and fact.of not in OF_WHOLE_JOB:
             sign = Symptom(text.rpartition(": ")[2], "critical", "sure", view.time, view.record())
             self._report(view, writer(view, fact.tm, fact.host, fact.attempt), sign)
 
@@ -245,7 +246,7 @@ class HeapExhaustion(Detector):
 
     def readings(self, view: _View) -> Iterator[Reading]:
         """The share of time that each TaskManager spends in garbage collection."""
-        names = view.topology.logged_tms()
+        names = view.topology.tms_by_label()
         for label, window in view.state.windows.items():
             share = window.share(self.config.gc_window)
             if share is not None:
@@ -270,7 +271,7 @@ class HeapExhaustion(Detector):
         if share < config.gc_share and not full:
             if not view.state.open:
                 return
-            tm = view.topology.logged_tm(label)
+            tm = view.topology.tm_of_label(label)
             heap = view.state.open.get(tm)
             calm = share < config.recovered_gc_share and left < 0.8 * config.full_share
             if heap is not None and calm and view.time >= heap.last + config.gc_window:
@@ -330,7 +331,7 @@ class HeapExhaustion(Detector):
         return known
 
     def _place(self, view: _View, label: str) -> ProcessRef:
-        tm = view.topology.logged_tm(label)
+        tm = view.topology.tm_of_label(label)
         return ProcessRef(tm, view.topology.host_of(tm))
 
     def _report(self, view: _View, place: ProcessRef, sign: Symptom) -> None:

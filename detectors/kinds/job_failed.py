@@ -145,9 +145,11 @@ class JobFailed(Detector):
     def _failed(self, view: _View, job: str, name: str) -> None:
         failed, record = view.state.jobs.get(job), view.record()
         if failed is not None:
-            failed.back = 0
-            if len(failed.records) < _MAX_RECORDS and record not in failed.records:
-                failed.records.append(record)
+            # Flink logs the failure twice, and the next run may have the same id.
+            if view.time >= failed.ended:
+                failed.ended, failed.back = view.time, 0
+                if len(failed.records) < _MAX_RECORDS:
+                    failed.records.append(record)
             return
         fault = view.topology.faults.of_job(view.event.source, job, view.time)
         since = fault.time if fault is not None else view.time

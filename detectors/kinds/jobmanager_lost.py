@@ -29,8 +29,8 @@ from detectors.flink.facts import Fact, Failure
 from detectors.flink.jobmanagers import JobManagerProcess, JobManagers, TaskManagerView
 from detectors.incident import Evidence, Finding
 from detectors.patterns.jobmanager_loss import JobManagerLoss, finding, jobs_of
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 200
 _MAX_LOSSES = 20

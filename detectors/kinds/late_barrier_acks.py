@@ -20,18 +20,17 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
+from detectors.flink.job_states import ENDING
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import LONG_AGO
-from detectors.values.durations import Duration, humanize
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_NOTICES = 100
 _MAX_RECORDS = 4
 _RECENT_MS = 3_600_000
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED"})
 
 _Job: TypeAlias = "JobView[LateBarrierAcks.Config, LateBarrierAcks.State, JobAcks]"
 _View: TypeAlias = "View[LateBarrierAcks.Config, LateBarrierAcks.State]"
@@ -69,7 +68,10 @@ class ExpiredCheckpoint(msgspec.Struct, array_like=True):
 class JobAcks(msgspec.Struct, array_like=True):
     """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
 
-    `reset` is the event time at which the job last changed or was restored: checkpoint numbers may start again there.
+    `open` is the number of the checkpoint that the open finding shows, and `since` its beginning. `reset` is the event
+    time at which the job last changed or was restored: checkpoint numbers may start again there. If the open number
+    expires again after that, `earlier` is the checkpoint of before, which is shown until the new one is proven to be
+    late, too.
     """
 
     expired: dict[int, ExpiredCheckpoint] = {}
@@ -77,10 +79,16 @@ class JobAcks(msgspec.Struct, array_like=True):
     healthy: int = 0
     open: int = -1
     reset: int = LONG_AGO
+    since: int = 0
+    earlier: ExpiredCheckpoint | None = None
 
-    def reused(self, number: int) -> bool:
-        """Whether a checkpoint of this number is a later one than the open finding's."""
-        return number > self.open or self.expired[self.open].time < self.reset
+    def shown(self) -> ExpiredCheckpoint:
+        """The checkpoint that the open finding shows."""
+        return self.earlier or self.expired[self.open]
+
+    def may_be_of(self, number: int, time: int) -> bool:
+        """Whether a line of this time may be about an expired checkpoint, and not about one of before a restore."""
+        return number in self.expired and (time >= self.reset or self.expired[number].time < self.reset)
 
 
 class AbortNotice(msgspec.Struct, array_like=True):
@@ -145,17 +153,17 @@ class LateBarrierAcks(JobDetector):
         own, number = job.own, fact.number
         if not fact.expired or fact.again:
             return
-        own.healthy = 0
+        own.healthy, own.reset = 0, job.checkpoints.reset
         if number == own.open:
-            own.expired[number].time, own.expired[number].at = job.time, job.clock
-        else:
-            self._keep(own, number, ExpiredCheckpoint(job.time, job.clock, [job.record()]))
+            own.earlier = own.shown()
+        self._keep(own, number, ExpiredCheckpoint(job.time, job.clock, [job.record()]))
         waiting = [
             n
             for n in job.state.notices
             if n.checkpoint == number
             and job.clock - n.at <= job.config.remember
             and job.topology.may_run(job.id, n.ack.tm)
+            and own.may_be_of(number, n.ack.time)
         ]
         job.state.notices = [n for n in job.state.notices if n not in waiting]
         for notice in waiting:
@@ -167,7 +175,7 @@ class LateBarrierAcks(JobDetector):
     @on(facts.CheckpointAckedLate)
     def acked(self, job: _Job, fact: facts.CheckpointAckedLate) -> None:
         checkpoint = job.own.expired.get(fact.number)
-        if checkpoint is None or job.clock - checkpoint.at > job.config.remember:
+        if checkpoint is None or job.clock - checkpoint.at > job.config.remember or job.time < checkpoint.time:
             return
         task, tm, host = job.topology.place_of(fact.attempt)
         ack = LateAck(job.time, task, fact.tm or tm, fact.host or host)
@@ -182,7 +190,7 @@ class LateBarrierAcks(JobDetector):
         recent = [
             job
             for job in self.jobs(view)
-            if fact.number in job.own.expired
+            if job.own.may_be_of(fact.number, view.time)
             and view.topology.may_run(job.id, tm)
             and view.clock - job.own.expired[fact.number].at <= job.config.remember
         ]
@@ -199,7 +207,8 @@ class LateBarrierAcks(JobDetector):
     def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
         own = job.own
         own.healthy += 1
-        if own.open >= 0 and own.healthy >= job.config.healthy_checkpoints and own.reused(fact.number):
+        later = own.open >= 0 and (fact.number > own.open or own.shown().time < own.reset)
+        if later and own.healthy >= job.config.healthy_checkpoints:
             self._close(job, f"{own.healthy} checkpoints in a row completed, the last is {fact.number}")
 
     @on(facts.JobRestored)
@@ -209,9 +218,9 @@ class LateBarrierAcks(JobDetector):
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
         job.own.reset = max(job.own.reset, job.time)
-        if job.own.open >= 0 and fact.state in _OVER | {"SUSPENDED"}:
+        if job.own.open >= 0 and fact.state in ENDING | {"SUSPENDED"}:
             self._close(job, f"the job is {fact.state}")
-        if fact.state in _OVER:
+        if fact.state in ENDING:
             job.forget()
 
     def _keep(self, own: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
@@ -219,8 +228,9 @@ class LateBarrierAcks(JobDetector):
         for old, known in list(own.expired.items()):
             if old != own.open and checkpoint.at - known.at > _RECENT_MS:
                 del own.expired[old]
-        if not any(c.reported for c in own.expired.values()):
+        if own.open < 0 and not any(c.reported for c in own.expired.values()):
             own.repeated = 0
+        own.expired.pop(number, None)
         while len(own.expired) >= _MAX_CHECKPOINTS:
             del own.expired[next(n for n in own.expired if n != own.open)]
         own.expired[number] = checkpoint
@@ -229,22 +239,24 @@ class LateBarrierAcks(JobDetector):
         own, config = job.own, job.config
         checkpoint = own.expired[number]
         if not checkpoint.reported:
-            others = sum(1 for c in own.expired.values() if c.acks)
+            others = sum(1 for c in (*own.expired.values(), own.earlier) if c is not None and c.acks)
             if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
                 return
             checkpoint.reported = True
             own.repeated += 1
-        if own.reused(number):
-            own.open = number
+        if number >= own.open or own.shown().time < own.reset:
+            first = min(c.time for c in own.expired.values() if c.reported)
+            own.since = min(own.since, first) if own.open >= 0 else first
+            own.open, own.earlier = number, None
         job.report(self._finding(job))
 
     def _close(self, job: _Job, why: str) -> None:
         job.close(self._finding(job), why)
-        job.own.open = -1
+        job.own.open, job.own.earlier = -1, None
 
     def _finding(self, job: _Job) -> Finding:
         own = job.own
-        checkpoint = own.expired[own.open]
+        checkpoint = own.shown()
         tm, host, share = _place(checkpoint, job.config.skew_share)
         return job.finding(
             job.id,
@@ -254,7 +266,7 @@ class LateBarrierAcks(JobDetector):
                 host=host,
                 task=", ".join(sorted({a.task.rsplit(" (", 1)[0] for a in checkpoint.acks.values() if a.task})[:3]),
             ),
-            since=min(c.time for c in own.expired.values() if c.reported),
+            since=own.since,
             severity="critical" if own.repeated >= job.config.repeats else "warning",
             confidence="sure" if tm or host else "fair",
             summary=self._summary(job, checkpoint, (tm, host), share),

@@ -20,15 +20,15 @@ import msgspec
 
 from detectors.detector import View, on, threshold
 from detectors.events.event import Sample
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Failure
+from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Evidence, Finding, Series
 from detectors.patterns.keep_state import about, keep_state
 from detectors.patterns.per_process import (
     MAX_TMS,
     OC,
-    OF_JOB,
     OS,
     ExhaustedProcess,
     OutOfMemory,
@@ -37,7 +37,8 @@ from detectors.patterns.per_process import (
     named,
     writer,
 )
-from detectors.values.bounded import LONG_AGO, put_bounded, to_int
+from detectors.values.bounded import put_bounded, to_int
+from detectors.values.durations import LONG_AGO
 
 _TEXTS = ("Metaspace", "Compressed class space")
 _MAX_MARKS = 12
@@ -127,7 +128,7 @@ class MetaspaceExhaustion(OutOfMemory):
     @on(Failure)
     def failed(self, view: _View, fact: Failure) -> None:
         error = fact.name.rpartition(".")[2] == "OutOfMemoryError" and fact.message.startswith(_TEXTS)
-        if error and fact.of not in OF_JOB:
+        if error and fact.of not in OF_WHOLE_JOB:
             self.exhausted(view, writer(view, fact.tm, fact.host, fact.attempt), fact.message.partition(". ")[0])
 
     @on(facts.JobStateChanged)
@@ -195,12 +196,12 @@ class MetaspaceExhaustion(OutOfMemory):
 
     def _process_ended(self, view: _View, key: str, why: str) -> None:
         stairs = view.state.stairs.pop(key)
-        if stairs.warned and view.topology.logged_tm(key) not in view.state.open:
+        if stairs.warned and view.topology.tm_of_label(key) not in view.state.open:
             view.close(self._warning(view, key, stairs), why)
 
     def _warning(self, view: _View, key: str, stairs: MetaspaceSteps) -> Finding:
         topology = view.topology
-        tm = topology.logged_tm(key)
+        tm = topology.tm_of_label(key)
         job, name = topology.only_job()
         return view.finding(
             tm,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
-from detectors.events.hosts import short
+from detectors.events.names import short
 from detectors.flink import facts
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import put_bounded

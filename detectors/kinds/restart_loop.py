@@ -28,8 +28,8 @@ from detectors.flink.facts import Fact, Failure
 from detectors.flink.root_causes import CONSEQUENCES, RootCause, same
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_SOURCES = 50
 _MAX_RESTARTS = 12

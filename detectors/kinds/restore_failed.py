@@ -22,11 +22,10 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Failure
-from detectors.flink.root_causes import CONSEQUENCES
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 50
 _MAX_RECORDS = 4
@@ -90,7 +89,8 @@ class RestoreFailed(JobDetector):
         fault = view.topology.faults.of(source, fact)
         known = self.job(view, job_id)
         over = known is not None and view.time < known.own.last
-        if not job_id or fault.role in CONSEQUENCES or fault.role != "restore" or over:
+        # A line that was sent again names no job, and the job that failed may have been replaced since.
+        if not job_id or fault.role != "restore" or over or fact.again:
             return
         if self._began_empty(view.state.entered.get(source), known):
             return

@@ -27,8 +27,8 @@ from detectors.flink.facts import Fact, Failure
 from detectors.flink.root_causes import role_of
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _SUBJECT = "slots"
 _MAX_HOSTS = 20

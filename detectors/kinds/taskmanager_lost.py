@@ -20,8 +20,8 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration, humanize
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4

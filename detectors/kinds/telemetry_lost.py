@@ -27,9 +27,10 @@ import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Fact
+from detectors.flink.job_states import ENDING
 from detectors.incident import Evidence, Finding, Reading, Severity
 from detectors.values.bounded import put_bounded, to_int
 from detectors.values.durations import Duration, humanize
@@ -38,7 +39,7 @@ _MAX = 400
 _GAPS = 8
 _SAME_SCRAPE_MS = 500
 _ACTIVE = frozenset({"CREATED", "RUNNING", "RESTARTING", "FAILING", "INITIALIZING", "RECONCILING"})
-_OVER = frozenset({"FINISHED", "CANCELED", "CANCELLING", "FAILED", "SUSPENDED"})
+_OVER = ENDING | {"SUSPENDED"}
 _METRICS, _CLUSTER = "all metrics", "the whole cluster"
 _AGAIN = "data arrives again"
 
@@ -320,7 +321,7 @@ class TelemetryLost(Detector):
         if state.tm_registered > signal.last or any(_first(state.processes[k]) > signal.time for k in peers):
             return None
         counted, at = state.registered
-        tm = view.topology.logged_tm(signal.tm)
+        tm = view.topology.tm_of_label(signal.tm)
         summary = f"TaskManager {tm}: {gap} while {len(live)} other processes still report"
         if at > signal.last + half:
             if counted > len(peers):
@@ -355,7 +356,7 @@ class TelemetryLost(Detector):
             job=job,
         )
         if key not in (_METRICS, _CLUSTER):
-            lost.tm = view.topology.logged_tm(signal.tm)
+            lost.tm = view.topology.tm_of_label(signal.tm)
             lost.host = view.topology.host_of(lost.tm) or signal.host
         put_bounded(view.state.open, key, lost, _MAX)
         view.report(self._finding(view, key, lost))

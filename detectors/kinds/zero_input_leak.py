@@ -27,9 +27,10 @@ import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink import facts
-from detectors.flink.heap_floor import HeapFloor, HeapFloorRise, collects_old
+from detectors.flink.gc_window import collects_old
+from detectors.flink.heap_floor import HeapFloor, HeapFloorRise
 from detectors.flink.offset_commits import CommittingJob, OffsetCommits, affected
 from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
 from detectors.numerics.trend import thin
@@ -196,7 +197,7 @@ class ZeroInputLeak(Detector):
 
     def readings(self, view: _View) -> Iterator[Reading]:
         """The floor of each heap, when it will be full, and checkpoints without a commit per job."""
-        state, names = view.state, view.topology.logged_tms()
+        state, names = view.state, view.topology.tms_by_label()
         for tm, heap in state.heaps.items():
             floor = heap.floor.floor()
             if floor is not None:
@@ -204,7 +205,7 @@ class ZeroInputLeak(Detector):
                 yield view.reading("heap_floor_bytes", floor, seen, tm=names.get(filtered(tm), tm))
         for leak in state.open.values():
             if leak.full:
-                tm = view.topology.logged_tm(leak.tm)
+                tm = view.topology.tm_of_label(leak.tm)
                 yield view.reading("heap_full_timestamp_seconds", leak.full / 1000, tm=tm)
         for job, known in state.commits.jobs.items():
             flat = known.flat()
@@ -276,7 +277,7 @@ class ZeroInputLeak(Detector):
         """Judge the heap of a TaskManager after a GC cycle has ended."""
         state, jobs = view.state, view.state.commits.jobs
         job = next((j for j in state.open if j in jobs and tm in jobs[j].on(jobs[j].readers.values())), "")
-        subject = job or view.topology.logged_tm(tm)
+        subject = job or view.topology.tm_of_label(tm)
         leak, rise, floor = state.open.get(subject), self._rise(heap, job), heap.floor.floor()
         if rise is None:
             if leak is not None and not job and floor is not None and floor < leak.base + 0.1 * heap.floor.limit:
@@ -308,7 +309,7 @@ class ZeroInputLeak(Detector):
         heap = state.heaps.get(leak.tm)
         rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
         tms = known.on(readers) | ({leak.tm} if leak.tm else set())
-        tm = topology.logged_tm(leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
+        tm = topology.tm_of_label(leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
         job = subject if readers or subject in topology.jobs else ""
         name = topology.job_name(job)
         leak.flat = max([leak.flat, *(r.flat for r in readers)])

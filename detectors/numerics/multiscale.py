@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from detectors.values.durations import LONG_AGO
+
 WINDOW = 64
 _SCALES = 8
 _MERGED = 4
@@ -33,10 +35,9 @@ class Point(NamedTuple):
 
 
 class TimeScale(msgspec.Struct, array_like=True):
-    """Columns of up to 64 points.
+    """Columns of up to 64 points, of which `waiting` are not yet in the next scale.
 
-    Times are multiples of 10 ms since the history began, sizes and loads are stored as logarithms. `waiting` is the
-    number of points that are not yet in the next scale.
+    Times are multiples of 10 ms since the history began, sizes and loads are stored as logarithms.
     """
 
     times: bytearray = msgspec.field(default_factory=bytearray)
@@ -56,7 +57,6 @@ class TimeScale(msgspec.Struct, array_like=True):
         self.waiting += 1
 
     def values(self) -> list[float]:
-        """All values, oldest first."""
         return [*memoryview(self.numbers).cast("f")]
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
     """A series with `scales` from fine to coarse. Times count from `begun` (epoch ms); `last` is the newest time."""
 
     begun: int = 0
-    last: int = -(1 << 62)
+    last: int = LONG_AGO
     scales: list[TimeScale] = []
 
     def add(self, point: Point) -> None:
@@ -87,18 +87,13 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
             point = Point(round(time), *rest)
 
     def points(self, scale: int, count: int = WINDOW) -> list[Point]:
-        """The last `count` points of a scale, oldest first."""
         if scale >= len(self.scales):
             return []
         own = self.scales[scale]
-        columns = zip(
-            memoryview(own.times).cast("I").tolist()[-count:],
-            own.values()[-count:],
-            memoryview(own.sizes).cast("H").tolist()[-count:],
-            memoryview(own.loads).cast("H").tolist()[-count:],
-            strict=True,
-        )
-        return [Point(self.begun + at * _UNIT_MS, v, _decoded(size), _decoded(load)) for at, v, size, load in columns]
+        times, values = memoryview(own.times).cast("I"), memoryview(own.numbers).cast("f")
+        sizes, loads = memoryview(own.sizes).cast("H"), memoryview(own.loads).cast("H")
+        rows = zip(times[-count:], values[-count:], sizes[-count:], loads[-count:], strict=True)
+        return [Point(self.begun + at * _UNIT_MS, v, _decoded(size), _decoded(load)) for at, v, size, load in rows]
 
     def time(self, scale: int, index: int) -> int:
         """Time of a point of a scale by its index; -1 is the newest."""
@@ -106,17 +101,11 @@ class MultiscaleSeries(msgspec.Struct, array_like=True):
         return self.begun + times[index] * _UNIT_MS
 
     def before(self, scale: int, time: int) -> list[float]:
-        """Values of a scale before a time."""
         times: Sequence[int] = memoryview(self.scales[scale].times).cast("I")
         return self.scales[scale].values()[: bisect_left(times, -((self.begun - time) // _UNIT_MS))]
 
-    def newest(self) -> int:
-        """Time of the newest point."""
-        return self.last
-
     def clear(self) -> None:
-        """Drop all points."""
-        self.scales, self.last = [], -(1 << 62)
+        self.scales, self.last = [], LONG_AGO
 
 
 def _coded(value: float) -> int:

@@ -46,15 +46,13 @@ class TrendFit(NamedTuple):
         return self.of_curve < _CLEARLY * self.of_line
 
     def at(self, time: int) -> float:
-        """Value of the better fit at a time."""
         return math.exp(self.curve.at(time)) if self.exponential else max(self.line.at(time), _LEAST)
 
 
 class Rise(NamedTuple):
-    """A stretch that rises from the value `usual`.
+    """A stretch that rises from the value `usual`. `fit` covers the part in which it has grown.
 
-    `fit` covers the part in which it has grown. `established`: the series was flat before, so that the rise is not a
-    job that fills up after its start.
+    `established`: the series was flat before, so that the rise is not a job that fills up after its start.
     """
 
     scale: int
@@ -65,12 +63,10 @@ class Rise(NamedTuple):
 
     @property
     def now(self) -> int:
-        """Time of the newest point."""
         return self.points[-1].time
 
     @property
     def level(self) -> float:
-        """Value of the fit at its end."""
         return self.fit.at(self.now)
 
     def since(self, growth: float) -> int:
@@ -113,10 +109,7 @@ def _cannot(values: list[float], growth: float) -> bool:
 
 
 def _stands_out(history: MultiscaleSeries, scale: int, stretch: int, values: list[float]) -> bool:
-    """Cheap test: whether the newest values are above those usual before the stretch, if they are known.
-
-    It excludes most stretches; the rank test costs ten times as much.
-    """
+    """Cheap test: whether the newest values are above those usual before the stretch, if they are known."""
     older = _older(history, scale, history.time(scale, -stretch))
     return len(older) < _BEFORE or _above(values, median(older), older)
 

@@ -29,7 +29,6 @@ class Slope(NamedTuple):
     high: float
 
     def at(self, time: float) -> float:
-        """Value of the line at a time."""
         return self.intercept + self.slope * time
 
 
@@ -165,8 +164,7 @@ def _triangle(before: tuple[X, float], point: tuple[X, float], x: float, y: floa
 
 def _variance(n: int, *series: Sequence[float]) -> float:
     """Variance of Kendall's score of n points, reduced for ties in the series."""
-    tied = (values for values in series if len(set(values)) < len(values))
-    ties = sum(_term(k) for values in tied for k in Counter(values).values() if k > 1)
+    ties = sum(_term(k) for values in series if len(set(values)) < n for k in Counter(values).values() if k > 1)
     return max(_term(n) - ties, 0) / 18
 
 

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 
 from detectors.detector import View
+from detectors.events.names import container_in
 from detectors.flink.checkpoints import JobCheckpoints
 from detectors.flink.jobmanagers import JobManagerProcess
 from detectors.flink.timeouts import Timeouts
-from detectors.flink.topology import Topology, container_in
+from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
 from detectors.values.durations import humanize
 

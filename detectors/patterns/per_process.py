@@ -6,15 +6,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.names import container_in
 from detectors.flink import facts
-from detectors.flink.topology import container_in
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import about
-from detectors.values.bounded import LONG_AGO, put_bounded
-from detectors.values.durations import Duration, humanize
-
-OF_JOB = frozenset({"job_state", "job_ended", "global_failure", "job_restarting"})
-"""Failing lines about a job. They repeat the line of a task, which alone names its TaskManager."""
+from detectors.values.bounded import put_bounded
+from detectors.values.durations import LONG_AGO, Duration, humanize
 
 MAX_TMS = 200
 _MAX_RECORDS = 4

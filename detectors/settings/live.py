@@ -2,8 +2,7 @@
 
 These sections are `detectors` (one block per kind, and `incidents`), `overrides` and `silences`. They reach the engine
 as one record of `flinkwatch.config`, so that a change is part of the input, is replayed with it, and is applied
-completely or not at all. Each silence added on the command line is a record of its own, so two people never overwrite
-each other's silences.
+completely or not at all. Each silence added on the command line is a record of its own: no one overwrites another's.
 """
 
 import hashlib
@@ -20,20 +19,12 @@ from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
 
-
-class _LiveSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    incidents: IncidentConfig = Field(
-        default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds."
-    )
-
-
-_BLOCKS: dict[str, Any] = {
+_LIFECYCLE = Field(default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds.")
+_BLOCKS: dict[str, Any] = {"incidents": (IncidentConfig, _LIFECYCLE)} | {
     d.kind: (d.Config, Field(default_factory=d.Config, description=d.Config.__doc__)) for d in DETECTORS
 }
 
-DetectorSettings: Any = create_model("DetectorSettings", __base__=_LiveSection, **_BLOCKS)
+DetectorSettings: Any = create_model("DetectorSettings", __config__=ConfigDict(frozen=True, extra="forbid"), **_BLOCKS)
 """The section `detectors`: `incidents`, and one block per kind of incident."""
 
 
@@ -80,9 +71,7 @@ Origin = Literal["file", "apply", "rollback"]
 
 
 class PublishedConfiguration(msgspec.Struct, frozen=True):
-    """A configuration record: the sections as written, their hash, and when (epoch ms), by whom and how it was
-    published.
-    """
+    """A configuration record: the sections as written, their hash, when (epoch ms), by whom and how published."""
 
     hash: str
     at: int
@@ -100,9 +89,7 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
 
 
 class PublishedSilence(msgspec.Struct, frozen=True):
-    """The value of a silence record, when it was published (epoch ms) and by whom. One with the same id that was
-    published later takes its place.
-    """
+    """A silence record: the silence, when (epoch ms) and by whom published. A later one replaces it by its ID."""
 
     silence: dict[str, Any]
     at: int
@@ -113,7 +100,6 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return Silence.model_validate(self.silence)
 
     def ends(self) -> int:
-        """The end of the silence in epoch ms."""
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
@@ -124,7 +110,6 @@ def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> Pu
 
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
-    """The silence as a record."""
     return PublishedSilence(silence.model_dump(mode="json"), at, by)
 
 
@@ -135,29 +120,25 @@ def settings_hash(live: LiveSettings) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(PublishedConfiguration).decode
+_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
 
 
-def _read_published(value: bytes) -> PublishedConfiguration:
+@carried
+def read_published(value: bytes) -> PublishedConfiguration:
+    """Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
     found = _decode(value)
-    # Normalized, with the hash computed again: a forged hash would otherwise appear in every message.
+    # The hash is computed again: a forged one would otherwise appear in every message.
     return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
 
-def _read_silence(value: bytes) -> PublishedSilence:
+@carried
+def read_silence(value: bytes) -> PublishedSilence:
+    """Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
     found = _decode_silence(value)
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
-
-
-_decode = msgspec.json.Decoder(PublishedConfiguration).decode
-_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
-
-read_published = carried(_read_published)
-"""Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
-
-read_silence = carried(_read_silence)
-"""Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
 
 
 def read_change(key: bytes | None, value: bytes | None) -> PublishedConfiguration | PublishedSilence | None:

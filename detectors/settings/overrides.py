@@ -7,7 +7,7 @@ general value. Kinds that are detected per job (`per_job`) can be overridden by 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
 from pydantic_core import PydanticCustomError
 
 from detectors import DETECTORS
@@ -24,12 +24,9 @@ _NOT_PER_JOB = PydanticCustomError(
 )
 
 
-class _OverrideSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
 _BLOCKS: dict[str, Any] = {kind: (model, None) for kind, model in _MODELS.items()}
-OverriddenDetectors: Any = create_model("OverriddenDetectors", __base__=_OverrideSection, **_BLOCKS)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+OverriddenDetectors: Any = create_model("OverriddenDetectors", __config__=_CONFIG, **_BLOCKS)
 """Validates the blocks of an override."""
 
 

@@ -6,9 +6,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 _MOST = 1e15
 
-LONG_AGO = -(1 << 62)
-"""A time before all others."""
-
 
 def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V] | None:
     """Set an entry, and drop the oldest one if there would be more than `limit`; returns the dropped entry."""
@@ -18,6 +15,13 @@ def put_bounded(entries: dict[K, V], key: K, value: V, limit: int) -> tuple[K, V
         oldest = first, entries.pop(first)
     entries[key] = value
     return oldest
+
+
+def setdefault_bounded(entries: dict[K, V], key: K, default: V, limit: int) -> V:
+    """The entry of a key. If there is none, `default` is added as in `put_bounded`."""
+    if key not in entries:
+        put_bounded(entries, key, default, limit)
+    return entries[key]
 
 
 def to_int(value: float) -> int:

@@ -4,6 +4,7 @@ Every record of every topic is decoded here, so that a new kind of malformed byt
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TypeVar
 
 import msgspec
@@ -67,4 +68,4 @@ def carried(decode: Callable[[bytes], T]) -> Callable[[bytes | None], T]:
         _encode(found)
         return found
 
-    return lambda value: decoded(whole, value)
+    return wraps(decode)(lambda value: decoded(whole, value))

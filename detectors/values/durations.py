@@ -7,6 +7,13 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_OF_FLINK = re.compile(r"['\"]?(\d{1,12})\s*([a-z]*)['\"]?")
+_ISO = re.compile(r"P(?:(\d{1,9})D)?T?(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?")
+_UNITS_OF_FLINK = _UNITS | {"": 1, "milli": 1, "sec": 1000, "second": 1000, "min": 60_000, "minute": 60_000}
+_UNITS_OF_FLINK |= {"millisecond": 1, "hour": 3_600_000, "day": 86_400_000}
+
+LONG_AGO = -(1 << 62)
+"""Before every event time (ms); sums with it still fit into 64 bits."""
 
 
 def parse_duration(value: object) -> int:
@@ -37,6 +44,22 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$"}),
 ]
 """Milliseconds in the program, text such as "5m" in the configuration."""
+
+
+def flink_duration(text: str) -> int:
+    """A duration as Flink's configuration and Flink's log lines write it, in ms; 0 if it is not one.
+
+    >>> flink_duration("30 s"), flink_duration("10min"), flink_duration("PT5M"), flink_duration("Inf")
+    (30000, 600000, 300000, 0)
+    """
+    text = text.strip()
+    if iso := _ISO.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+        return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
+    found = _OF_FLINK.fullmatch(text.lower())
+    if found is None:
+        return 0
+    return int(found[1]) * _UNITS_OF_FLINK.get(found[2], _UNITS_OF_FLINK.get(found[2].removesuffix("s"), 0))
 
 
 def humanize(ms: float) -> str:

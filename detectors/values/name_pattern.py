@@ -24,7 +24,6 @@ def _compiled(pattern: str) -> Any:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether the pattern matches the whole name."""
     return pattern == "*" or _compiled(pattern).fullmatch(name) is not None
 
 
@@ -66,11 +65,9 @@ class NamePatterns(BaseModel):
 
     @property
     def by_job(self) -> bool:
-        """Whether the pattern for jobs is restricted."""
         return self.job != "*"
 
     def fits_cluster(self, cluster: str) -> bool:
-        """Whether the patterns for cluster and namespace match this cluster."""
         return fits(self.cluster, cluster) and fits(self.namespace, namespace_of(cluster))
 
     def fits_job(self, job: str) -> bool:

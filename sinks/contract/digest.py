@@ -55,7 +55,6 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def folded(transition: Transition, storm: int, *, backlog: bool = False) -> Folded:
-    """A transition as an incident of a storm."""
     return Folded(
         storm=storm,
         kind=transition.cause,

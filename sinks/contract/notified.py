@@ -37,7 +37,6 @@ class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def notified_state(transition: Transition) -> NotifiedState:
-    """What a message of this transition reports."""
     return NotifiedState(
         change=transition.transition,
         cause=transition.cause,

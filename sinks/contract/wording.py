@@ -1,16 +1,18 @@
-"""Times and names as a person on call reads them. Times are UTC: Flink's logs mostly are."""
+"""Times, names and sentences that several receivers show. Times are UTC: Flink's logs mostly are."""
 
 import re
 from datetime import UTC, datetime
 
 from detectors import DETECTORS
-from detectors.incident import Severity
+from detectors.incident import Severity, Transition
 
 SEVERITY_WORDS: dict[Severity, str] = {"critical": "Critical", "warning": "Warning", "info": "Info"}
 SEVERITY_MARKS: dict[Severity, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵"}
 
 _NAMES = {"taskmanager": "TaskManager", "jobmanager": "JobManager", "ha": "HA", "gc": "GC", "tm": "TM", "jm": "JM"}
 _KINDS = re.compile(rf"\b({'|'.join(detector.kind for detector in DETECTORS)})\b")
+
+_RUNBOOK_OF = re.compile(r"[a-z0-9_]{1,80}")
 
 
 def kind_words(kind: str) -> str:
@@ -48,6 +50,31 @@ def clock_time(time: int, reference: int) -> str:
         return f"{_utc(time):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
         return f"{time} ms"
+
+
+def silence_words(transition: Transition) -> str:
+    """Until when it is silenced, by whom and why, or that it no longer is; empty without a silence. Not escaped."""
+    now, before = transition.silence, transition.silenced_before
+    if transition.transition == "resolved":
+        return ""
+    if now is not None:
+        return f"Silenced until {moment(now.until)} by {now.author}: {now.comment}"
+    if before is not None:
+        opened = moment(transition.opened_at or transition.at)
+        return f"The silence by {before.author} ended, the incident has been open since {opened}: {before.comment}"
+    return ""
+
+
+def runbook_url(base: str, kind: str) -> str:
+    """The address of a kind's runbook: in the place of {kind} where the address has it, else behind it. Empty without
+    an address, and for the incident of `flinkwatch sinks test`.
+
+    >>> runbook_url("https://github.com/acme/runbooks/blob/main/{kind}.md", "node_lost")
+    'https://github.com/acme/runbooks/blob/main/node_lost.md'
+    """
+    if not base or kind == "test" or not _RUNBOOK_OF.fullmatch(kind):
+        return ""
+    return base.replace("{kind}", kind) if "{kind}" in base else f"{base.rstrip('/')}/{kind}"
 
 
 def _utc(time: int) -> datetime:

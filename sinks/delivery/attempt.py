@@ -35,19 +35,19 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def entry(self, state: State, before: Entry | None, message: MessageRef | None = None) -> Entry:
         """What the notification log is to know, where `before` is what it knew; `message` replaces that of `before`."""
-        resolved = self.transition.transition == "resolved"
-        folded = before.folded if before is not None else None
+        before = before or Entry(incident=self.transition.incident, seq=0, state=state, at=0)
+        resolved, folded = self.transition.transition == "resolved", before.folded
         if folded is not None and state == "sent":
             folded = replace(folded, has_own_message=True, resolved=resolved)
-        message = message or (before.message if before is not None else None)
+        where = before if message is None else message
         return Entry(
             incident=self.transition.incident,
             seq=self.transition.seq,
             state=state,
             at=self.now,
-            channel=message.channel if message is not None else "",
-            ts=message.ts if message is not None else "",
-            notified=before.notified if before is not None else None,
+            channel=where.channel,
+            ts=where.ts,
+            notified=before.notified,
             offset=self.offset,
             resolved=resolved,
             folded=folded,

@@ -29,8 +29,6 @@ _RETRY_S = 15.0
 
 
 class Bootstrap:
-    """What one receiver's delivery knows of the time before its log."""
-
     def __init__(self, sink: Sink, notification_log: NotificationLog, channel: str) -> None:
         self._readable = sink if isinstance(sink, EditingSink) and sink.traits.can_look_up and channel else None
         self._channel = channel

@@ -1,6 +1,6 @@
-"""Decides what becomes of a transition for one receiver: sent now, later, in a digest, or not at all.
+"""Takes each transition for one receiver to where it belongs: the outbox, a digest, or nowhere.
 
-What has to be sent waits in the outbox; `sender.py` takes it from there, one step at a time. Nothing here waits.
+`sender.py` takes it from the outbox, one step at a time, and `policy.py` decides each step. Nothing here waits.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from sinks.contract.receiver import Receiver
 from sinks.contract.sink import ResendingSink
 from sinks.delivery.attempt import Attempt, Deferred, Pending
 from sinks.delivery.bootstrap import BACKLOG_MS, LOG_START, Bootstrap
-from sinks.delivery.decision import FindExisting, Skip, decide
+from sinks.delivery.dedup import FindExisting, Skip, decide
 from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Outbox, Queued
 from sinks.delivery.rate_limit import Method
@@ -18,6 +18,7 @@ from sinks.delivery.redelivery import Redelivery
 from sinks.delivery.sender import Sender
 from sinks.delivery.storm import Storms
 from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.delivery_metrics import set_time
 
 # What resolved so long ago is neither sent nor kept in the notification log.
 _FORGET_MS = 14 * 86_400_000
@@ -47,12 +48,12 @@ class Dispatcher:
 
     def __init__(self, receiver: Receiver, log: NotificationLog, board: IncidentCollector, clocks: Clocks) -> None:
         self.log, self.clocks = log, clocks
-        self._receiver, self._board, self._traits = receiver, board, receiver.sink.traits
+        self._receiver, self._metrics, self._traits = receiver, board.delivery, receiver.sink.traits
         self.outbox = Outbox()
         self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
-        self.redelivery = Redelivery(log, self.outbox)
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
-        self._sender = Sender(receiver, log, board, clocks, self._message_changed)
+        self._redelivery = Redelivery(log, self.outbox, self._storms)
+        self._sender = Sender(receiver, log, board.delivery, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
 
@@ -66,8 +67,8 @@ class Dispatcher:
         self.outbox.drop(partition)
         self._storms.release(partition)
         sink = self._receiver.sink
-        if isinstance(sink, ResendingSink):
-            for entry in (entry for owner, entry in self.log.entries() if owner == partition):
+        for owner, entry in self.log.entries():
+            if isinstance(sink, ResendingSink) and owner == partition:
                 sink.release(entry.incident)
         self.log.drop(partition)
 
@@ -87,7 +88,7 @@ class Dispatcher:
         entry = self.log.get(partition, transition.incident)
         if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
             return
-        if transition.incident in self.outbox or isinstance(decide(entry, transition, self._traits), Skip):
+        if transition.incident in self.outbox:
             return
         one = _Incoming(transition, partition, offset, 0, entry)
         self._put(one, Pending(last_try=entry.state == "undelivered"))
@@ -146,7 +147,7 @@ class Dispatcher:
         decision = decide(one.entry, one.transition, self._traits)
         if decision != Skip("silenced"):
             return one.queued is None and isinstance(decision, Skip)
-        self._board.count_suppressed(self._receiver.name, "silence")
+        self._metrics.suppressed.labels(self._receiver.name, "silence").inc()
         self.outbox.done(one.transition.incident)
         if one.entry is not None:
             # It may have been sent. The entry keeps up, so that nothing sends it before the silence ends.
@@ -163,10 +164,10 @@ class Dispatcher:
         quiet_s = self._receiver.quiet_s(one.transition, self.clocks.wall())
         deferred = one.queued is not None and isinstance(one.queued.attempt, Deferred)
         if one.resolved and (quiet_s or deferred):
-            self._board.count_suppressed(self._receiver.name, "quiet hours")
+            self._metrics.suppressed.labels(self._receiver.name, "quiet hours").inc()
             self.outbox.done(one.transition.incident)
         elif one.queued is None and self._traits.digests and self._storms.floods(one.transition):
-            self._board.count_suppressed(self._receiver.name, "digest")
+            self._metrics.suppressed.labels(self._receiver.name, "digest").inc()
             self._storms.fold(one.transition, one.partition, one.offset)
         else:
             self._put(one, Deferred() if quiet_s else Pending(), quiet_s)
@@ -178,7 +179,7 @@ class Dispatcher:
         queued = self.outbox.put(one.transition, one.partition, one.offset, due, at=at, method=method)
         if one.queued is None:
             queued.attempt = attempt
-        elif isinstance(queued.attempt, Deferred) and not quiet_s:
+        elif isinstance(queued.attempt, Deferred):
             queued.attempt = attempt
             self.outbox.later(queued, due)
 
@@ -190,8 +191,7 @@ class Dispatcher:
 
     def count_damaged(self, count: int) -> None:
         """So many entries of the log cannot be read."""
-        for _ in range(count):
-            self._board.count_skipped(self.log.topic, "not readable")
+        self._metrics.skipped.labels(self.log.topic, "not readable").inc(count)
 
     def due_in(self) -> float | None:
         """Seconds until something is due, None if nothing waits."""
@@ -220,8 +220,7 @@ class Dispatcher:
 
     def to_read(self) -> list[tuple[int, int]]:
         """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
-        now_ms = self.clocks.now_ms()
-        return self.redelivery.due(now_ms) or self.redelivery.after_storm(self._storms, now_ms)
+        return self._redelivery.due(self.clocks.now_ms())
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""
@@ -229,14 +228,14 @@ class Dispatcher:
 
     def _message_changed(self, entry: Entry) -> None:
         if entry.state == "sent":
-            self.redelivery.retry_now()
+            self._redelivery.retry_now()
         self._storms.refresh(entry)
 
     def _report(self) -> None:
         name, entries = self._receiver.name, [e for _, e in self.log.entries() if e.incident != LOG_START]
-        oldest = self.outbox.oldest()
-        self._board.set_waiting(name, len(self.outbox))
-        self._board.set_oldest_waiting(name, None if oldest is None else oldest / 1000)
-        self._board.set_undelivered(name, self.undelivered())
+        self._metrics.waiting.labels(name).set(len(self.outbox))
+        set_time(self._metrics.oldest_waiting, name, self.outbox.oldest())
+        self._metrics.undelivered.labels(name).set(self.undelivered())
+        self._metrics.log_entries.labels(name).set(len(entries))
         unsettled = min((e.at for e in entries if e.state in {"intent", "unknown"} and e.seq), default=None)
-        self._board.set_notification_log(name, len(entries), None if unsettled is None else unsettled / 1000)
+        set_time(self._metrics.unsettled, name, unsettled)

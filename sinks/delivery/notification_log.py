@@ -51,7 +51,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> MessageRef | None:
-        """The existing message, if one is known."""
         return MessageRef(self.channel, self.ts) if self.ts else None
 
 
@@ -70,7 +69,6 @@ class NotificationLog:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it outlives this process."""
         return self._producer is not None
 
     def load(self, partition: int, records: Iterable[tuple[bytes | None, bytes | None]]) -> list[str]:
@@ -183,7 +181,6 @@ class NotificationLog:
                 self.set_soon(partition, entry.incident, None)
 
     def remember(self, partition: int, incident: str, entry: Entry | None) -> None:
-        """Changes memory alone."""
         entries = self._entries.setdefault(partition, {})
         if entry is None:
             entries.pop(incident, None)

@@ -1,4 +1,4 @@
-"""What is done next for one notification, and why. Pure: `sender.py` carries it out.
+"""Decides the next step for one notification: send, edit, look up, wait or give up. Pure: `sender.py` carries it out.
 
 An attempt (`attempt.py`) is on its way from Pending to nothing more to do:
 
@@ -28,7 +28,7 @@ from sinks.delivery.attempt import (
     Pending,
     Unlogged,
 )
-from sinks.delivery.decision import Edit, FindExisting, Post, Skip, decide
+from sinks.delivery.dedup import Edit, FindExisting, Post, Skip, decide
 from sinks.delivery.notification_log import Entry
 from sinks.delivery.rate_limit import Method
 
@@ -169,17 +169,17 @@ def _refused(attempt: Pending, entry: Entry | None, refused: Refused, context: C
 def _retry(
     attempt: Pending, entry: Entry | None, reason: str, context: Context, first: Effects, seconds: float | None = None
 ) -> Step:
-    """With growing pauses unless `seconds` says when. A digest is never given up."""
+    """With growing pauses unless `seconds` says when."""
     too_long = context.now - context.arrived >= _GIVE_UP_AFTER_MS and attempt.tries >= _GIVE_UP_AFTER_TRIES
-    if (too_long or attempt.last_try) and not context.is_digest:
+    if too_long or attempt.last_try:
         return _give_up(attempt, entry, reason, context, first)
     return replace(attempt, tries=_next(attempt.tries)), [*first, _again(attempt.tries, reason, seconds)]
 
 
 def _give_up(attempt: Pending, entry: Entry | None, reason: str, context: Context, first: Effects) -> Step:
-    """The notification log keeps it, from where it is tried again once an hour (`redelivery.py`)."""
+    """The notification log keeps it, from where it is tried again once an hour (`redelivery.py`). Not a digest."""
     if context.is_digest:
-        return attempt, [*first, effects.Again(_BACKOFF_MAX_S)]
+        return attempt, [*first, effects.Again(_BACKOFF_MAX_S, reason)]
     undelivered = replace(context.entry("undelivered", entry), reason=reason)
     if not attempt.last_try:
         first = [*first, effects.Report("error", "incident is undelivered, it is kept", {"why": reason})]

@@ -14,19 +14,19 @@ METHODS: tuple[Method, ...] = ("post", "edit")
 
 
 class TokenBucket:
-    """`burst` calls at once, then `per_second`. Without a rate it never limits."""
+    """`burst` calls at once, then `per_second`; without a rate as many as one likes. None before a pause has ended."""
 
     def __init__(self, rate: Rate | None, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst) if rate is not None else 0.0
-        self._at = now
+        self._at = self.paused_until = now
 
     def available_at(self, now: float) -> float:
-        """When the next call may be made; long ago if it may be made at once."""
+        """When the next call may be made; in the past if it may be made at once."""
         self._fill(now)
         if self._rate is None or self._tokens >= 1:
-            return float("-inf")
-        return now + (1 - self._tokens) / self._rate.per_second
+            return self.paused_until
+        return max(self.paused_until, now + (1 - self._tokens) / self._rate.per_second)
 
     def acquire(self, now: float) -> None:
         self._fill(now)
@@ -41,23 +41,19 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """A bucket for each method."""
-
     def __init__(self, traits: Traits, clock: Callable[[], float]) -> None:
         self._clock = clock
-        now = clock()
         rates = {"post": traits.post_rate, "edit": traits.edit_rate}
-        self._buckets = {method: TokenBucket(rates[method], now) for method in METHODS}
-        self._paused_until: dict[Method, float] = dict.fromkeys(METHODS, now)
+        self._buckets = {method: TokenBucket(rates[method], clock()) for method in METHODS}
 
     def available_at(self) -> Mapping[Method, float]:
-        """When each method may be used next."""
         now = self._clock()
-        return {method: max(self._buckets[method].available_at(now), self._paused_until[method]) for method in METHODS}
+        return {method: bucket.available_at(now) for method, bucket in self._buckets.items()}
 
     def acquire(self, method: Method) -> None:
         self._buckets[method].acquire(self._clock())
 
     def pause(self, method: Method, seconds: float) -> None:
         """No call for so long, because the receiver asks for it or because every call would fail in the same way."""
-        self._paused_until[method] = max(self._paused_until[method], self._clock() + seconds)
+        bucket = self._buckets[method]
+        bucket.paused_until = max(bucket.paused_until, self._clock() + seconds)

@@ -13,8 +13,8 @@ _AT_ONCE = 50
 
 
 class Redelivery:
-    def __init__(self, log: NotificationLog, outbox: Outbox) -> None:
-        self._log, self._outbox = log, outbox
+    def __init__(self, log: NotificationLog, outbox: Outbox, storms: Storms) -> None:
+        self._log, self._outbox, self._storms = log, outbox, storms
         self._retry_at = self._storm_check_at = 0
 
     def retry_now(self) -> None:
@@ -22,24 +22,22 @@ class Redelivery:
         self._retry_at = 0
 
     def due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Partition and offset of one incident that was given up and is to be tried again."""
-        if now_ms < self._retry_at:
-            return []
-        self._retry_at = now_ms + _RETRY_EVERY_MS
-        given_up = [
-            (entry.at, partition, entry.offset)
-            for partition, entry in self._log.entries()
-            if entry.state == "undelivered"
-            and not entry.silenced
-            and entry.at <= now_ms - _RETRY_EVERY_MS
-            and entry.incident not in self._outbox
-        ]
-        # The one whose last try is longest ago.
-        return [min(given_up)[1:]] if given_up else []
-
-    def after_storm(self, storms: Storms, now_ms: int) -> list[tuple[int, int]]:
-        """Partition and offset of incidents whose storm has ended."""
+        """Partition and offset of the incidents to send: one that was given up, or those of a storm that has ended."""
+        given_up: list[tuple[int, int, int]] = []
+        if now_ms >= self._retry_at:
+            self._retry_at = now_ms + _RETRY_EVERY_MS
+            given_up = [
+                (entry.at, partition, entry.offset)
+                for partition, entry in self._log.entries()
+                if entry.state == "undelivered"
+                and not entry.silenced
+                and entry.at <= now_ms - _RETRY_EVERY_MS
+                and entry.incident not in self._outbox
+            ]
+        if given_up:
+            # The one whose last try is longest ago.
+            return [min(given_up)[1:]]
         if now_ms < self._storm_check_at:
             return []
         self._storm_check_at = now_ms + _STORM_CHECK_MS
-        return storms.ended(now_ms, _AT_ONCE)
+        return self._storms.ended(now_ms, _AT_ONCE)

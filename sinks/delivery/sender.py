@@ -16,7 +16,7 @@ from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Queued
 from sinks.delivery.policy import advance
 from sinks.delivery.rate_limit import RateLimiter
-from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.delivery_metrics import DeliveryMetrics
 
 log = structlog.get_logger()
 
@@ -32,12 +32,12 @@ class Sender:
         self,
         receiver: Receiver,
         notification_log: NotificationLog,
-        board: IncidentCollector,
+        metrics: DeliveryMetrics,
         clocks: Clocks,
         on_change: Callable[[Entry], None],
     ) -> None:
         """`on_change` is called with the entry of a message that was delivered, or that does not exist any more."""
-        self._receiver, self._log, self._board = receiver, notification_log, board
+        self._receiver, self._log, self._metrics = receiver, notification_log, metrics
         self._clocks, self._on_change = clocks, on_change
         self.limiter = RateLimiter(receiver.sink.traits, clocks.monotonic)
         # When everything open is sent again, None for a receiver that does not need it.
@@ -57,7 +57,7 @@ class Sender:
             return self._advance(queued, AttemptSignal.DUE)
         except Exception:
             # The outer edge of one incident: a defect that it brings out must not hold up the others.
-            self._board.count_attempt(self._receiver.name, "other")
+            self._metrics.count_attempt(self._receiver.name, "other")
             log.exception("notification failed", receiver=self._receiver.name, incident=queued.transition.incident)
             return self._advance(queued, AttemptSignal.DEFECT)
 
@@ -110,10 +110,10 @@ class Sender:
             case effects.Changed(entry=entry):
                 if entry.state == "sent" and queued.offset != NO_OFFSET:
                     delay = self._clocks.wall() - queued.at / 1000
-                    self._board.observe_delay(self._receiver.name, max(0.0, delay))
+                    self._metrics.delay.labels(self._receiver.name).observe(max(0.0, delay))
                 self._on_change(entry)
             case effects.Suppress(reason=reason):
-                self._board.count_suppressed(self._receiver.name, reason)
+                self._metrics.suppressed.labels(self._receiver.name, reason).inc()
             case effects.Pause(method=method, seconds=seconds):
                 self.limiter.pause(method, seconds)
             case effects.Report(level=level, line=line, fields=fields):
@@ -131,7 +131,7 @@ class Sender:
             outcome = sink.send(send.notification)
         else:
             outcome = sink.edit(send.notification, send.message)
-        self._board.observe_latency(self._receiver.name, self._clocks.monotonic() - began)
+        self._metrics.latency.labels(self._receiver.name).observe(self._clocks.monotonic() - began)
         return self._count(outcome)
 
     def _attach(self, attachment: Attachment) -> Outcome:
@@ -147,8 +147,7 @@ class Sender:
         return LookedUp(sink.find(channel, incident, since) if channel and isinstance(sink, EditingSink) else None)
 
     def _count(self, outcome: Outcome) -> Outcome:
-        failure = None if isinstance(outcome, Delivered) else outcome.failure
-        self._board.count_attempt(self._receiver.name, failure)
+        self._metrics.count_attempt(self._receiver.name, None if isinstance(outcome, Delivered) else outcome.failure)
         return outcome
 
     def _about(self, queued: Queued) -> dict[str, object]:

@@ -59,7 +59,7 @@ class Delivery:
         reader = CollectorFeed(clients, topics, self.board)
         self.page.add_readiness_check("readings", reader.problem)
         self.page.hold_metrics_while(reader.incomplete)
-        self.page.add_remark("delivery", self.board.undelivered)
+        self.page.add_remark("delivery", self.board.delivery.undelivered_words)
         work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
@@ -78,7 +78,7 @@ class Delivery:
         """Returns at once. Raises OSError if the page cannot listen, SecretError without a sink's secret."""
         self.check()
         for receiver in self._receivers:
-            self.board.integrate(receiver.name)
+            self.board.delivery.add_receiver(receiver.name)
         if self._page_enabled:
             self.page.start()
         for thread in self._threads:

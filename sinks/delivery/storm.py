@@ -1,9 +1,9 @@
 """Storms: if more new messages come or wait than a channel can take, a digest reports the incidents instead.
 
-A digest is one message for each storm, edited in place. The notification log has its incidents as `folded`; nothing
-else of them is in memory. An incident gets a message of its own if it becomes critical and the channel can take it, or
-if it is still open when the storm has ended; until then the digest shows its changes. A silenced incident does not
-count as open and gets no message; it gets one after its silence, if the channel can take it.
+A digest is one message for each storm, edited in place. Its incidents are `folded` in the notification log and kept
+nowhere else. An incident gets a message of its own if it becomes critical and the channel can take it, or if it is
+still open when the storm has ended; until then the digest shows its changes. A silenced incident does not count as open
+and gets no message; it gets one after its silence, if the channel can take it.
 """
 
 from collections import deque
@@ -32,28 +32,27 @@ class Storms:
 
     def __init__(self, log: NotificationLog, outbox: Outbox, limit: int, clocks: Clocks) -> None:
         self._log, self._outbox, self._limit, self._clocks = log, outbox, limit, clocks
-        self._storms: dict[int, dict[str, int]] = {}
-        self._last_fold = 0
+        # When the storm of the newest digest of ours began, and when the last incident was folded.
+        self._newest = self._last_fold = 0
         # One queue for critical incidents and one for others: when they came, as many as are counted.
         self._arrived = {critical: deque[int](maxlen=self._room(critical)) for critical in (False, True)}
 
     def take_over(self, partition: int) -> None:
-        """Counts what a new partition has folded. What belongs to another process's digest begins a new one."""
+        """What a new partition has folded continues in its digest, or in one of ours if another process has that."""
         ours = {entry.incident for _, entry in self._log.entries() if entry.incident.startswith(PREFIX)}
-        for entry, one in [(entry, entry.folded) for owner, entry in self._log.entries() if owner == partition]:
-            if one is None:
+        for owner, entry in list(self._log.entries()):
+            if owner != partition or entry.folded is None:
                 continue
-            if f"{PREFIX}{one.storm}" in ours:
-                self._storms.setdefault(one.storm, {})[entry.incident] = partition
-                self._refresh(one.storm)
-            elif _in_digest_only(one):
+            if f"{PREFIX}{entry.folded.storm}" in ours:
+                self._newest = max(self._newest, entry.folded.storm)
+                self._refresh(entry.folded.storm)
+            elif one := _only_in_digest(entry):
                 self._keep(partition, entry, replace(one, storm=self._current()))
 
     def release(self, partition: int) -> None:
-        for storm, members in list(self._storms.items()):
-            self._storms[storm] = {name: owner for name, owner in members.items() if owner != partition}
-            if not self._storms[storm]:
-                del self._storms[storm]
+        """Another process may own a partition now."""
+        kept = [_only_in_digest(entry) for owner, entry in self._log.entries() if owner != partition]
+        self._newest = max((one.storm for one in kept if one), default=0)
 
     def floods(self, transition: Transition) -> bool:
         """Whether one more message would be too many. It is counted."""
@@ -91,25 +90,18 @@ class Storms:
             self._refresh(entry.folded.storm)
 
     def summary(self, storm: int) -> Summary:
-        members = self._storms.get(storm, {})
-        found = ((name, self._log.get(partition, name)) for name, partition in members.items())
-        entries = [(name, e, e.folded) for name, e in found if e is not None and e.folded is not None]
-        silent = {name for name, e, one in entries if e.silenced and not one.resolved}
-        return summarise(storm, ((name, one) for name, _, one in entries if name not in silent), silenced=len(silent))
+        members = [(e, e.folded) for _, e in self._log.entries() if e.folded is not None and e.folded.storm == storm]
+        shown = [(e.incident, one) for e, one in members if one.resolved or not e.silenced]
+        return summarise(storm, shown, silenced=len(members) - len(shown))
 
     def ended(self, now_ms: int, most: int) -> list[tuple[int, int]]:
         """Partition and offset of at most `most` incidents that now get their own message; none during a storm."""
-        self._forget_ended(now_ms)
-        if not self._storms or now_ms - self._last_fold < _ENDED_AFTER_MS:
+        if now_ms - self._last_fold < _ENDED_AFTER_MS:
             return []
         waiting = [
             (partition, entry)
-            for members in self._storms.values()
-            for name, partition in members.items()
-            if (entry := self._log.get(partition, name)) is not None
-            and not entry.silenced
-            and _in_digest_only(entry.folded)
-            and not (entry.folded and entry.folded.backlog)
+            for partition, entry in self._log.entries()
+            if (one := _only_in_digest(entry)) and not one.backlog and not entry.silenced
         ]
         if len(waiting) > self._limit:
             return []
@@ -118,20 +110,12 @@ class Storms:
     def _room(self, critical: bool) -> int:
         return self._limit * (_CRITICAL_FACTOR if critical else 1)
 
-    def _forget_ended(self, now_ms: int) -> None:
-        for storm, members in list(self._storms.items()):
-            entries = (self._log.get(partition, name) for name, partition in members.items())
-            ended = now_ms - storm >= _NEW_DIGEST_MS and not any(e and _in_digest_only(e.folded) for e in entries)
-            if ended and f"{PREFIX}{storm}" not in self._outbox:
-                del self._storms[storm]
-
     def _current(self) -> int:
         now_ms = self._clocks.now_ms()
-        newest = max(self._storms, default=0)
-        return newest if now_ms - newest < _NEW_DIGEST_MS else now_ms
+        return self._newest if now_ms - self._newest < _NEW_DIGEST_MS else now_ms
 
     def _keep(self, partition: int, entry: Entry, one: Folded) -> None:
-        self._storms.setdefault(one.storm, {})[entry.incident] = partition
+        self._newest = max(self._newest, one.storm)
         self._log.set_soon(partition, entry.incident, replace(entry, folded=one))
         self._refresh(one.storm)
 
@@ -152,5 +136,7 @@ class Storms:
         queued.summary = partial(self.summary, storm)
 
 
-def _in_digest_only(one: Folded | None) -> bool:
-    return one is not None and not one.resolved and not one.has_own_message
+def _only_in_digest(entry: Entry) -> Folded | None:
+    """An open incident that only a digest reports; None for any other."""
+    one = entry.folded
+    return None if one is None or one.resolved or one.has_own_message else one

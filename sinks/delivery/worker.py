@@ -145,15 +145,14 @@ class DeliveryWorker:
     def _accept(self, partition: TopicPartition, records: list[Any]) -> None:
         skipped = 0
         for record in records:
+            number, offset = record.partition, record.offset
             try:
-                transition = None if record.value is None else decode_transition(record.value)
+                if record.value is None:
+                    self._dispatcher.forget((record.key or b"").decode("utf-8", "replace"), number)
+                else:
+                    self._dispatcher.accept(decode_transition(record.value), number, offset, record.timestamp)
             except UndecodableError:
                 skipped += 1
-            else:
-                if transition is None:
-                    self._dispatcher.forget((record.key or b"").decode("utf-8", "replace"), record.partition)
-                else:
-                    self._dispatcher.accept(transition, record.partition, record.offset, record.timestamp)
             self._read[partition] = record.offset + 1
         if skipped:
             # Metrics count them elsewhere, where every record is read: a worker reads only its share.

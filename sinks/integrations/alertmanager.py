@@ -15,14 +15,13 @@ from typing import Any, Self
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from detectors.incident import Severity, Transition
+from detectors.incident import Transition
 from detectors.values.durations import Duration
 from sinks.contract.outcome import Delivered, Outcome, Refused
-from sinks.contract.runbook import runbook_url
-from sinks.contract.silence_note import silence_words
 from sinks.contract.sink import Notification, ResendingSink, Traits
-from sinks.integrations.http_post import post_json
-from sinks.integrations.webhook import bearer
+from sinks.contract.wording import runbook_url, silence_words
+from sinks.integrations.http_post import bearer, post_json
+from sinks.integrations.shared_settings import MinSeverity, RunbookBaseUrl, Timeout, TokenEnv, file_with
 from sinks.secret import SecretError
 
 _AT_ONCE = 500
@@ -40,16 +39,9 @@ class AlertmanagerConfig(BaseModel):
         description="Addresses of all Alertmanager instances of a cluster, such as http://alertmanager-0:9093, without "
         "/api/v2/alerts.",
     )
-    token_env: str | None = Field(
-        default=None,
-        description="Environment variable with a token, which is sent in the header Authorization as Bearer token.",
-    )
-    token_file: Path | None = Field(
-        default=None, description="File with that token, read at each request. It overrides the environment variable."
-    )
-    min_severity: Severity = Field(
-        default="info", description="Lowest severity that is sent. Other incidents are sent once they reach it."
-    )
+    token_env: TokenEnv = None
+    token_file: Path | None = file_with("that token")
+    min_severity: MinSeverity = "info"
     resend_interval: Duration = Field(
         default=60_000,
         ge=1_000,
@@ -63,15 +55,8 @@ class AlertmanagerConfig(BaseModel):
         description="Time after which Alertmanager resolves an alert that was not sent again. It must be longer than a "
         "restart of flinkwatch.",
     )
-    runbook_base_url: str = Field(
-        default="",
-        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
-        "the "
-        "kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
-    )
-    timeout: Duration = Field(
-        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
-    )
+    runbook_base_url: RunbookBaseUrl = ""
+    timeout: Timeout = 10_000
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Self:
@@ -87,8 +72,6 @@ class AlertmanagerConfig(BaseModel):
 
 
 class AlertmanagerSink(ResendingSink):
-    """See the module."""
-
     def __init__(self, config: AlertmanagerConfig, wall: Callable[[], float] = time.time) -> None:
         self._config = config
         self._wall = wall
@@ -101,7 +84,6 @@ class AlertmanagerSink(ResendingSink):
         return Traits(keeps_log=False, min_severity=self._config.min_severity)
 
     def check(self) -> None:
-        """Raises SecretError when a token is named but cannot be read."""
         bearer(self._config.token_env, self._config.token_file)
 
     def send(self, notification: Notification) -> Outcome:
@@ -111,9 +93,9 @@ class AlertmanagerSink(ResendingSink):
         before = self._open.get(transition.incident)
         if before is not None and transition.silence is not None:
             made["labels"] = _labels(before)
-        alerts = [_ending(before, self._now())] if before is not None and _labels(before) != made["labels"] else []
+        alerts = [_ending(before, self._wall())] if before is not None and _labels(before) != made["labels"] else []
         if transition.transition == "resolved":
-            ended = min((transition.ended_at or transition.at) / 1000, self._now())
+            ended = min((transition.ended_at or transition.at) / 1000, self._wall())
             alerts.append(made | {"endsAt": _rfc3339(ended)})
         else:
             alerts.append(made | {"endsAt": self._valid_until()})
@@ -139,7 +121,6 @@ class AlertmanagerSink(ResendingSink):
         return outcome
 
     def release(self, incident: str) -> None:
-        """Another process sends it from now on."""
         self._open.pop(incident, None)
 
     def _post(self, alerts: list[dict[str, Any]]) -> Outcome:
@@ -155,15 +136,8 @@ class AlertmanagerSink(ResendingSink):
         ]
         return next((one for one in outcomes if isinstance(one, Delivered)), outcomes[0])
 
-    def _now(self) -> float:
-        return self._wall()
-
     def _valid_until(self) -> str:
-        return _rfc3339(self._now() + self._config.resolve_timeout / 1000)
-
-
-def _runbook(base: str, kind: str) -> str:
-    return runbook_url(base, kind) if base and kind != "test" else ""
+        return _rfc3339(self._wall() + self._config.resolve_timeout / 1000)
 
 
 def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
@@ -186,7 +160,7 @@ def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
         "reason": transition.reason,
         "forecast": f"{forecast.what} at {_rfc3339(forecast.at / 1000)}" if forecast is not None else "",
         "silence": silence_words(transition),
-        "runbook_url": _runbook(runbook_base_url, transition.cause),
+        "runbook_url": runbook_url(runbook_base_url, transition.cause),
     }
     return {
         "labels": {name: value for name, value in labels.items() if value},

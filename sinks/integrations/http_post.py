@@ -5,22 +5,19 @@ the environment's proxy settings. Redirects are not followed, because they would
 """
 
 import http.client
-import math
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from email.message import Message
-from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
-from sinks.integrations.deadline import within
-from sinks.integrations.slack.errors import classify_transport
+from sinks.integrations.calls import classify_transport, rate_limited, retry_after, within
+from sinks.secret import read_header_secret
 
 _ANSWER_SHOWN = 300
-_WAIT_MOST_S = 3600.0
-_RATE_LIMIT_DEFAULT_S = 30.0
 _LATER = frozenset({408, 425, 502, 503, 504})
 _SETUP = {
     401: "the receiver rejected the token: check token and signature",
@@ -41,7 +38,6 @@ _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Outcome:
-    """Send `body` to an http(s) address."""
     head = {"Content-Type": "application/json", "User-Agent": "flinkwatch", **headers}
     request = urllib.request.Request(url, data=body, headers=head, method="POST")  # noqa: S310 - checked in settings
 
@@ -63,11 +59,9 @@ def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: floa
 
 def _classify(status: int, headers: Message, text: str) -> Outcome:
     if status == 429:
-        wish = retry_after(headers.get("Retry-After"), time.time())
-        return RetryAfter(_RATE_LIMIT_DEFAULT_S if wish is None else wish, "rate limited", "rateLimited")
+        return rate_limited(headers)
     if status in _LATER:
-        wish = retry_after(headers.get("Retry-After"), time.time())
-        return RetryAfter(wish, f"HTTP status {status}", "serverError")
+        return RetryAfter(retry_after(headers, time.time()), f"HTTP status {status}", "serverError")
     if status >= 500:
         return Unknown(f"HTTP status {status}", "serverError")
     code = f"http_{status}"
@@ -75,27 +69,8 @@ def _classify(status: int, headers: Message, text: str) -> Outcome:
         return Refused(code, f"the address has moved to {headers.get('Location', '')[:200]}", "setup", "clientError")
     if status in _SETUP:
         return Refused(code, _SETUP[status], "setup", "authError" if status in {401, 403, 407} else "clientError")
-    return Refused(
-        code,
-        f"the receiver rejected the message: {text}" if text else "the receiver rejected the message",
-        "message",
-        "clientError",
-    )
-
-
-def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds in a Retry-After header, a number or a date; None if it is neither. `now` is in epoch seconds."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, TypeError, OverflowError):
-            return None
-    # At least a second, so that 0 does not cause a busy loop.
-    return min(max(seconds, 1.0), _WAIT_MOST_S) if not math.isnan(seconds) else None
+    reason = "the receiver rejected the message"
+    return Refused(code, f"{reason}: {text}" if text else reason, "message", "clientError")
 
 
 def _text(error: urllib.error.HTTPError) -> str:
@@ -103,3 +78,10 @@ def _text(error: urllib.error.HTTPError) -> str:
         return " ".join(error.read(_ANSWER_SHOWN).decode("utf-8", "replace").split())
     except (OSError, http.client.HTTPException):
         return ""
+
+
+def bearer(env: str | None, file: Path | None) -> dict[str, str]:
+    """The header with the token, if one is configured. Raises SecretError."""
+    if env is None and file is None:
+        return {}
+    return {"Authorization": f"Bearer {read_header_secret('token', env, file)}"}

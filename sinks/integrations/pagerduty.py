@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.identity import EXERCISE
 from detectors.incident import Severity, Transition
-from detectors.values.durations import Duration
 from sinks.contract.outcome import Outcome, Refused
-from sinks.contract.silence_note import silence_words
 from sinks.contract.sink import Notification, Rate, Sink, Traits
+from sinks.contract.wording import silence_words
 from sinks.integrations.http_post import post_json
+from sinks.integrations.shared_settings import Timeout, file_with
 from sinks.secret import Secret, SecretError, read_secret
 
 _SUMMARY_LIMIT = 1024
@@ -31,18 +31,13 @@ class PagerDutyConfig(BaseModel):
         default="PAGERDUTY_ROUTING_KEY",
         description="Environment variable with the integration key of an Events API v2 integration.",
     )
-    routing_key_file: Path | None = Field(
-        default=None, description="File with that key, read at each request. It overrides the environment variable."
-    )
+    routing_key_file: Path | None = file_with("that key")
     min_severity: Severity = Field(
         default="critical",
         description="Lowest severity that is sent, because an event may wake people. Other incidents are sent once "
-        "they "
-        "reach it.",
+        "they reach it.",
     )
-    timeout: Duration = Field(
-        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
-    )
+    timeout: Timeout = 10_000
     url: str = Field(
         default="https://events.pagerduty.com/v2/enqueue",
         pattern=r"^https?://[^\s/]+\S*$",
@@ -51,8 +46,6 @@ class PagerDutyConfig(BaseModel):
 
 
 class PagerDutySink(Sink):
-    """See the module."""
-
     def __init__(self, config: PagerDutyConfig) -> None:
         self._config = config
 
@@ -62,7 +55,6 @@ class PagerDutySink(Sink):
         return Traits(notifies_already_resolved=False, min_severity=self._config.min_severity, post_rate=_RATE)
 
     def check(self) -> None:
-        """Raises SecretError without a routing key."""
         self._key()
 
     def send(self, notification: Notification) -> Outcome:
@@ -84,7 +76,6 @@ def _summary(transition: Transition) -> str:
 
 
 def event(transition: Transition, routing_key: str) -> dict[str, Any]:
-    """An incident in the form of the Events API."""
     head = {"routing_key": routing_key, "dedup_key": transition.incident, "client": "flinkwatch"}
     if transition.transition == "resolved":
         return head | {"event_action": "resolve"}

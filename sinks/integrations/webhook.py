@@ -21,14 +21,11 @@ from typing import Self
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from detectors.incident import Severity
-from detectors.values.durations import Duration
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Sink, Traits
-from sinks.integrations.http_post import post_json
-from sinks.secret import Secret, SecretError, read_header_secret, read_secret
-
-ADDRESS = r"^(https?://[^\s/]+\S*)?$"
+from sinks.integrations.http_post import bearer, post_json
+from sinks.integrations.shared_settings import MinSeverity, Timeout, TokenEnv, file_with
+from sinks.secret import Secret, SecretError, read_secret
 
 
 class WebhookConfig(BaseModel):
@@ -39,27 +36,18 @@ class WebhookConfig(BaseModel):
     enabled: bool = Field(
         default=False, description="Whether to send every change of an incident to a webhook. Needs `url`."
     )
-    url: str = Field(default="", pattern=ADDRESS, description="Address to which the JSON is sent with POST.")
+    url: str = Field(
+        default="", pattern=r"^(https?://[^\s/]+\S*)?$", description="Address to which the JSON is sent with POST."
+    )
     secret_env: str | None = Field(
         default=None,
         description="Environment variable with the key of the signature. Without a key, requests are not signed.",
     )
-    secret_file: Path | None = Field(
-        default=None, description="File with that key, read at each request. It overrides the environment variable."
-    )
-    token_env: str | None = Field(
-        default=None,
-        description="Environment variable with a token, which is sent in the header Authorization as Bearer token.",
-    )
-    token_file: Path | None = Field(
-        default=None, description="File with that token, read at each request. It overrides the environment variable."
-    )
-    min_severity: Severity = Field(
-        default="info", description="Lowest severity that is sent. Other incidents are sent once they reach it."
-    )
-    timeout: Duration = Field(
-        default=10_000, ge=100, le=120_000, description="Timeout of a request, after which it is retried."
-    )
+    secret_file: Path | None = file_with("that key")
+    token_env: TokenEnv = None
+    token_file: Path | None = file_with("that token")
+    min_severity: MinSeverity = "info"
+    timeout: Timeout = 10_000
 
     @model_validator(mode="after")
     def _url_is_needed(self) -> Self:
@@ -69,8 +57,6 @@ class WebhookConfig(BaseModel):
 
 
 class WebhookSink(Sink):
-    """See the module."""
-
     def __init__(self, config: WebhookConfig, wall: Callable[[], float] = time.time) -> None:
         self._config = config
         self._wall = wall
@@ -81,7 +67,6 @@ class WebhookSink(Sink):
         return Traits(min_severity=self._config.min_severity)
 
     def check(self) -> None:
-        """Raises SecretError if key or token are configured but cannot be read."""
         self._headers("", b"")
 
     def send(self, notification: Notification) -> Outcome:
@@ -107,10 +92,3 @@ class WebhookSink(Sink):
 def signature(secret: Secret, timestamp: str, body: bytes) -> str:
     """The signature of a request, which the receiver must compute too."""
     return "v1=" + hmac.new(secret.encode(), b"v1:" + timestamp.encode() + b":" + body, hashlib.sha256).hexdigest()
-
-
-def bearer(env: str | None, file: Path | None) -> dict[str, str]:
-    """The header with the token, if one is configured. Raises SecretError."""
-    if env is None and file is None:
-        return {}
-    return {"Authorization": f"Bearer {read_header_secret('token', env, file)}"}

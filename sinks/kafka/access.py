@@ -3,6 +3,7 @@
 Secrets are named, not held: the model knows the environment variable or the file, the two functions read it.
 """
 
+import binascii
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sinks.kafka.pem import pem, private_key
-from sinks.secret import Secret, read_secret
+from sinks.secret import Secret, SecretError, read_secret
 
+# The object identifier 1.2.840.113549.1.5.13, as it is encoded in a key.
+_PBES2 = bytes.fromhex("2a864886f70d01050d")
 _SERVER = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -169,12 +171,43 @@ def _spark_ssl_options(access: KafkaAccess) -> dict[str, str]:
         options["kafka.ssl.endpoint.identification.algorithm"] = ""
     if access.ssl_ca_file is not None:
         options["kafka.ssl.truststore.type"] = "PEM"
-        options["kafka.ssl.truststore.certificates"] = pem("ssl_ca_file", access.ssl_ca_file)
+        options["kafka.ssl.truststore.certificates"] = _pem("ssl_ca_file", access.ssl_ca_file)
     if access.ssl_cert_file is not None and access.ssl_key_file is not None:
         options["kafka.ssl.keystore.type"] = "PEM"
-        options["kafka.ssl.keystore.certificate.chain"] = pem("ssl_cert_file", access.ssl_cert_file)
+        options["kafka.ssl.keystore.certificate.chain"] = _pem("ssl_cert_file", access.ssl_cert_file)
         options["kafka.ssl.keystore.key"] = private_key(access.ssl_key_file)
     password = access.key_password()
     if password is not None:
         options["kafka.ssl.key.password"] = password
     return options
+
+
+def _pem(setting: str, file: Path) -> Secret:
+    content = read_secret(setting.removesuffix("_file"), None, file)
+    if "-----BEGIN " not in content:
+        raise SecretError(f"{setting}: {file} is not a PEM file")
+    return content
+
+
+def private_key(file: Path) -> Secret:
+    """The text of a private key in a form that Java reads. Raises SecretError with the command that makes one."""
+    content = _pem("ssl_key_file", file)
+    if "-----BEGIN PRIVATE KEY-----" not in content and "-----BEGIN ENCRYPTED PRIVATE KEY-----" not in content:
+        raise SecretError(
+            f"ssl_key_file: {file} is not PKCS#8, which Java needs; "
+            f"convert it: openssl pkcs8 -topk8 -nocrypt -in {file} -out key.pem"
+        )
+    if _PBES2 in _der(content):
+        raise SecretError(
+            f"ssl_key_file: {file} is encrypted by PBES2, which Java cannot read; "
+            f"convert it: openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES -in {file} -out key.pem"
+        )
+    return content
+
+
+def _der(pem: str) -> bytes:
+    lines = (line for line in pem.splitlines() if not line.startswith("-----"))
+    try:
+        return binascii.a2b_base64("".join(lines))
+    except binascii.Error:
+        return b""

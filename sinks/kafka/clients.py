@@ -113,7 +113,6 @@ class Clients:
         return made
 
     def producer(self) -> Any:
-        """A KafkaProducer for the notification log."""
         return producer(self._access, within_ms=_WRITE_MS)
 
     def read_notification_log(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -85,7 +85,6 @@ class Topic(NamedTuple):
     dated_by_broker: bool = True
 
     def configs(self) -> dict[str, str]:
-        """The topic's settings as the broker takes them."""
         # With "producer" the broker compresses nothing itself, whatever its default is.
         configs: dict[str, str] = {"cleanup.policy": self.policy, "compression.type": "producer"}
         if self.dated_by_broker:

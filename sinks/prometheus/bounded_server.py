@@ -10,8 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import structlog
@@ -31,45 +30,41 @@ _WARN_EVERY_S = 60.0
 class _Connection:
     """One client; `deadline` is on the monotonic clock."""
 
-    def __init__(self, client: socket.socket, now: float) -> None:
+    def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.asked = False
         self.hung_up = False
-        self.deadline = now + REQUEST_WITHIN_S
+        self.deadline = time.monotonic() + REQUEST_WITHIN_S
+
+    def hang_up(self) -> None:
+        """Wake the thread that reads or writes. It alone closes the descriptor, so that is not reused too early."""
+        self.hung_up = True
+        with contextlib.suppress(OSError):
+            self.client.shutdown(socket.SHUT_RDWR)
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """See the module. Handlers call `asked` once they have read their request."""
+    """Handlers call `asked` once they have read their request."""
 
     daemon_threads = True
     # The kernel queues this many more connections while the server closes others.
     request_queue_size = 128
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        handler: type[BaseHTTPRequestHandler],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
+    def __init__(self, *args: Any) -> None:
         self._connections: dict[int, _Connection] = {}
-        self._handlers = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._pause = threading.Event()
+        self._changed = threading.Condition()
         self._warned_at = -_WARN_EVERY_S
-        super().__init__(address, handler)
+        super().__init__(*args)
 
     def asked(self, client: socket.socket) -> None:
         """The whole request has arrived; the time limit for the response begins."""
-        with self._lock:
+        with self._changed:
             if connection := self._connections.get(id(client)):
                 connection.asked = True
-                connection.deadline = self._clock() + ANSWER_WITHIN_S
+                connection.deadline = time.monotonic() + ANSWER_WITHIN_S
 
     def connections(self) -> int:
-        """The number of open connections."""
-        with self._lock:
-            return len(self._connections)
+        return len(self._connections)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection. After a failure, close another one and pause, since a retry would fail at once."""
@@ -77,20 +72,24 @@ class BoundedServer(ThreadingHTTPServer):
             return super().get_request()
         except OSError as error:
             self._warn("cannot accept a connection", error=error.strerror or str(error))
-            self._close_oldest()
-            self._pause.wait(_PAUSE_S)
+            with self._changed:
+                self._close_oldest()
+            time.sleep(_PAUSE_S)
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handle the request in a new thread, in place of another client if all are busy."""
-        if not self._handlers.acquire(blocking=False):
-            self._warn("too many connections, closing the oldest", limit=MOST_CONNECTIONS)
-            self._close_oldest()
-            if not self._handlers.acquire(timeout=_PAUSE_S):
-                super().shutdown_request(request)
-                return
-        with self._lock:
-            self._connections[id(request)] = _Connection(request, self._clock())
+        with self._changed:
+            if self._is_full():
+                self._warn("too many connections, closing the oldest", limit=MOST_CONNECTIONS)
+                self._close_oldest()
+                self._changed.wait_for(lambda: not self._is_full(), timeout=_PAUSE_S)
+            admitted = not self._is_full()
+            if admitted:
+                self._connections[id(request)] = _Connection(request)
+        if not admitted:
+            self.shutdown_request(request)
+            return
         try:
             super().process_request(request, client_address)
         except RuntimeError as error:
@@ -100,25 +99,23 @@ class BoundedServer(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """Called at the end of every handled connection."""
-        with self._lock:
-            del self._connections[id(request)]
         super().shutdown_request(request)
-        self._handlers.release()
+        with self._changed:
+            self._connections.pop(id(request), None)
+            self._changed.notify()
 
     def service_actions(self) -> None:
         """Called about ten times a second: closes connections that exceed their time limit."""
-        now = self._clock()
-        with self._lock:
+        with self._changed:
             for connection in self._connections.values():
-                if connection.deadline < now:
-                    _hang_up(connection)
+                if connection.deadline < time.monotonic():
+                    connection.hang_up()
 
     def server_close(self) -> None:
-        """Stop listening, and close all connections."""
         super().server_close()
-        with self._lock:
+        with self._changed:
             for connection in self._connections.values():
-                _hang_up(connection)
+                connection.hang_up()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class says so
         """Log an error, unless the connection was closed by the client or by this server."""
@@ -126,21 +123,16 @@ class BoundedServer(ThreadingHTTPServer):
         if not isinstance(error, OSError):
             self._warn("request failed", error=f"{type(error).__name__}: {error}")
 
+    def _is_full(self) -> bool:
+        return len(self._connections) >= MOST_CONNECTIONS
+
     def _close_oldest(self) -> None:
         """Close the oldest connection that has not sent its request, else the oldest of all."""
-        with self._lock:
-            held = [one for one in self._connections.values() if not one.hung_up]
-            if held:
-                _hang_up(next((one for one in held if not one.asked), held[0]))
+        held = [one for one in self._connections.values() if not one.hung_up]
+        if held:
+            next((one for one in held if not one.asked), held[0]).hang_up()
 
     def _warn(self, event: str, **fields: object) -> None:
-        if self._clock() - self._warned_at >= _WARN_EVERY_S:
-            self._warned_at = self._clock()
+        if time.monotonic() - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = time.monotonic()
             log.warning(event, **fields)
-
-
-def _hang_up(connection: _Connection) -> None:
-    """Wake the thread that reads or writes. Only that thread closes the descriptor, so it is not reused too early."""
-    connection.hung_up = True
-    with contextlib.suppress(OSError):
-        connection.client.shutdown(socket.SHUT_RDWR)

@@ -1,309 +1,176 @@
-"""All metrics with name, type, labels and help. docs/metrics.md is generated from this table.
+"""All metrics, and what makes prometheus_client's objects of them. docs/metrics.md is generated from the table.
 
-Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios.
+Names are as Prometheus stores them, without the namespace. Units are base units: seconds, bytes, ratios. The end of a
+name gives the type: `_total` is a counter, `_info` an info, and others are gauges, but for those in `_HISTOGRAMS`.
 """
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import Metric
 
 NAMESPACE = "flinkwatch_"
 
 Origin = Literal["process", "incidents", "readings", "delivery", "job"]
 
+# By name with labels: the help.
+_HELP: dict[Origin, dict[str, str]] = {
+    "process": {
+        "ready{check}": "Whether a check of /-/ready passes: 1 or 0.",
+        "build_info{version}": "The running version.",
+    },
+    "incidents": {
+        "incident_open{incident,cluster}": "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while "
+        "silenced. The labels never change.",
+        "incident_info{incident,kind,severity,cluster,job}": "Current cause, severity and job of an open incident. "
+        "The labels change with them.",
+        "incident_active{kind,severity,cluster,job}": "Incidents that are not resolved.",
+        "incident_silenced{kind,severity,cluster,job}": "Incidents that are not resolved and silenced.",
+        "incident_since_timestamp_seconds{kind,severity,cluster,job}": "Time of the first symptom of the oldest "
+        "incident that is not resolved.",
+        "incident_forecast_timestamp_seconds{kind,severity,cluster,job}": "Time at which the incident is expected to "
+        "get worse.",
+        "incident_forecast_earliest_timestamp_seconds{kind,severity,cluster,job}": "Earliest time at which the "
+        "incident is expected to get worse.",
+        "incident_forecast_latest_timestamp_seconds{kind,severity,cluster,job}": "Latest time at which the incident "
+        "is expected to get worse.",
+        "incidents_total{kind,severity}": "Incidents opened since this process started.",
+    },
+    "readings": {
+        "checkpoint_duration_usual_seconds{cluster,job}": "Median duration of the job's checkpoints.",
+        "checkpoint_duration_last_seconds{cluster,job}": "Duration of the last completed checkpoint.",
+        "checkpoint_duration_slope_ratio{cluster,job}": "Growth of checkpoint durations: seconds of duration per "
+        "second.",
+        "checkpoint_limit_reached_timestamp_seconds{cluster,job}": "Forecast time at which growing checkpoint "
+        "durations reach the checkpoint timeout or interval.",
+        "checkpoint_overdue_limit_seconds{cluster,job}": "Age from which a checkpoint in flight is overdue.",
+        "checkpoint_in_flight_since_timestamp_seconds{cluster,job}": "Time at which the oldest checkpoint in flight "
+        "was triggered.",
+        "checkpoint_consecutive_failures{cluster,job}": "Failed checkpoints since the last completed one.",
+        "checkpoints_since_commit{cluster,job}": "Checkpoints completed since the Kafka source last committed offsets "
+        "for one.",
+        "busiest_subtask_ratio{cluster,job}": "Share of time for which the job's busiest subtask is busy.",
+        "input_skew_ratio{cluster,job}": "Input of the busiest subtask of a busy task, divided by the median of its "
+        "subtasks.",
+        "gc_time_ratio{cluster,tm}": "Share of time that a TaskManager spends in garbage collection.",
+        "heap_floor_bytes{cluster,tm}": "Heap still in use after garbage collections.",
+        "heap_full_timestamp_seconds{cluster,tm}": "Forecast time at which a leak has filled the heap.",
+        "last_sample_timestamp_seconds{cluster,process}": "Time of the last metric sample of a Flink process.",
+        "last_log_line_timestamp_seconds{cluster,job}": "Time of the last log line about a job's checkpoints.",
+        "source_clock_ahead_seconds{cluster,source}": "How far the clock of a source of records is ahead of Kafka's; "
+        "absent while it is not ahead.",
+        "records_read_total": "Records read from the log and metric topics.",
+        "records_rejected_total{reason}": "Records that could not be read, by reason. They are in the dead-letter "
+        "topic.",
+        "records_understood_total{topic}": "Records with a known log layout or metric name, estimated from a sample.",
+        "records_not_understood_total{topic}": "Records without a known log layout or metric name, estimated from a "
+        "sample.",
+        "input_not_understood_ratio{topic,cluster,source}": "Share of a source's records without a known log layout "
+        "or metric name; absent unless it is nearly all.",
+        "outputs_cut_total{topic}": "Output records of flinkwatch that were too large for their topic and were cut or "
+        "sent as dead letters.",
+        "cluster_entries_cut_total{cluster,what}": "Live jobs or TaskManagers that were dropped because their cluster "
+        "has more than flinkwatch keeps.",
+        "state_rows": "Rows of state: one for each cluster and one for each bucket.",
+        "stream_time_timestamp_seconds": "Time that the stream has reached, on which deadlines run. It is updated "
+        "every 15 s.",
+        "clock_host_ahead_seconds": "How far the clock of the job's host is ahead of the time in use; negative if it "
+        "is behind.",
+        "cluster_waits_seconds{cluster}": "How long events of a cluster wait for older ones, because one of its "
+        "partitions lags.",
+    },
+    "delivery": {
+        "canary_round_trip_seconds": "Time that the last canary record took from Kafka to delivery.",
+        "canary_timestamp_seconds": "Time at which the last canary record that arrived was sent.",
+        "notifications_total{integration}": "Attempts to send a notification, including retries.",
+        "notifications_failed_total{integration,reason}": "Failed attempts to send a notification, by reason.",
+        "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours or "
+        "a digest, by reason.",
+        "notification_latency_seconds{integration}": "Duration of a call until its response or its timeout.",
+        "notification_delay_seconds{integration}": "Time from the incident's record in Kafka to the response that "
+        "confirms the delivery.",
+        "notifications_queue_length{integration}": "Notifications that wait to be sent.",
+        "notifications_oldest_waiting_timestamp_seconds{integration}": "Time since which the oldest notification "
+        "waits; absent while none waits.",
+        "notifications_undelivered{integration}": "Notifications that could not be sent for a day. They are kept and "
+        "retried.",
+        "notification_log_entries{integration}": "Number of incidents in the notification log.",
+        "notification_log_oldest_unsettled_timestamp_seconds{integration}": "When the notification log's oldest entry "
+        "without a known outcome was written; absent if there is none.",
+        "delivery_records_skipped_total{topic,reason}": "Records in flinkwatch's own topics that delivery could not "
+        "read.",
+    },
+    "job": {
+        "batch_duration_seconds": "Duration of the job's batches.",
+        "trigger_seconds": "Configured trigger interval. A longer batch delays the next one.",
+        "batch_last_timestamp_seconds": "Time at which the last batch finished.",
+        "input_records_total": "Records read by the job, from all topics.",
+        "input_records_per_second": "Arrival rate before the last batch, as measured by Spark.",
+        "processed_records_per_second": "Processing rate of the last batch, as measured by Spark.",
+        "consumer_lag_records{topic}": "Records that the last batch left unread.",
+        "state_memory_bytes": "Memory used by RocksDB for the state.",
+        "state_disk_bytes": "Size of RocksDB's files for the state, as of the last snapshots.",
+        "state_commit_seconds": "Time to commit the state in the last batch, summed over all tasks.",
+        "query_restarts_total": "Restarts of the query after a failure since this process started.",
+        "config_info{hash}": "The hash of the configuration in force.",
+        "config_last_reload_successful": "Whether the last reload of the configuration file succeeded. If 0, the "
+        "previous configuration stays in force.",
+        "config_last_reload_success_timestamp_seconds": "Time of the last successful reload of the configuration file.",
+    },
+}
+_HISTOGRAMS = frozenset({"notification_latency_seconds", "notification_delay_seconds", "batch_duration_seconds"})
+
 
 class MetricDescription(NamedTuple):
-    """One metric. `fold` says how the values of the job's buckets are combined."""
+    """`type` is gauge, counter, histogram or info."""
 
     name: str
-    type: Literal["gauge", "counter", "histogram", "info"]
+    type: str
     labels: tuple[str, ...]
     help: str
-    fold: Literal["", "sum"] = ""
 
 
-_INCIDENT = ("kind", "severity", "cluster", "job")
-_JOB, _TM = ("cluster", "job"), ("cluster", "tm")
-_TO = ("integration",)
+def _described(series: str, about: str) -> MetricDescription:
+    name, _, labels = series.removesuffix("}").partition("{")
+    by_suffix = {"total": "counter", "info": "info"}
+    kind = "histogram" if name in _HISTOGRAMS else by_suffix.get(name.rpartition("_")[2], "gauge")
+    return MetricDescription(name, kind, tuple(labels.split(",")) if labels else (), about)
 
-TABLE: dict[Origin, tuple[MetricDescription, ...]] = {
-    "process": (
-        MetricDescription("ready", "gauge", ("check",), "Whether a check of /-/ready passes: 1 or 0."),
-        MetricDescription("build_info", "info", ("version",), "The running version."),
-    ),
-    "incidents": (
-        MetricDescription(
-            "incident_open",
-            "gauge",
-            ("incident", "cluster"),
-            "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while silenced. The labels never change.",
-        ),
-        MetricDescription(
-            "incident_info",
-            "info",
-            ("incident", *_INCIDENT),
-            "Current cause, severity and job of an open incident. The labels change with them.",
-        ),
-        MetricDescription("incident_active", "gauge", _INCIDENT, "Incidents that are not resolved."),
-        MetricDescription("incident_silenced", "gauge", _INCIDENT, "Incidents that are not resolved and silenced."),
-        MetricDescription(
-            "incident_since_timestamp_seconds",
-            "gauge",
-            _INCIDENT,
-            "Time of the first symptom of the oldest incident that is not resolved.",
-        ),
-        MetricDescription(
-            "incident_forecast_timestamp_seconds",
-            "gauge",
-            _INCIDENT,
-            "Time at which the incident is expected to get worse.",
-        ),
-        MetricDescription(
-            "incident_forecast_earliest_timestamp_seconds",
-            "gauge",
-            _INCIDENT,
-            "Earliest time at which the incident is expected to get worse.",
-        ),
-        MetricDescription(
-            "incident_forecast_latest_timestamp_seconds",
-            "gauge",
-            _INCIDENT,
-            "Latest time at which the incident is expected to get worse.",
-        ),
-        MetricDescription(
-            "incidents_total", "counter", ("kind", "severity"), "Incidents opened since this process started."
-        ),
-    ),
-    "readings": (
-        MetricDescription(
-            "checkpoint_duration_usual_seconds", "gauge", _JOB, "Median duration of the job's checkpoints."
-        ),
-        MetricDescription(
-            "checkpoint_duration_last_seconds", "gauge", _JOB, "Duration of the last completed checkpoint."
-        ),
-        MetricDescription(
-            "checkpoint_duration_slope_ratio",
-            "gauge",
-            _JOB,
-            "Growth of checkpoint durations: seconds of duration per second.",
-        ),
-        MetricDescription(
-            "checkpoint_limit_reached_timestamp_seconds",
-            "gauge",
-            _JOB,
-            "Forecast time at which growing checkpoint durations reach the checkpoint timeout or interval.",
-        ),
-        MetricDescription(
-            "checkpoint_overdue_limit_seconds", "gauge", _JOB, "Age from which a checkpoint in flight is overdue."
-        ),
-        MetricDescription(
-            "checkpoint_in_flight_since_timestamp_seconds",
-            "gauge",
-            _JOB,
-            "Time at which the oldest checkpoint in flight was triggered.",
-        ),
-        MetricDescription(
-            "checkpoint_consecutive_failures", "gauge", _JOB, "Failed checkpoints since the last completed one."
-        ),
-        MetricDescription(
-            "checkpoints_since_commit",
-            "gauge",
-            _JOB,
-            "Checkpoints completed since the Kafka source last committed offsets for one.",
-        ),
-        MetricDescription(
-            "busiest_subtask_ratio", "gauge", _JOB, "Share of time for which the job's busiest subtask is busy."
-        ),
-        MetricDescription(
-            "input_skew_ratio",
-            "gauge",
-            _JOB,
-            "Input of the busiest subtask of a busy task, divided by the median of its subtasks.",
-        ),
-        MetricDescription(
-            "gc_time_ratio", "gauge", _TM, "Share of time that a TaskManager spends in garbage collection."
-        ),
-        MetricDescription("heap_floor_bytes", "gauge", _TM, "Heap still in use after garbage collections."),
-        MetricDescription(
-            "heap_full_timestamp_seconds", "gauge", _TM, "Forecast time at which a leak has filled the heap."
-        ),
-        MetricDescription(
-            "last_sample_timestamp_seconds",
-            "gauge",
-            ("cluster", "process"),
-            "Time of the last metric sample of a Flink process.",
-        ),
-        MetricDescription(
-            "last_log_line_timestamp_seconds", "gauge", _JOB, "Time of the last log line about a job's checkpoints."
-        ),
-        MetricDescription(
-            "source_clock_ahead_seconds",
-            "gauge",
-            ("cluster", "source"),
-            "How far the clock of a source of records is ahead of Kafka's; absent while it is not ahead.",
-        ),
-        MetricDescription("records_read_total", "counter", (), "Records read from the log and metric topics.", "sum"),
-        MetricDescription(
-            "records_rejected_total",
-            "counter",
-            ("reason",),
-            "Records that could not be read, by reason. They are in the dead-letter topic.",
-            "sum",
-        ),
-        MetricDescription(
-            "records_understood_total",
-            "counter",
-            ("topic",),
-            "Records with a known log layout or metric name, estimated from a sample.",
-            "sum",
-        ),
-        MetricDescription(
-            "records_not_understood_total",
-            "counter",
-            ("topic",),
-            "Records without a known log layout or metric name, estimated from a sample.",
-            "sum",
-        ),
-        MetricDescription(
-            "input_not_understood_ratio",
-            "gauge",
-            ("topic", "cluster", "source"),
-            "Share of a source's records without a known log layout or metric name; absent unless it is nearly all.",
-        ),
-        MetricDescription(
-            "outputs_cut_total",
-            "counter",
-            ("topic",),
-            "Output records of flinkwatch that were too large for their topic and were cut or sent as dead letters.",
-            "sum",
-        ),
-        MetricDescription(
-            "cluster_entries_cut_total",
-            "counter",
-            ("cluster", "what"),
-            "Live jobs or TaskManagers that were dropped because their cluster has more than flinkwatch keeps.",
-            "sum",
-        ),
-        MetricDescription(
-            "state_rows", "gauge", (), "Rows of state: one for each cluster and one for each bucket.", "sum"
-        ),
-        MetricDescription(
-            "stream_time_timestamp_seconds",
-            "gauge",
-            (),
-            "Time that the stream has reached, on which deadlines run. It is updated every 15 s.",
-        ),
-        MetricDescription(
-            "clock_host_ahead_seconds",
-            "gauge",
-            (),
-            "How far the clock of the job's host is ahead of the time in use; negative if it is behind.",
-        ),
-        MetricDescription(
-            "cluster_waits_seconds",
-            "gauge",
-            ("cluster",),
-            "How long events of a cluster wait for older ones, because one of its partitions lags.",
-        ),
-    ),
-    "delivery": (
-        MetricDescription(
-            "canary_round_trip_seconds",
-            "gauge",
-            (),
-            "Time that the last canary record took from Kafka to delivery.",
-        ),
-        MetricDescription(
-            "canary_timestamp_seconds", "gauge", (), "Time at which the last canary record that arrived was sent."
-        ),
-        MetricDescription("notifications_total", "counter", _TO, "Attempts to send a notification, including retries."),
-        MetricDescription(
-            "notifications_failed_total",
-            "counter",
-            (*_TO, "reason"),
-            "Failed attempts to send a notification, by reason.",
-        ),
-        MetricDescription(
-            "notifications_suppressed_total",
-            "counter",
-            (*_TO, "reason"),
-            "Notifications suppressed by a silence, quiet hours or a digest, by reason.",
-        ),
-        MetricDescription(
-            "notification_latency_seconds", "histogram", _TO, "Duration of a call until its response or its timeout."
-        ),
-        MetricDescription(
-            "notification_delay_seconds",
-            "histogram",
-            _TO,
-            "Time from the incident's record in Kafka to the response that confirms the delivery.",
-        ),
-        MetricDescription("notifications_queue_length", "gauge", _TO, "Notifications that wait to be sent."),
-        MetricDescription(
-            "notifications_oldest_waiting_timestamp_seconds",
-            "gauge",
-            _TO,
-            "Time since which the oldest notification waits; absent while none waits.",
-        ),
-        MetricDescription(
-            "notifications_undelivered",
-            "gauge",
-            _TO,
-            "Notifications that could not be sent for a day. They are kept and retried.",
-        ),
-        MetricDescription("notification_log_entries", "gauge", _TO, "Number of incidents in the notification log."),
-        MetricDescription(
-            "notification_log_oldest_unsettled_timestamp_seconds",
-            "gauge",
-            _TO,
-            "When the notification log's oldest entry without a known outcome was written; absent if there is none.",
-        ),
-        MetricDescription(
-            "delivery_records_skipped_total",
-            "counter",
-            ("topic", "reason"),
-            "Records in flinkwatch's own topics that delivery could not read.",
-        ),
-    ),
-    "job": (
-        MetricDescription("batch_duration_seconds", "histogram", (), "Duration of the job's batches."),
-        MetricDescription(
-            "trigger_seconds", "gauge", (), "Configured trigger interval. A longer batch delays the next one."
-        ),
-        MetricDescription("batch_last_timestamp_seconds", "gauge", (), "Time at which the last batch finished."),
-        MetricDescription("input_records_total", "counter", (), "Records read by the job, from all topics."),
-        MetricDescription(
-            "input_records_per_second", "gauge", (), "Arrival rate before the last batch, as measured by Spark."
-        ),
-        MetricDescription(
-            "processed_records_per_second", "gauge", (), "Processing rate of the last batch, as measured by Spark."
-        ),
-        MetricDescription("consumer_lag_records", "gauge", ("topic",), "Records that the last batch left unread."),
-        MetricDescription("state_memory_bytes", "gauge", (), "Memory used by RocksDB for the state."),
-        MetricDescription(
-            "state_disk_bytes", "gauge", (), "Size of RocksDB's files for the state, as of the last snapshots."
-        ),
-        MetricDescription(
-            "state_commit_seconds", "gauge", (), "Time to commit the state in the last batch, summed over all tasks."
-        ),
-        MetricDescription(
-            "query_restarts_total", "counter", (), "Restarts of the query after a failure since this process started."
-        ),
-        MetricDescription("config_info", "info", ("hash",), "The hash of the configuration in force."),
-        MetricDescription(
-            "config_last_reload_successful",
-            "gauge",
-            (),
-            "Whether the last reload of the configuration file succeeded. If 0, the previous configuration stays in "
-            "force.",
-        ),
-        MetricDescription(
-            "config_last_reload_success_timestamp_seconds",
-            "gauge",
-            (),
-            "Time of the last successful reload of the configuration file.",
-        ),
-    ),
-}
 
+TABLE = {origin: tuple(_described(*row) for row in group.items()) for origin, group in _HELP.items()}
 BY_NAME = {one.name: one for group in TABLE.values() for one in group}
 READINGS = {one.name: one for one in TABLE["readings"]}
 """Metrics whose values come from the readings topic."""
+
+# They would be an additional gauge for each counter, and no one needs them.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_Lasting = TypeVar("_Lasting", Counter, Gauge, Histogram)
+
+
+def lasting(kind: type[_Lasting], name: str, **options: Any) -> _Lasting:
+    """A counter, gauge or histogram that keeps its values between scrapes; it is not registered."""
+    one = BY_NAME[name]
+    return kind(NAMESPACE + name.removesuffix("_total"), one.help, one.labels, registry=None, **options)
+
+
+def scraped(name: str, series: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    """A gauge, counter or info for one scrape, from its label values, in the order of the table, and values."""
+    one, sample = BY_NAME[name], NAMESPACE + name
+    metric = Metric(sample.removesuffix("_total").removesuffix("_info"), one.help, one.type)
+    for labels, value in series:
+        metric.add_sample(sample, dict(zip(one.labels, labels, strict=True)), value)
+    return metric
+
+
+def info(name: str, value: str) -> Metric:
+    return scraped(name, [((value,), 1)])
+
+
+def build_info() -> Metric:
+    try:
+        return info("build_info", version("flinkwatch"))
+    except PackageNotFoundError:
+        return info("build_info", "unknown")

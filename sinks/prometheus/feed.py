@@ -1,6 +1,7 @@
 """Feeds the collector from all partitions of incidents and readings, from the beginning, without a consumer group."""
 
 import time
+from collections import Counter
 from threading import Event
 from typing import Any
 
@@ -11,12 +12,12 @@ from kafka.errors import KafkaError
 from detectors.incident import Transition, decode_reading, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.clients import Clients
+from sinks.kafka.reading import follow
 from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
 
 log = structlog.get_logger()
 
-_POLL_MS = 500
 _CLOSE_MS = 2_000
 # A response waits for that of the previous fetch. A broker that takes 5 s for one is slow, not down.
 _ASK_MS = 15_000
@@ -54,11 +55,9 @@ class CollectorFeed:
         consumer: Any = None
         try:
             consumer = self._clients.board_consumer()
-            while not stop.is_set():
-                arrived = consumer.poll(timeout_ms=_POLL_MS)
+            for records in follow(consumer, stop):
                 self._note_where_news_begin(consumer)
-                for partition, records in arrived.items():
-                    self._show(partition.topic, records)
+                self._show(records)
                 self._check(consumer)
         except KafkaError as error:
             self._problem = f"Kafka cannot be read: {type(error).__name__}"
@@ -74,12 +73,12 @@ class CollectorFeed:
             ends = consumer.end_offsets(parts, timeout_ms=_ASK_MS)
             self._news_from = {part.partition: end for part, end in ends.items()}
 
-    def _show(self, topic: str, records: list[Any]) -> None:
-        skipped = 0
+    def _show(self, records: list[Any]) -> None:
+        skipped = Counter[str]()
         for record in records:
             key = (record.key or b"").decode("utf-8", "replace")
             try:
-                if topic == self._topics.incidents:
+                if record.topic == self._topics.incidents:
                     transition = None if record.value is None else decode_transition(record.value)
                     self._board.show_incident(key, transition)
                     if transition is not None and transition.transition == "opened":
@@ -87,15 +86,16 @@ class CollectorFeed:
                 else:
                     self._board.show_reading(key, None if record.value is None else decode_reading(record.value))
             except ValueError as error:
-                skipped += 1
-                self._board.count_skipped(topic, _reason(error))
-        if skipped:
-            log.warning("skipped records that cannot be read", topic=topic, count=skipped)
+                skipped[record.topic] += 1
+                reason = "undecodable" if isinstance(error, UndecodableError) else "bad name"
+                self._board.delivery.skipped.labels(record.topic, reason).inc()
+        for topic, count in skipped.items():
+            log.warning("skipped records that cannot be read", topic=topic, count=count)
 
     def _count_opened(self, record: Any, transition: Transition) -> None:
         if self._news_from is None or record.offset < self._news_from.get(record.partition, 0):
             return
-        self._board.count_opened(transition)
+        self._board.delivery.count_opened(transition)
         # Count each record once: after an error, everything is read from the beginning again.
         self._news_from[record.partition] = record.offset + 1
 
@@ -112,12 +112,9 @@ class CollectorFeed:
             self._judge_completeness(ends, positions)
             behind = sum(max(0, end - positions[part]) for part, end in ends.items())
             # Once it has caught up, a few unread records are no problem.
-            if behind == 0 or (self._problem is None and behind < _MUCH):
-                self._problem = None
-            else:
-                self._problem = f"{behind} records of incidents and readings are unread"
-        ready = self._problem is None
-        self.next_check = time.monotonic() + (_CHECK_EVERY_S if ready else _FIRST_CHECKS_EVERY_S)
+            fine = behind == 0 or (self._problem is None and behind < _MUCH)
+            self._problem = None if fine else f"{behind} records of incidents and readings are unread"
+        self.next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)
 
     def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
         """Complete means read up to the ends at the start, so that new records do not delay it."""
@@ -126,7 +123,3 @@ class CollectorFeed:
             self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
         if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
             self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)
-
-
-def _reason(error: Exception) -> str:
-    return "undecodable" if isinstance(error, UndecodableError) else "bad name"

@@ -11,15 +11,33 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
 
 from sinks.prometheus.bounded_server import BoundedServer
-from sinks.prometheus.collector import PrometheusConfig
-from sinks.prometheus.families import MetricFamily
+from sinks.prometheus.catalogue import scraped
 
 log = structlog.get_logger()
 
 ReadinessCheck = Callable[[], str | None]
 """Returns why something is not ready, or None if it is ready. It must return at once and not raise."""
+
+_TEXT = "text/plain; charset=utf-8"
+_INDEX = b"""<!doctype html><title>flinkwatch</title><h1>flinkwatch</h1>
+<p><a href="/metrics">Metrics</a> &middot; <a href="/-/healthy">healthy</a> &middot; <a href="/-/ready">ready</a></p>
+"""
+
+
+class PrometheusConfig(BaseModel):
+    """The HTTP server with /metrics, /-/healthy and /-/ready."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = Field(default=True, description="Whether to start the HTTP server.")
+    address: str = Field(
+        default="0.0.0.0",  # noqa: S104  # nosec B104 - Prometheus scrapes from another host
+        description="Address to listen on. Use 127.0.0.1 to allow access only from this host.",
+    )
+    port: int = Field(default=9108, ge=0, le=65535, description="TCP port to listen on. 0 selects a free port.")
 
 
 class Readiness(Collector):
@@ -29,19 +47,13 @@ class Readiness(Collector):
         self._checks: dict[str, ReadinessCheck] = {}
 
     def add(self, name: str, check: ReadinessCheck) -> None:
-        """Add a check."""
         self._checks[name] = check
 
     def answers(self) -> list[tuple[str, str | None]]:
-        """Name and result of every check."""
         return [(name, check()) for name, check in list(self._checks.items())]
 
     def collect(self) -> Iterator[Metric]:
-        """A series for each check."""
-        ready = MetricFamily("ready")
-        for name, problem in self.answers():
-            ready.add((name,), float(problem is None))
-        yield ready.metric
+        yield scraped("ready", [((name,), float(problem is None)) for name, problem in self.answers()])
 
     def describe(self) -> Iterator[Metric]:
         """Nothing, because registration must not run the checks."""
@@ -52,19 +64,18 @@ class StatusServer:
     """Serves the metrics in `registry`, to which the job and delivery add their collectors."""
 
     def __init__(self, config: PrometheusConfig) -> None:
-        self.registry = CollectorRegistry()
-        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
-            self.registry.register(collector)
-        self._readiness = Readiness()
-        self.registry.register(self._readiness)
         self._config = config
+        self._readiness = Readiness()
+        self.registry = CollectorRegistry()
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self._readiness):
+            self.registry.register(collector)
         self._remarks: dict[str, ReadinessCheck] = {}
         self._incomplete: ReadinessCheck = lambda: None
         self.server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
 
     def add_readiness_check(self, name: str, check: ReadinessCheck) -> None:
-        """Add a check: /-/ready returns 200 only while every check returns None."""
+        """/-/ready returns 200 only while every check returns None."""
         self._readiness.add(name, check)
 
     def add_remark(self, name: str, check: ReadinessCheck) -> None:
@@ -97,7 +108,6 @@ class StatusServer:
         log.info("HTTP server is listening", address=address[0], port=self.port)
 
     def stop(self) -> None:
-        """Stop listening."""
         if self.server is not None and self._thread is not None:
             self.server.shutdown()
             self.server.server_close()
@@ -105,7 +115,6 @@ class StatusServer:
             self.server = self._thread = None
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
-        """Status, content type and body for a path."""
         match path:
             case "/metrics":
                 if reason := self._incomplete():
@@ -123,18 +132,10 @@ class StatusServer:
 
     def _ready(self) -> tuple[HTTPStatus, str, bytes]:
         problems = [f"{name}: {problem}\n" for name, problem in self._readiness.answers() if problem is not None]
-        remarks = [
-            f"{name}: {text}\n" for name, remark in list(self._remarks.items()) if (text := remark()) is not None
-        ]
-        if problems:
-            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(problems + remarks).encode()
-        return HTTPStatus.OK, _TEXT, "".join(["flinkwatch is ready\n", *remarks]).encode()
-
-
-_TEXT = "text/plain; charset=utf-8"
-_INDEX = b"""<!doctype html><title>flinkwatch</title><h1>flinkwatch</h1>
-<p><a href="/metrics">Metrics</a> &middot; <a href="/-/healthy">healthy</a> &middot; <a href="/-/ready">ready</a></p>
-"""
+        answered = [(name, remark()) for name, remark in list(self._remarks.items())]
+        remarks = [f"{name}: {text}\n" for name, text in answered if text is not None]
+        status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+        return status, _TEXT, "".join([*(problems or ["flinkwatch is ready\n"]), *remarks]).encode()
 
 
 class _StatusHandler(BaseHTTPRequestHandler):

@@ -1,14 +1,15 @@
 """`flinkwatch capture` writes records of the topics to a file that `replay` and `tune` read."""
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from detectors.values.durations import humanize
+from streaming.cli import options
 from streaming.cli.options import Duration, config_option, settings_of
-from streaming.terminal import echo, status
+from streaming.recordings import capture as recorder
+from streaming.terminal import UTC_CLOCK, echo, status
 
 
 @click.command()
@@ -25,19 +26,14 @@ def capture(last: int, out: Path | None, config_file: Path | None) -> None:
     The file contains the log, metric and configuration records of the time --last. `flinkwatch replay` and
     `flinkwatch tune` read it.
     """
-    from streaming.recordings.capture import capture as capture_records
-
-    kafka = settings_of(config_file).kafka
-    now = time.time()
-    out = out or Path(f"flinkwatch-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}.jsonl.gz")
+    kafka, now = settings_of(config_file).kafka, options.now()
+    out = out or Path(f"flinkwatch-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%dT%H%M%SZ}.jsonl.gz")
     with status("capturing") as say:
-        found = capture_records(
-            kafka, round(now * 1000) - last, out, lambda done, of: say(f"{done:,} of {of:,} records")
-        )
+        found = recorder.capture(kafka, now - last, out, lambda done, of: say(f"{done:,} of {of:,} records"))
     for topic in found.missing:
         echo(f"Warning: Kafka has no topic {topic}. The recording has no records of it.", error=True)
     if not found.records:
         echo(f"{out}: no records in the last {humanize(last)}. Try a longer --last.")
         return
-    first, end = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M:%S}" for t in (found.first, found.last))
+    first, end = (UTC_CLOCK.time(t).rstrip("Z") for t in (found.first, found.last))
     echo(f"{out}: {found.records:,} records, {first} to {end} UTC, {out.stat().st_size / 1e6:.1f} MB")

@@ -1,6 +1,5 @@
 """`flinkwatch config` checks, publishes and shows the configuration."""
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,26 +9,18 @@ from click.core import ParameterSource
 
 from detectors.settings.live import LiveSettings, publish
 from detectors.settings.overrides import Override
-from streaming.cli import config_report
-from streaming.cli.options import (
-    asking,
-    config_option,
-    config_path,
-    json_option,
-    say_where,
-    settings_of,
-    timeout_option,
-    user,
-)
-from streaming.cli.reference import docs, schema
-from streaming.cli.silenced_incidents import places
+from streaming.cli import config_report, options
+from streaming.cli.known_incidents import places
+from streaming.cli.options import asking, config_option, history_of, json_option, settings_of, timeout_option
+from streaming.cli.reference import defaults, docs, schema
 from streaming.configuration.diff import changes
-from streaming.configuration.effective import about
+from streaming.configuration.effective import about, settings_for
+from streaming.configuration.known_issues import shipped
 from streaming.configuration.settings import RESTART_ONLY, SECTIONS, Kafka, Settings, load, validate
-from streaming.configuration.topic import ConfigTopic
 from streaming.configuration.yaml_document import YamlDocument, read_document
 from streaming.errors import ConfigError, PublishedError, RefusedError
 from streaming.terminal import echo, echo_json
+from streaming.tuning.compare import compare
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -43,19 +34,9 @@ def config() -> None:
 @click.argument("file", type=_FILE)
 def check(file: Path) -> None:
     """Validate FILE and the known issues. Each error names the file, the line, the key and the allowed values."""
-    from streaming.configuration.known_issues import shipped
-
     load(file, {})
     shipped()
     echo(f"{file}: ok")
-
-
-@config.command()
-def defaults() -> None:
-    """Print a configuration file with all defaults."""
-    from streaming.reference.configuration_file import configuration_file
-
-    echo(configuration_file(), newline=False)
 
 
 @config.command()
@@ -70,8 +51,8 @@ def defaults() -> None:
     metavar="RECORDING",
     help="Recording (or log file) to replay: refuse FILE if it adds or loses more incidents than allowed. Repeatable.",
 )
-@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="New incidents allowed.")
-@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Lost incidents allowed.")
+@options.max_new_option
+@options.max_lost_option
 @timeout_option
 @click.pass_context
 def apply(
@@ -93,10 +74,8 @@ def apply(
     new = validate(document, {}).live
     used = _brokers_of(file, document, config_file, ctx)
     settings = settings_of(used)
-    say_where(settings, config_path(used))
-    topic = _topic(settings, timeout)
-    with asking(settings, timeout):
-        in_force = topic.history().in_force
+    options.say_where(settings, used)
+    in_force = history_of(settings, timeout).in_force
     if ignored := [section for section in RESTART_ONLY if section in document.data]:
         echo(f"Not published, because a running job does not reload them: {', '.join(ignored)}.", error=True)
     old = in_force.live() if in_force is not None else LiveSettings()
@@ -106,14 +85,14 @@ def apply(
             _warn_of_unmatched(new.overrides, settings.kafka, timeout)
     if recordings:
         _check_against(recordings, old, new, settings, max_new, max_lost)
-    published = publish(new, _now(), user(), "apply")
+    published = publish(new, options.now(), options.user(), "apply")
     if in_force is not None and in_force.hash == published.hash:
         echo(f"Configuration {published.hash} is in force already.")
     elif dry_run:
         echo(f"Configuration {published.hash} would be published.")
     else:
         with asking(settings, timeout):
-            topic.publish(published)
+            options.topic_of(settings, timeout).publish(published)
         echo(f"Published configuration {published.hash}.")
 
 
@@ -132,11 +111,8 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
 
     It shows settings that differ from the default, overrides and silences.
     """
-    from streaming.configuration.effective import settings_for
-
     settings = settings_of(config_file)
-    with asking(settings, timeout):
-        history = _topic(settings, timeout).history()
+    history = history_of(settings, timeout)
     in_force = history.in_force
     if in_force is None:
         raise PublishedError(
@@ -146,18 +122,11 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
     if subject is not None:
         cluster, _, job = subject.rpartition("/") if "/" in subject else (subject, "", "")
         config_report.settings_for(settings_for(in_force.live(), cluster, job), cluster, job, in_force, as_json)
-        return
-    if as_json:
-        echo_json(
-            msgspec.json.encode(
-                {
-                    **msgspec.to_builtins(in_force),
-                    "silences_by_command": [msgspec.to_builtins(s) for s in history.silences.values()],
-                }
-            )
-        )
+    elif as_json:
+        silences = [msgspec.to_builtins(s) for s in history.silences.values()]
+        echo_json(msgspec.json.encode({**msgspec.to_builtins(in_force), "silences_by_command": silences}))
     else:
-        config_report.in_force(history, in_force, _now())
+        config_report.in_force(history, in_force, options.now())
 
 
 @config.command("history")
@@ -166,9 +135,7 @@ def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: 
 @timeout_option
 def history_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print all published configurations, oldest first, with their changes."""
-    settings = settings_of(config_file)
-    with asking(settings, timeout):
-        found = _topic(settings, timeout).history().configurations
+    found = history_of(settings_of(config_file), timeout).configurations
     if as_json:
         for published in found:
             echo_json(msgspec.json.encode(published))
@@ -186,12 +153,10 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
     HASH is the configuration to publish, by default the previous one.
     """
     settings = settings_of(config_file)
-    say_where(settings, config_path(config_file))
-    topic = _topic(settings, timeout)
-    with asking(settings, timeout):
-        found = topic.history().configurations
+    options.say_where(settings, config_file)
+    found = history_of(settings, timeout).configurations
     if not found:
-        raise PublishedError(f"{topic.name}: no configuration has been published yet")
+        raise PublishedError(f"{settings.kafka.topics.config}: no configuration has been published yet")
     in_force = found[-1]
     chosen = [p for p in found if (p.hash == hash if hash else p.hash != in_force.hash)]
     if not chosen:
@@ -201,19 +166,17 @@ def rollback(hash: str | None, config_file: Path | None, timeout: int) -> None: 
         raise ConfigError(f"No configuration {hash} in the history. It has: {', '.join(hashes)}")
     old, new = in_force.live(), chosen[-1].live()
     config_report.difference(changes(old, new))
-    published = publish(new, _now(), user(), "rollback")
+    published = publish(new, options.now(), options.user(), "rollback")
     if published.hash == in_force.hash:
         echo(f"Configuration {published.hash} is in force already.")
-        return
-    topic.publish(published)
-    echo(f"Published configuration {published.hash} again.")
+    else:
+        options.topic_of(settings, timeout).publish(published)
+        echo(f"Published configuration {published.hash} again.")
 
 
 def _check_against(
     recordings: tuple[Path, ...], old: LiveSettings, new: LiveSettings, settings: Settings, max_new: int, max_lost: int
 ) -> None:
-    from streaming.tuning.compare import compare
-
     found = compare(recordings, old, new, settings)
     for sign, incidents in (("+", found.added), ("-", found.removed)):
         for one in incidents:
@@ -241,13 +204,5 @@ def _brokers_of(file: Path, document: YamlDocument, config_file: Path | None, ct
     return config_file if given or "kafka" not in document.data else file
 
 
-def _topic(settings: Settings, timeout: int) -> ConfigTopic:
-    return ConfigTopic(settings.kafka.access, settings.kafka.topics.config, timeout)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
-
-
-config.add_command(schema)
-config.add_command(docs)
+for _printed in (defaults, schema, docs):
+    config.add_command(_printed)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,44 +16,36 @@ from streaming.configuration.diff import SettingChange, changes
 from streaming.configuration.effective import EffectiveSetting, about
 from streaming.configuration.silences import SilenceRow, listed
 from streaming.configuration.topic import ConfigHistory
-from streaming.terminal import Console, echo, echo_json
+from streaming.terminal import UTC_CLOCK, Console, echo, echo_json
 
 _WIDE = 200
 
 
-def clock(ms: int) -> str:
-    """A time in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
 def difference(found: Sequence[SettingChange]) -> None:
-    """Print the keys with their values before and after."""
     if not found:
         echo("No setting changes.")
         return
-    _print(_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new"))
+    _print_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new")
 
 
 def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) -> None:
-    """Print what is in force: settings that differ from the default, overrides, silences."""
     echo(_head(published))
     live = published.live()
     usual = LiveSettings()
     detectors = changes(usual, usual.model_copy(update={"detectors": live.detectors}))
     if detectors:
-        _print(_table([(c.key, c.after, c.before) for c in detectors], "setting", "value", "default"))
+        _print_table([(c.key, c.after, c.before) for c in detectors], "setting", "value", "default")
     else:
         echo("Every detector is at its defaults.")
     if live.overrides:
         rows = [(str(i), about(o), _settings_text(o.detectors)) for i, o in enumerate(live.overrides)]
-        _print(_table(rows, "override", "for", "settings"))
+        _print_table(rows, "override", "for", "settings")
     silences(listed(found, now), now, ended=False)
 
 
 def settings_for(
     found: list[EffectiveSetting], cluster: str, job: str, published: PublishedConfiguration, as_json: bool
 ) -> None:
-    """Print the settings of one job or cluster that differ from the default."""
     origins = ["detectors" if s.override is None else f"overrides[{s.override}]" for s in found]
     if as_json:
         body = [{**s._asdict(), "from": origin} for s, origin in zip(found, origins, strict=True)]
@@ -64,7 +56,7 @@ def settings_for(
         echo(f"Every setting for {cluster}/{job} is at its default.")
         return
     rows = [(s.key, s.value, s.default, origin) for s, origin in zip(found, origins, strict=True)]
-    _print(_table(rows, "setting", "value", "default", "from"))
+    _print_table(rows, "setting", "value", "default", "from")
 
 
 def history(found: list[PublishedConfiguration]) -> None:
@@ -73,9 +65,9 @@ def history(found: list[PublishedConfiguration]) -> None:
     for published in found:
         after = published.live()
         text = "\n".join(str(change) for change in changes(before, after)) or "nothing"
-        rows.append((clock(published.at), published.hash, published.origin, published.by, text))
+        rows.append((UTC_CLOCK.time(published.at), published.hash, published.origin, published.by, text))
         before = after
-    _print(_table(rows, "published", "hash", "origin", "by", "changes"))
+    _print_table(rows, "published", "hash", "origin", "by", "changes")
 
 
 def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
@@ -84,48 +76,38 @@ def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
     if not shown:
         echo("No silences.")
         return
+    mutes = ["" if s.mutes is None else str(s.mutes) for s in shown]
     rows = [
-        (
-            s.id,
-            s.state,
-            s.match,
-            _until(s, now),
-            "" if s.mutes is None else str(s.mutes),
-            f"{s.author}: {s.comment}",
-            s.origin,
-        )
-        for s in shown
+        (s.id, s.state, s.match, _until(s, now), count, f"{s.author}: {s.comment}", s.origin)
+        for s, count in zip(shown, mutes, strict=True)
     ]
-    _print(_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from"))
+    _print_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from")
 
 
 def _until(silence: SilenceRow, now: int) -> str:
-    begins, until = (datetime.fromisoformat(t) if t else None for t in (silence.begins, silence.until))
-    if until is None:
-        return ""
-    end = round(until.timestamp() * 1000)
-    if silence.state == "pending" and begins is not None:
-        return f"{clock(round(begins.timestamp() * 1000))} – {clock(end)}"
-    return f"{clock(end)}, {humanize(end - now)} left" if silence.state == "active" else clock(end)
+    begins, end = _ms(silence.begins), _ms(silence.until)
+    if silence.state == "pending":
+        return f"{UTC_CLOCK.time(begins)} – {UTC_CLOCK.time(end)}"
+    return UTC_CLOCK.time(end) + (f", {humanize(end - now)} left" if silence.state == "active" else "")
+
+
+def _ms(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000) if time else 0
 
 
 def _head(published: PublishedConfiguration) -> str:
-    return f"{published.hash}, published {clock(published.at)} by {published.by} (origin: {published.origin})"
+    return f"{published.hash}, published {UTC_CLOCK.time(published.at)} by {published.by} (origin: {published.origin})"
 
 
 def _settings_text(blocks: dict[str, dict[str, Any]]) -> str:
     return "\n".join(f"{kind}.{key}: {value}" for kind, block in blocks.items() for key, value in block.items())
 
 
-def _table(rows: Sequence[tuple[str, ...]], *titles: str) -> Table:
+def _print_table(rows: Sequence[tuple[str, ...]], *titles: str) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    return table
-
-
-def _print(table: Table) -> None:
     # A pipe has no width to wrap lines at.
     Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)

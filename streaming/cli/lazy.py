@@ -5,7 +5,7 @@ Ctrl-C ends any command without a message, with exit status 130 as in a shell.
 
 from collections.abc import Mapping
 from importlib import import_module
-from signal import SIGINT, default_int_handler, signal
+from signal import SIG_DFL, SIGINT, default_int_handler, signal
 from typing import Any
 
 import click
@@ -38,5 +38,10 @@ class LazyGroup(click.Group):
         if found is not None or cmd_name not in self._later:
             return found
         module, _, attribute = self._later[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        # An import cannot be interrupted in order, so Ctrl-C ends the process at once meanwhile.
+        before = signal(SIGINT, SIG_DFL)
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        finally:
+            signal(SIGINT, before)
         return command

@@ -1,7 +1,6 @@
 """The command line. Each command imports only what it needs: replay starts fast and never loads Spark."""
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -9,15 +8,16 @@ import click
 from streaming.cli.lazy import LazyGroup
 from streaming.cli.options import config_option, config_path, settings_of, user
 from streaming.logs import configure_logs
-from streaming.terminal import echo
 
 _LATER = {
     "capture": "streaming.cli.capture:capture",
     "config": "streaming.cli.config:config",
+    "metrics": "streaming.cli.reference:metrics",
     "play": "streaming.cli.play:play",
     "rebuild": "streaming.cli.rebuild:rebuild",
     "replay": "streaming.cli.replay:replay",
     "silence": "streaming.cli.silence:silence",
+    "sinks": "streaming.cli.sinks:sinks",
     "tune": "streaming.cli.tune:tune",
 }
 
@@ -32,7 +32,6 @@ _LATER = {
 )
 def cli(log_format: str) -> None:
     """Detect incidents in Apache Flink clusters, with their causes, from logs and metrics in Kafka."""
-
     configure_logs(log_format)
 
 
@@ -43,7 +42,7 @@ def cli(log_format: str) -> None:
 def run(config_file: Path | None, no_deliver: bool, master: str | None) -> None:
     """Run the job and deliver notifications."""
     # Before the imports, which take seconds, so that a signal during them also stops in order.
-    from streaming.shutdown import Stop
+    from streaming.threads import Stop
 
     stop = Stop()
     stop.install()
@@ -63,38 +62,10 @@ def deliver(config_file: Path | None) -> None:
 
     It also serves Prometheus metrics. Run it with a job that runs elsewhere with --no-deliver.
     """
-    from streaming.shutdown import Stop
+    from streaming.threads import Stop
 
     stop = Stop()
     stop.install()
     from streaming.job.deliver import run_delivery
 
     run_delivery(settings_of(config_file), stop)
-
-
-@cli.command()
-def metrics() -> None:
-    """Print the reference of metrics (docs/metrics.md)."""
-    from streaming.reference.metrics_page import metrics_page
-
-    echo(metrics_page(), newline=False)
-
-
-@cli.group()
-def sinks() -> None:
-    """Check the receivers of notifications, such as Slack."""
-
-
-@sinks.command("test")
-@config_option
-@click.option("--only", default="", help="Test only this receiver, such as slack, slack:#oncall or webhook.")
-def sinks_test(config_file: Path | None, only: str) -> None:
-    """Send a test incident to every receiver.
-
-    The test incident is opened and resolved at every enabled receiver, and problems are reported. Needs no Kafka.
-
-    Exit status: 0 if all receivers work, 1 if one of them does not.
-    """
-    from streaming.cli.sinks import run_sinks_test
-
-    sys.exit(run_sinks_test(settings_of(config_file), only))

@@ -3,6 +3,7 @@
 import getpass
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from streaming.terminal import echo
 
 if TYPE_CHECKING:
     from streaming.configuration.settings import Settings
+    from streaming.configuration.topic import ConfigHistory, ConfigTopic
 
 DEFAULT_CONFIG = Path("conf/flinkwatch.yaml")
 
@@ -26,7 +28,6 @@ class Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Milliseconds; a number without a unit is refused with what to write."""
         from detectors.values.durations import parse_duration
 
         if isinstance(value, int):
@@ -47,11 +48,14 @@ config_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 timeout_option = click.option(
-    "--timeout",
-    type=Duration(),
-    default="30s",
-    show_default=True,
-    help="How long to wait for Kafka, such as 5s or 2m.",
+    "--timeout", type=Duration(), default="30s", show_default=True, help="How long to wait for Kafka, such as 5s or 2m."
+)
+
+max_new_option = click.option(
+    "--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="New incidents allowed."
+)
+max_lost_option = click.option(
+    "--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Lost incidents allowed."
 )
 
 
@@ -67,10 +71,10 @@ def settings_of(path: Path | None) -> "Settings":
     return load(config_path(path))
 
 
-def say_where(settings: "Settings", file: Path | None) -> None:
-    """Print to standard error which brokers and topics a command writes to, and which file named them."""
-    name = "the built-in defaults" if file is None else str(file)
+def say_where(settings: "Settings", path: Path | None) -> None:
+    """Print to standard error which brokers and topics a command writes to, and which file of `--config` named them."""
     access, topics = settings.kafka.access, settings.kafka.topics
+    name = config_path(path) or "the built-in defaults"
     echo(f"Using {name}: Kafka at {access.bootstrap_servers}, topics {topics.prefix}.*", error=True)
 
 
@@ -86,6 +90,24 @@ def asking(settings: "Settings", timeout: int) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def topic_of(settings: "Settings", timeout: int) -> "ConfigTopic":
+    """The configuration topic; each call of it waits at most `timeout` ms."""
+    from streaming.configuration import topic
+
+    return topic.ConfigTopic(settings.kafka.access, settings.kafka.topics.config, timeout)
+
+
+def history_of(settings: "Settings", timeout: int) -> "ConfigHistory":
+    """The content of the configuration topic. Raises PublishedError."""
+    with asking(settings, timeout):
+        return topic_of(settings, timeout).history()
+
+
+def now() -> int:
+    """Epoch ms."""
+    return round(time.time() * 1000)
 
 
 def user() -> str:

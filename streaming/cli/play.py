@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
-from streaming.cli.options import config_option, config_path, say_where, settings_of
+from streaming.cli.options import config_option, say_where, settings_of
+from streaming.recordings import play as player
+from streaming.threads import Stop
 
 
 @click.command()
@@ -18,10 +20,7 @@ def play(recording: str, config_file: Path | None, as_recorded: bool) -> None:
     Clusters are renamed to exercise-… and messages are marked as an exercise, but they go to the receivers of real
     incidents. The command waits until the flinkwatch on this host is ready.
     """
-    from streaming.recordings.play import play as play_recording
-    from streaming.shutdown import Stop
-
     settings, stop = settings_of(config_file), Stop()
     stop.install()
-    say_where(settings, config_path(config_file))
-    play_recording(recording, settings, stop, as_recorded)
+    say_where(settings, config_file)
+    player.play(recording, settings, stop, as_recorded)

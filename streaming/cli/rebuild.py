@@ -1,6 +1,5 @@
 """`flinkwatch rebuild` replaces a lost or damaged checkpoint by one that is filled from Kafka."""
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 import click
 
 from detectors.values.durations import parse_duration
+from streaming.cli import options
 from streaming.cli.options import config_option, settings_of
+from streaming.job.checkpoint import rebuild as checkpoint
 from streaming.terminal import echo
 
 
@@ -19,7 +20,7 @@ class _Since(click.ParamType[int]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
         try:
-            return round(time.time() * 1000) - parse_duration(value)
+            return options.now() - parse_duration(value)
         except ValueError:
             pass
         try:
@@ -43,11 +44,9 @@ def rebuild(since: int | None, config_file: Path | None) -> None:
     Stop the job first. The next `flinkwatch run` fills the new checkpoint without sending past notifications again. The
     old checkpoint is moved aside, not deleted.
     """
-    from streaming.job.checkpoint.rebuild import rebuild as make
-
     settings = settings_of(config_file)
     echo(f"Using Kafka at {settings.kafka.access.bootstrap_servers}, checkpoint {settings.streaming.checkpoint}")
-    done = make(settings, since, round(time.time() * 1000))
+    done = checkpoint.rebuild(settings, since, options.now())
     if done.kept is not None:
         echo(f"The old checkpoint was moved to {done.kept}. Delete it when the new one has caught up.")
     until = datetime.fromtimestamp(done.until / 1000, UTC)

@@ -1,8 +1,16 @@
-"""`flinkwatch config schema` and `flinkwatch config docs` print files that are generated from the models."""
+"""Commands that print files which are generated from the code."""
 
 import click
 
 from streaming.terminal import echo
+
+
+@click.command()
+def defaults() -> None:
+    """Print a configuration file with all defaults."""
+    from streaming.reference.configuration_file import configuration_file
+
+    echo(configuration_file(), newline=False)
 
 
 @click.command()
@@ -19,3 +27,11 @@ def docs() -> None:
     from streaming.reference.configuration_page import configuration_page
 
     echo(configuration_page(), newline=False)
+
+
+@click.command()
+def metrics() -> None:
+    """Print the reference of metrics (docs/metrics.md)."""
+    from streaming.reference.metrics_page import metrics_page
+
+    echo(metrics_page(), newline=False)

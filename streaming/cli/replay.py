@@ -3,27 +3,24 @@
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
+from detectors.events.reader import Reader
+from detectors.settings.live import publish
+from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
-from streaming.terminal import echo, echo_json, status
+from streaming.cli.time_zone import TimeZone, ZoneOption
+from streaming.gc_pause import gc_paused
+from streaming.recordings import read_report
+from streaming.recordings.inputs import InputFiles
+from streaming.recordings.replay import Arrived, run
+from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, status
 
 _NOT_UNDERSTOOD = 2
 _SAY_EVERY = 5_000
-
-
-class _Zone(click.ParamType[Any]):
-    name = "zone"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from streaming.cli.time_zone import zone_named
-
-        try:
-            return zone_named(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+_RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
 @click.command()
@@ -33,11 +30,13 @@ class _Zone(click.ParamType[Any]):
 @click.option("--timeline", is_flag=True, help="Also print every change of every incident and its reason.")
 @click.option(
     "--time-zone",
-    type=_Zone(),
+    type=ZoneOption(),
     metavar="ZONE",
     help="Time zone of log times without one: Europe/Berlin or +08:00. Default: inferred from the logs.",
 )
-def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, timeline: bool, time_zone: Any) -> None:
+def replay(
+    paths: tuple[Path, ...], config_file: Path | None, as_json: bool, timeline: bool, time_zone: TimeZone | None
+) -> None:
     """Show the incidents in log files and recordings. Needs no Spark and no Kafka.
 
     FILES are Flink log files (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
@@ -46,18 +45,10 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
 
     Exit status: 0 if all files were understood, 2 if one of them has nothing that flinkwatch understands.
     """
-    from detectors.events.reader import Reader
-    from detectors.settings.live import publish
-    from streaming.cli import replay_report
-    from streaming.gc_pause import gc_paused
-    from streaming.recordings import read_report
-    from streaming.recordings.inputs import InputFiles
-    from streaming.recordings.replay import run
-
     settings = settings_of(config_file)
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
-    scribe = replay_report.IncidentLog()
+    found = replay_report.IncidentLog()
     with status("reading") as say:
         inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
         arrived = _read(inputs, reader, topics.config, say)
@@ -65,49 +56,40 @@ def replay(paths: tuple[Path, ...], config_file: Path | None, as_json: bool, tim
         with gc_paused():
             for transition in run(arrived, published, topics.config, versions=inputs.versions()):
                 if as_json:
-                    _print_json(transition)
+                    echo_json(msgspec.json.encode(transition))
                 else:
-                    scribe.take(transition)
-    clock = replay_report.ReportClock(time_zone.offset if time_zone else inputs.zone or 0)
+                    found.take(transition)
     failed = read_report.failures(inputs.files)
     if as_json:
         for one in failed:
             echo(f"flinkwatch: {read_report.sentence(one)}", error=True)
     else:
-        _print_found(scribe, inputs, clock, timeline, time_zone.name if time_zone else "")
+        _print_found(found, inputs, timeline, time_zone)
     if failed:
         sys.exit(_NOT_UNDERSTOOD)
 
 
-def _print_found(scribe: Any, inputs: Any, clock: Any, timeline: bool, zone: str) -> None:
-    from streaming.cli import replay_report
-    from streaming.recordings import read_report
-
-    incidents = scribe.incidents()
+def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:
+    clock = Clock(zone.offset if zone else inputs.zone or 0)
+    incidents = found.incidents()
     files = {str(one.path) for one in inputs.files if one.log is not None}
     replay_report.print_incidents(incidents, clock, files, _runbooks({t.cause for t in incidents}))
-    if timeline and scribe.timeline:
-        replay_report.print_timeline(scribe.timeline, clock)
+    if timeline and found.timeline:
+        replay_report.print_timeline(found.timeline, clock)
         echo("")
     for one in inputs.files:
         echo(read_report.sentence(one))
-    for note in read_report.notes(inputs, clock, zone):
+    for note in read_report.notes(inputs, clock, zone.name if zone else ""):
         echo(note)
     failed = read_report.failures(inputs.files)
-    unit = "lines" if any(one.log for one in inputs.files) else "records"
-    total, known = (sum(map(count, inputs.files)) for count in (read_report.lines, read_report.understood))
-    count = f"{len(inputs.files)} file{'s' * (len(inputs.files) != 1)}"
-    read = f"{total:,} {unit} of {count}" + (f", {known:,} understood" if unit == "lines" else "")
     if not failed or incidents:
-        echo(f"Read {read}: {replay_report.conclusion(incidents)}.")
+        echo(f"Read {read_report.total(inputs.files)}: {replay_report.conclusion(incidents)}.")
     for one in failed:
         echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
-def _read(inputs: Any, reader: Any, config_topic: str, say: Callable[[str], None]) -> Iterator[Any]:
+def _read(inputs: InputFiles, reader: Reader, config_topic: str, say: Callable[[str], None]) -> Iterator[Arrived]:
     """Read each arrival, count it by file, and report the progress."""
-    from streaming.cli.replay_report import UTC_CLOCK
-
     for number, (clock, file, record) in enumerate(inputs.arrivals()):
         found = [] if record.topic == config_topic else reader.read(record)
         inputs.files[file].take(record, found)
@@ -116,16 +98,8 @@ def _read(inputs: Any, reader: Any, config_topic: str, say: Callable[[str], None
         yield clock, record, found
 
 
-def _print_json(transition: Any) -> None:
-    import msgspec
-
-    echo_json(msgspec.json.encode(transition))
-
-
 def _runbooks(kinds: set[str]) -> dict[str, str]:
-    folder = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
-    return {kind: str(_near(folder / f"{kind}.md")) for kind in kinds if (folder / f"{kind}.md").exists()}
-
-
-def _near(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    pages = {kind: _RUNBOOKS / f"{kind}.md" for kind in kinds}
+    here = Path.cwd()
+    near = {kind: page.relative_to(here) if page.is_relative_to(here) else page for kind, page in pages.items()}
+    return {kind: str(near[kind]) for kind, page in pages.items() if page.exists()}

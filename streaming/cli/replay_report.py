@@ -1,7 +1,6 @@
 """The report of a replay: a block of text for each incident, in its state at the end of the logs."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 from rich.table import Table
@@ -11,7 +10,7 @@ from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
 from sinks.contract.wording import kind_words, with_words
-from streaming.terminal import Console
+from streaming.terminal import UTC_CLOCK, Clock, Console
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
 # A job that has failed for good comes first, whatever caused it.
@@ -22,8 +21,6 @@ Row = tuple[str, str]
 
 
 class TimelineEntry(msgspec.Struct, frozen=True):
-    """A line of the timeline."""
-
     at: int
     incident: str
     seq: int
@@ -52,27 +49,7 @@ class IncidentLog:
         return [t for t in self._last.values() if not t.part_of]
 
 
-class ReportClock:
-    """Formats times in one zone and appends its name. `zone` is in ms east of UTC."""
-
-    def __init__(self, zone: int = 0) -> None:
-        self._zone = UTC if not zone else timezone(timedelta(milliseconds=zone))
-        self.name = "UTC" if not zone else datetime.fromtimestamp(0, self._zone).isoformat()[-6:]
-        self._mark = "Z" if not zone else f" {self.name}"
-
-    def time(self, ms: int) -> str:
-        try:
-            return datetime.fromtimestamp(ms / 1000, self._zone).strftime("%Y-%m-%d %H:%M:%S") + self._mark
-        except (OverflowError, ValueError, OSError):
-            return f"{ms} ms"
-
-
-UTC_CLOCK = ReportClock()
-
-
-def rows(
-    t: Transition, clock: ReportClock = UTC_CLOCK, files: Collection[str] = (), runbook: str = ""
-) -> Iterator[Row]:
+def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
     """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
@@ -104,7 +81,7 @@ def rows(
 
 
 def print_incidents(
-    incidents: Iterable[Transition], clock: ReportClock, files: Collection[str], runbooks: Mapping[str, str]
+    incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
 ) -> None:
     console = Console(highlight=False)
     for t in incidents:
@@ -116,7 +93,7 @@ def print_incidents(
         console.print()
 
 
-def print_timeline(changes: Iterable[TimelineEntry], clock: ReportClock) -> None:
+def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:
     console = Console(highlight=False)
     for c in changes:
         line = Text(f"{clock.time(c.at)}  ").append(
@@ -126,7 +103,6 @@ def print_timeline(changes: Iterable[TimelineEntry], clock: ReportClock) -> None
 
 
 def conclusion(incidents: list[Transition]) -> str:
-    """How many incidents there are, and how many of them are open at the end."""
     if not incidents:
         return "no incidents found"
     is_open = sum(t.transition not in ("resolved", "stale") for t in incidents)
@@ -138,7 +114,7 @@ def conclusion(incidents: list[Transition]) -> str:
     return f"{count}, {is_open} still open at the end"
 
 
-def _state(t: Transition, clock: ReportClock) -> str:
+def _state(t: Transition, clock: Clock) -> str:
     reason = with_words(t.reason)
     if t.transition == "resolved":
         return f"resolved at {clock.time(t.ended_at or t.at)}" + (f": {reason}" if reason else "")
@@ -148,7 +124,7 @@ def _state(t: Transition, clock: ReportClock) -> str:
     return f"still open at the end of the logs{silenced}"
 
 
-def _when(t: Transition, clock: ReportClock) -> Iterator[Row]:
+def _when(t: Transition, clock: Clock) -> Iterator[Row]:
     since = min((f.since for f in t.findings), default=t.opened_at or t.at)
     reported = f", reported {humanize(t.opened_at - since)} later" if t.opened_at > since else ""
     yield "started", f"{clock.time(since)}{reported}"
@@ -158,7 +134,7 @@ def _when(t: Transition, clock: ReportClock) -> Iterator[Row]:
         yield "with", f"incident {', '.join(t.merged)}"
 
 
-def _ahead(t: Transition, clock: ReportClock) -> Iterator[Row]:
+def _ahead(t: Transition, clock: Clock) -> Iterator[Row]:
     if t.forecast is None or t.transition == "resolved":
         return
     ahead = t.forecast
@@ -166,13 +142,12 @@ def _ahead(t: Transition, clock: ReportClock) -> Iterator[Row]:
     yield "next", f"{ahead.what} at {clock.time(ahead.at)}{between if ahead.earliest < ahead.latest else ''}"
 
 
-def _also(finding: Finding, clock: ReportClock) -> str:
+def _also(finding: Finding, clock: Clock) -> str:
     ended = f" (ended {clock.time(finding.closed_at)})" if finding.closed_at is not None else ""
     return f"{kind_words(finding.kind)}: {finding.summary}{ended}"
 
 
 def _where(evidence: Evidence, files: Collection[str]) -> str:
-    """File and line, or topic, partition and offset."""
     if evidence.topic in files:
         return f"{evidence.topic}:{evidence.offset}"
     return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"

@@ -1,25 +1,25 @@
 """`flinkwatch silence` mutes notifications of matching incidents for a time; the incidents are still tracked."""
 
-import time
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
+from pydantic import ValidationError
 
-from streaming.cli.options import (
-    asking,
-    config_option,
-    config_path,
-    json_option,
-    say_where,
-    settings_of,
-    timeout_option,
-    user,
-)
+from detectors import DETECTORS
+from detectors.incidents.silences import Silence, at
+from detectors.values.durations import format_duration, humanize, parse_duration
+from detectors.values.name_pattern import fits
+from streaming.cli import config_report, known_incidents, options
+from streaming.cli.options import asking, config_option, json_option, settings_of, timeout_option
+from streaming.configuration.effective import about
+from streaming.configuration.settings import Settings
+from streaming.configuration.silences import expired, listed
 from streaming.errors import ConfigError, PublishedError
-from streaming.terminal import echo, echo_json
+from streaming.terminal import UTC_CLOCK, echo, echo_json
 
 _PATTERN = "a glob such as prod-*, or ~ and an RE2 expression"
 _ANY = "*"
@@ -43,7 +43,7 @@ def silence() -> None:
 @click.option("--until", metavar="TIME", help="End time, such as 2026-11-22T06:00:00+01:00.")
 @click.option("--begins", metavar="TIME", help="Start time. Default: now.")
 @click.option("--comment", required=True, help="Reason for the silence.")
-@click.option("--author", default=user, help="Author of the silence. Default: user@host.")
+@click.option("--author", default=options.user, help="Author of the silence. Default: user@host.")
 @click.option("--json", "as_json", is_flag=True, help="Print the silence as JSON.")
 @timeout_option
 def add(
@@ -61,21 +61,17 @@ def add(
 
     Prints the silence's id, for `silence expire`, and the open incidents that it matches.
     """
-    from streaming.configuration.effective import about
-
-    now = int(time.time() * 1000)
+    now = options.now()
     made = _silence(lasting, until, now, fields)
     match = about(made, made.kinds)
     _check_extent(match == "everything", everything)
     _check_kinds(made)
     settings = settings_of(config_file)
     _check_length(made, now, settings.sinks.max_silence)
-    say_where(settings, config_path(config_file))
+    options.say_where(settings, config_file)
     with asking(settings, timeout):
-        _topic(settings, timeout).publish_silence(made, user())
+        options.topic_of(settings, timeout).publish_silence(made, options.user())
     if as_json:
-        import msgspec
-
         echo_json(msgspec.json.encode(made.model_dump(mode="json")))
         return
     echo(f"{made.id} silences {match} {_span(made, now)}")
@@ -89,18 +85,11 @@ def add(
 @timeout_option
 def list_(config_file: Path | None, as_json: bool, timeout: int) -> None:
     """Print active, pending and ended silences."""
-    from streaming.cli import config_report
-    from streaming.cli.silenced_incidents import incidents
-    from streaming.configuration.silences import listed
-
-    settings = settings_of(config_file)
-    now = int(time.time() * 1000)
+    settings, now = settings_of(config_file), options.now()
     with asking(settings, timeout):
-        history = _topic(settings, timeout).history()
-        found = listed(history, now, incidents(settings.kafka, timeout))
+        history = options.topic_of(settings, timeout).history()
+        found = listed(history, now, known_incidents.incidents(settings.kafka, timeout))
     if as_json:
-        import msgspec
-
         for one in found:
             echo_json(msgspec.json.encode(one._asdict()))
     else:
@@ -113,14 +102,12 @@ def list_(config_file: Path | None, as_json: bool, timeout: int) -> None:
 @timeout_option
 def expire(id: str, config_file: Path | None, timeout: int) -> None:  # noqa: A002 - click names it so
     """Expire silence ID now. Silences from the configuration file must be removed in the file."""
-    from streaming.configuration.silences import expired
-
     settings = settings_of(config_file)
-    say_where(settings, config_path(config_file))
+    options.say_where(settings, config_file)
     with asking(settings, timeout):
-        topic = _topic(settings, timeout)
-        ended = expired(topic.history(), id, int(time.time() * 1000))
-        topic.publish_silence(ended, user())
+        topic = options.topic_of(settings, timeout)
+        ended = expired(topic.history(), id, options.now())
+        topic.publish_silence(ended, options.user())
     echo(f"Ended silence {ended.id}.")
 
 
@@ -136,10 +123,7 @@ def _check_extent(is_everything: bool, everything: bool) -> None:
         )
 
 
-def _check_kinds(made: Any) -> None:
-    from detectors import DETECTORS
-    from detectors.values.name_pattern import fits
-
+def _check_kinds(made: Silence) -> None:
     known = sorted(d.kind for d in DETECTORS)
     for pattern in made.kinds:
         if not any(fits(pattern, kind) for kind in known):
@@ -148,9 +132,7 @@ def _check_kinds(made: Any) -> None:
             raise ConfigError(f"--kind {pattern}: matches no kind of incident; {hint}allowed: {', '.join(known)}")
 
 
-def _check_length(made: Any, now: int, longest: int) -> None:
-    from detectors.values.durations import format_duration
-
+def _check_length(made: Silence, now: int, longest: int) -> None:
     begins, ends = made.edges()
     if ends <= now:
         raise ConfigError(f"--until: {made.until.isoformat()} has passed")
@@ -161,35 +143,25 @@ def _check_length(made: Any, now: int, longest: int) -> None:
         )
 
 
-def _span(made: Any, now: int) -> str:
-    """When it ends, and in how long."""
-    from detectors.values.durations import humanize
-    from streaming.cli.config_report import clock
-
+def _span(made: Silence, now: int) -> str:
     begins, ends = made.edges()
-    if begins > now:
-        return f"from {clock(begins)} until {clock(ends)}, for {humanize(ends - begins)}"
-    return f"until {clock(ends)}, for {humanize(ends - now)}"
+    until = f"until {UTC_CLOCK.time(ends)}, for {humanize(ends - max(begins, now))}"
+    return f"from {UTC_CLOCK.time(begins)} {until}" if begins > now else until
 
 
-def _matches_now(made: Any, settings: Any, timeout: int) -> str:
+def _matches_now(made: Silence, settings: Settings, timeout: int) -> str:
     """Which incidents the silence matches. The silence is in force already, so a missing answer is no error."""
-    from streaming.cli.silenced_incidents import incidents, matches_now, places
-
+    kafka = settings.kafka
     try:
-        found = incidents(settings.kafka, timeout)
-        seen = () if any(made.fits(t.cluster, t.job_name, t.cause) for t in found) else places(settings.kafka, timeout)
+        found = known_incidents.incidents(kafka, timeout)
+        matches = any(made.fits(t.cluster, t.job_name, t.cause) for t in found)
+        seen = () if matches else known_incidents.places(kafka, timeout)
     except PublishedError as error:
         return f"The incidents that it matches could not be read: {error}"
-    return matches_now(made, found, seen)
+    return known_incidents.matches_now(made, found, seen)
 
 
-def _silence(lasting: str | None, until: str | None, now: int, fields: dict[str, Any]) -> Any:
-    from pydantic import ValidationError
-
-    from detectors.incidents.silences import Silence, at
-    from detectors.values.durations import parse_duration
-
+def _silence(lasting: str | None, until: str | None, now: int, fields: dict[str, Any]) -> Silence:
     if (lasting is None) == (until is None):
         raise ConfigError("a silence needs an end: give either --for or --until")
     begins = _time("--begins", fields.pop("begins"))
@@ -200,11 +172,10 @@ def _silence(lasting: str | None, until: str | None, now: int, fields: dict[str,
     try:
         return Silence.model_validate({**fields, "begins": begins, "until": end or _time("--until", until)})
     except ValidationError as error:
-        found = error.errors(include_url=False)
         raise ConfigError(
             "\n".join(
                 f"{'--' + str(e['loc'][0]) if e['loc'] else '--begins'}: {e['msg'].removeprefix('Value error, ')}"
-                for e in found
+                for e in error.errors(include_url=False)
             )
         ) from None
 
@@ -219,9 +190,3 @@ def _time(option: str, text: str | None) -> datetime | None:
     if time is None or time.tzinfo is None:
         raise ConfigError(f"{option}: {text} is not a time with a zone, such as 2026-11-22T06:00:00+01:00")
     return time
-
-
-def _topic(settings: Any, timeout: int) -> Any:
-    from streaming.configuration.topic import ConfigTopic
-
-    return ConfigTopic(settings.kafka.access, settings.kafka.topics.config, timeout)

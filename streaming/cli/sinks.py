@@ -1,17 +1,35 @@
-"""`flinkwatch sinks test`: prints the result of each check."""
+"""`flinkwatch sinks test` checks the receivers and prints the result of each check."""
+
+import sys
+from pathlib import Path
+
+import click
 
 from sinks.receivers import make_receivers
 from sinks.self_test import try_receivers
-from streaming.configuration.settings import Settings
+from streaming.cli.options import config_option, settings_of
 from streaming.errors import ConfigError
 from streaming.terminal import echo
 
 _MARKS = {True: "ok     ", None: "missing", False: "FAILED "}
 
 
-def run_sinks_test(settings: Settings, only: str = "") -> int:
-    """Return the exit status, 0 if every receiver works. Raises ConfigError if there is nothing to test."""
-    receivers = make_receivers(settings.sinks)
+@click.group()
+def sinks() -> None:
+    """Check the receivers of notifications, such as Slack."""
+
+
+@sinks.command()
+@config_option
+@click.option("--only", default="", help="Test only this receiver, such as slack, slack:#oncall or webhook.")
+def test(config_file: Path | None, only: str) -> None:
+    """Send a test incident to every receiver.
+
+    The test incident is opened and resolved at every enabled receiver, and problems are reported. Needs no Kafka.
+
+    Exit status: 0 if all receivers work, 1 if one of them does not.
+    """
+    receivers = make_receivers(settings_of(config_file).sinks)
     chosen = tuple(receiver for receiver in receivers if only in ("", receiver.name))
     if not receivers:
         raise ConfigError("sinks: no receiver is enabled. Set for example sinks.slack.enabled: true")
@@ -21,4 +39,4 @@ def run_sinks_test(settings: Settings, only: str = "") -> int:
     for result in try_receivers(chosen):
         echo(f"{_MARKS[result.ok]}  {result.receiver}: {result.text}")
         failed = failed or result.ok is False
-    return 1 if failed else 0
+    sys.exit(failed)

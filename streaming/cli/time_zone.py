@@ -3,8 +3,11 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import click
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _HOUR_MS = 3_600_000
@@ -18,27 +21,27 @@ class TimeZone(NamedTuple):
     offset: int
 
 
-def zone_named(text: str) -> TimeZone:
-    """The zone that a text names. Raises ValueError, which says what to write.
+class ZoneOption(click.ParamType[TimeZone]):
+    name = "zone"
 
-    >>> zone_named("+08:00").offset // 3_600_000
-    8
-    """
-    found = _zone(text.strip())
-    known: dict[int, int] = {}
+    def convert(self, value: Any, param: Any, ctx: Any) -> TimeZone:
+        found = _zone(value.strip())
+        if found is None:
+            known = "write a name such as Europe/Berlin, or an offset such as +08:00"
+            self.fail(f"unknown time zone {value.strip()!r}: {known}", param, ctx)
 
-    def offset(local: int) -> int:
-        hour = local // _HOUR_MS
-        if hour not in known:
-            time = datetime.fromtimestamp(hour * _HOUR_MS / 1000, UTC).replace(tzinfo=found)
-            known[hour] = round((time.utcoffset() or timedelta()).total_seconds() * 1000)
-        return known[hour]
+        @cache
+        def in_hour(hour: int) -> int:
+            return _ms(datetime.fromtimestamp(hour * _HOUR_MS / 1000, UTC).replace(tzinfo=found).utcoffset())
 
-    now = datetime.now(found).utcoffset() or timedelta()
-    return TimeZone(text.strip(), offset, round(now.total_seconds() * 1000))
+        return TimeZone(value.strip(), lambda local: in_hour(local // _HOUR_MS), _ms(datetime.now(found).utcoffset()))
 
 
-def _zone(text: str) -> tzinfo:
+def _ms(offset: timedelta | None) -> int:
+    return round((offset or timedelta()).total_seconds() * 1000)
+
+
+def _zone(text: str) -> tzinfo | None:
     if text.upper() in ("UTC", "Z", "GMT"):
         return UTC
     if (found := _OFFSET.fullmatch(text)) is not None and int(found[2]) <= 15:
@@ -47,6 +50,4 @@ def _zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"unknown time zone {text!r}: write a name such as Europe/Berlin, or an offset such as +08:00"
-        ) from None
+        return None

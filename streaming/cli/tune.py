@@ -7,10 +7,13 @@ from typing import Any
 import click
 import msgspec
 
+from streaming.cli import options
 from streaming.cli.options import config_option, json_option, settings_of
 from streaming.configuration.settings import Settings, load
 from streaming.errors import UserError
 from streaming.terminal import echo, echo_json, status
+from streaming.tuning.compare import Comparison, compare
+from streaming.tuning.report import clock, print_comparison
 
 _CHANGED = 1
 _BAD_INPUT = 2
@@ -20,17 +23,12 @@ _file = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_file)
 @click.option("--with", "new_file", type=_file, required=True, help="Configuration to compare with that of --config.")
-@click.option("--max-new", type=click.IntRange(min=0), default=0, show_default=True, help="New incidents allowed.")
-@click.option("--max-lost", type=click.IntRange(min=0), default=0, show_default=True, help="Lost incidents allowed.")
+@options.max_new_option
+@options.max_lost_option
 @config_option
 @json_option
 def tune(
-    files: tuple[Path, ...],
-    new_file: Path,
-    max_new: int,
-    max_lost: int,
-    config_file: Path | None,
-    as_json: bool,
+    files: tuple[Path, ...], new_file: Path, max_new: int, max_lost: int, config_file: Path | None, as_json: bool
 ) -> None:
     """Compare two configurations on recordings.
 
@@ -48,10 +46,7 @@ def tune(
         sys.exit(_BAD_INPUT)
 
 
-def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_json: bool) -> Any:
-    from streaming.tuning.compare import compare
-    from streaming.tuning.report import clock, print_comparison
-
+def _compare(files: tuple[Path, ...], new_file: Path, settings: Settings, as_json: bool) -> Comparison:
     new = load(new_file).live
     with status("replaying") as say:
         found = compare(files, settings.live, new, settings, progress=lambda t: say(clock(t)))

@@ -46,12 +46,7 @@ class ConfigFile:
     """Publishes a file after each change; `running` are the settings with which the job started."""
 
     def __init__(
-        self,
-        path: Path,
-        topic: ConfigTopic,
-        running: Settings,
-        by: str,
-        environment: Mapping[str, str] = os.environ,
+        self, path: Path, topic: ConfigTopic, running: Settings, by: str, environment: Mapping[str, str] = os.environ
     ) -> None:
         self.path = path
         self._topic = topic

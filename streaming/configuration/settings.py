@@ -39,8 +39,7 @@ class Kafka(_Section):
     """The brokers, the input topics and flinkwatch's own topics. Changes need a restart."""
 
     access: KafkaAccess = Field(
-        default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"),
-        description="Connection to brokers.",
+        default_factory=lambda: KafkaAccess(bootstrap_servers="localhost:9092"), description="Connection to brokers."
     )
     logs: tuple[str, ...] = Field(("flink.logs",), min_length=1, description="Input topics with log records of Flink.")
     metrics: tuple[str, ...] = Field(("flink.metrics",), description="Input topics with metric records of Flink.")
@@ -178,8 +177,8 @@ def validate(document: YamlDocument, environment: Mapping[str, str] = os.environ
     variables = _overlay(data, environment)
 
     def where(place: Place) -> tuple[int, str]:
-        line = document.line(place)
-        return line, variables.get(place) or f"{document.name}:{line}"
+        line, name = document.where(place)
+        return line, variables.get(place) or name
 
     try:
         return Settings.model_validate(data)

@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 from detectors.incident import Transition
 from detectors.incidents.silences import Silence, at
 from detectors.settings.live import PublishedSilence
-from streaming.cli.silenced_incidents import muted
 from streaming.configuration.effective import about
 from streaming.configuration.topic import ConfigHistory
 from streaming.errors import ConfigError
 
 State = Literal["active", "pending", "ended"]
+_ORDER = ("active", "pending", "ended")
 
 
 class SilenceRow(NamedTuple):
@@ -38,20 +38,23 @@ def listed(history: ConfigHistory, now: int, incidents: Iterable[Transition] | N
     published = history.in_force
     found = [(s, "configuration") for s in (published.live().silences if published is not None else ())]
     found += [(s.read(), "command line") for s in history.silences.values()]
-    order = ("active", "pending", "ended")
     rows = [_listed(silence, origin, now, incidents) for silence, origin in sorted(found, key=lambda f: f[0].until)]
-    return sorted(rows, key=lambda row: order.index(row.state))
+    return sorted(rows, key=lambda row: _ORDER.index(row.state))
+
+
+def muted(silence: Silence, found: Iterable[Transition]) -> list[Transition]:
+    """The open incidents that a silence matches."""
+    return [t for t in found if t.transition != "resolved" and silence.fits(t.cluster, t.job_name, t.cause)]
 
 
 def expired(history: ConfigHistory, wanted: str, now: int) -> Silence:
     """The command line's silence whose id starts with `wanted`, with its end set to now. Raises ConfigError."""
     published = history.in_force
-    for silence in published.live().silences if published is not None else ():
-        if published is not None and silence.id == wanted:
-            raise ConfigError(
-                f"silence {wanted} is in the configuration ({published.hash}, published by {published.by}, origin: "
-                f"{published.origin}): remove it from the section `silences`"
-            )
+    if published is not None and any(silence.id == wanted for silence in published.live().silences):
+        raise ConfigError(
+            f"silence {wanted} is in the configuration ({published.hash}, published by {published.by}, origin: "
+            f"{published.origin}): remove it from the section `silences`"
+        )
     found = [s for i, s in history.silences.items() if wanted and i.startswith(wanted)]
     if len(found) != 1:
         there = ", ".join(row.id for row in listed(history, now) if row.state != "ended")
@@ -72,17 +75,11 @@ def _ended(published: PublishedSilence, now: int) -> Silence:
 def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> SilenceRow:
     begins, until = silence.edges()
     state: State = "ended" if until <= now else "active" if begins <= now else "pending"
-    return SilenceRow(
-        silence.id,
-        state,
-        about(silence, silence.kinds),
-        _iso(silence.begins) if silence.begins is not None else "",
-        _iso(silence.until),
-        silence.author,
-        silence.comment,
-        origin,
-        len(muted(silence, incidents)) if incidents is not None and state == "active" else None,
-    )
+    match, mutes = about(silence, silence.kinds), None
+    if incidents is not None and state == "active":
+        mutes = len(muted(silence, incidents))
+    edges = (_iso(silence.begins) if silence.begins is not None else "", _iso(silence.until))
+    return SilenceRow(silence.id, state, match, *edges, silence.author, silence.comment, origin, mutes)
 
 
 def _iso(time: datetime) -> str:

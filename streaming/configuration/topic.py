@@ -51,7 +51,6 @@ class ConfigHistory(msgspec.Struct):
 
     @property
     def in_force(self) -> PublishedConfiguration | None:
-        """The newest configuration."""
         return self.configurations[-1] if self.configurations else None
 
     @property

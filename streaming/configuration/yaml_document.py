@@ -32,6 +32,11 @@ class YamlDocument(NamedTuple):
             mark, node = found
         return int(mark.line) + 1
 
+    def where(self, place: Sequence[int | str]) -> tuple[int, str]:
+        """The line of a place, and its name in an error."""
+        line = self.line(place)
+        return line, f"{self.name}:{line}"
+
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's loader, which also reports the line of an invalid date such as 2026-13-01."""
@@ -51,8 +56,13 @@ NO_DOCUMENT = YamlDocument("configuration", {}, yaml.MappingNode("tag:yaml.org,2
 
 def read_document(path: Path, sections: Sequence[str]) -> YamlDocument:
     """The document of a file, which must be a mapping of `sections`. Raises ConfigError."""
+    return parse_document(str(path), read_content(path), sections)
+
+
+def read_content(path: Path) -> bytes:
+    """The content of a file. Raises ConfigError."""
     try:
-        return parse_document(str(path), path.read_bytes(), sections)
+        return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 

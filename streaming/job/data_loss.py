@@ -11,12 +11,11 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from datetime import datetime
 from typing import Any
 
-import msgspec
 import structlog
 from kafka.errors import KafkaError
 
@@ -25,9 +24,9 @@ from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.reading import partitions_of
 from sinks.secret import SecretError
-from streaming.errors import TopicMadeAgainError
-from streaming.job.checkpoint.offsets import by_topic
-from streaming.job.checkpoint.recreated import topic_ids
+from streaming.errors import RestartNeededError
+from streaming.job.checkpoint.offsets import Offsets, by_topic, parsed
+from streaming.job.checkpoint.topic_ids import topic_ids
 from streaming.threads import Background
 
 log = structlog.get_logger()
@@ -35,9 +34,6 @@ log = structlog.get_logger()
 _EVERY_S = 5.0
 _MAX_SEEN = 256
 _COUNT = re.compile(r"(?P<count>\d+) unread records")
-
-Offsets = Mapping[str, Mapping[str, int]]
-_decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
 class FirstOffsets:
@@ -55,9 +51,7 @@ class FirstOffsets:
 
     def began_again(self, lines: list[str]) -> None:
         """Note topics that were created again and are read from their beginning, from the heartbeat's `lines`."""
-        for line in lines:
-            topic, partition = flinkwatch_itself.where(line)
-            self._open.add((topic, partition))
+        self._open.update(map(flinkwatch_itself.where, lines))
 
     def open(self) -> list[tuple[str, str]]:
         """Topics and partitions with a gap that are not read to their end yet."""
@@ -101,10 +95,7 @@ class DataLossWatch(Background):
         watched: tuple[str, ...] = (),
         began_again: list[str] | None = None,
     ) -> None:
-        """`watched` are the topics that must not be created again while the query runs.
-
-        `began_again` are the lines about topics that were created again before the start.
-        """
+        """`watched` are the topics that must not be created again while the query runs."""
         super().__init__("gaps")
         self._access = access
         self._topics = topics
@@ -119,7 +110,7 @@ class DataLossWatch(Background):
         self.corrected(began_again or [])
 
     def corrected(self, began_again: list[str]) -> None:
-        """Note that the checkpoint was corrected before a start of the query, as these lines say."""
+        """Note that the checkpoint was corrected before a start of the query, as the lines `began_again` say."""
         ours = [line for line in began_again if flinkwatch_itself.where(line)[0] in self._topics]
         with self._lock:
             self._ids = {}
@@ -131,41 +122,33 @@ class DataLossWatch(Background):
             self._publish_line(line)
 
     def progressed(self, progress: Any) -> None:
-        """Check a finished batch. Raises TopicMadeAgainError if a topic was created again while the query ran."""
+        """Check a finished batch. Raises RestartNeededError if a topic was created again while the query ran."""
         source = progress["sources"][0]
         if self._first_batch is None:
             self._first_batch = progress["batchId"]
         with self._lock:
-            again = self._made_again | shorter(_parsed(source["startOffset"]), _parsed(source["endOffset"]))
+            start, end, latest = (parsed(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
+            again = self._made_again | _shorter(start, end)
             if progress["batchId"] == self._first_batch:
                 # It may have begun before the start corrected the checkpoint.
                 again -= self._corrected
             if again:
-                raise TopicMadeAgainError(f"{', '.join(sorted(again))} was deleted and created again while it was read")
-            lines = self.firsts.judge(
-                progress["batchId"],
-                _epoch_ms(progress["timestamp"]),
-                self._offsets(source["startOffset"]),
-                self._offsets(source["endOffset"]),
-                self._offsets(source["latestOffset"]),
-            )
+                raise RestartNeededError(f"{', '.join(sorted(again))} was deleted and created again while it was read")
+            ours = [{t: found[t] for t in self._topics if t in found} for found in (start, end, latest)]
+            # Spark's trigger time, such as 2026-11-21T08:00:00.123Z.
+            began = int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+            lines = self.firsts.judge(progress["batchId"], began, *ours)
         for line in lines:
             _log_line(line)
             self._publish_line(line)
 
     def open(self) -> list[tuple[str, str]]:
-        """Topics and partitions with a gap that are not read to their end yet."""
         with self._lock:
             return self.firsts.open()
 
     def resume(self, gaps: list[tuple[str, str]]) -> None:
-        """Take over the gaps that were open when the previous process ended."""
         with self._lock:
             self.firsts.resume(gaps)
-
-    def _offsets(self, text: str | None) -> Offsets:
-        found = _parsed(text)
-        return {topic: found[topic] for topic in self._topics if topic in found}
 
     def _run(self) -> None:
         with ExitStack() as made:
@@ -192,7 +175,7 @@ class DataLossWatch(Background):
     def _ask(self, consumer: Any) -> None:
         firsts = by_topic(consumer.beginning_offsets(partitions_of(consumer, *self._topics)))
         with self._lock:
-            self.firsts.saw(_now_ms(), firsts)
+            self.firsts.saw(int(time.time() * 1000), firsts)
 
 
 def _log_line(line: str) -> None:
@@ -205,22 +188,6 @@ def _log_line(line: str) -> None:
         log.info("partition is read to its end after deleted records", topic=topic, partition=int(partition))
 
 
-def _parsed(text: str | None) -> Offsets:
-    try:
-        return _decode(text or "{}")
-    except msgspec.MsgspecError:
-        return {}
-
-
-def shorter(start: Offsets, end: Offsets) -> set[str]:
+def _shorter(start: Offsets, end: Offsets) -> set[str]:
     """Topics whose offsets started again, since a batch ended at a lower offset than it began."""
     return {t for t, partitions in end.items() if any(o < start.get(t, {}).get(p, 0) for p, o in partitions.items())}
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-def _epoch_ms(timestamp: str) -> int:
-    """Epoch ms of Spark's trigger time, such as 2026-11-21T08:00:00.123Z."""
-    return int(datetime.fromisoformat(timestamp).timestamp() * 1000)

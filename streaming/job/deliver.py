@@ -4,7 +4,7 @@ from sinks.delivery.service import Delivery
 from sinks.kafka.diagnosis import lasting_obstacle
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 
 def new_delivery(settings: Settings) -> Delivery:
@@ -12,7 +12,7 @@ def new_delivery(settings: Settings) -> Delivery:
     delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks)
     every = settings.streaming.canary if settings.streaming.heartbeat else 0
     if every:
-        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary_problem(every))
+        delivery.page.add_readiness_check("canary", lambda: delivery.board.canary.problem(every))
     return delivery
 
 

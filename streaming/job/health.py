@@ -18,14 +18,12 @@ class Health:
         self._patience = max(60.0, 10 * trigger_ms / 1000)
         self._batch = -1
         self._finished_at: float | None = None
-        self._before_the_first = "no batch has finished yet"
+        self.started()
 
     def waiting(self, reason: str) -> None:
-        """Set the reason why the query has not started."""
         self._before_the_first = reason
 
     def started(self) -> None:
-        """Note that the job no longer waits for anything."""
         self._before_the_first = "no batch has finished yet"
 
     def failed(self, reason: str) -> None:

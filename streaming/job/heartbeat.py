@@ -2,7 +2,8 @@
 
 It carries the time of day as its Kafka timestamp and the time of a monotonic clock in a header, so that the stream's
 clock does not follow a host clock that is set. It is part of the input, so a repeated batch has the same clock. Lines
-of the driver about the input and the canary (`sinks.prometheus.canary`) are values of such records.
+of the driver about the input are values of such records, and so is the canary, which measures the whole pipeline
+(`sinks.prometheus.reading_metrics`) and is never passed to detectors.
 """
 
 import re
@@ -20,13 +21,13 @@ from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explain
 from sinks.secret import SecretError
-from streaming.job import canary
 from streaming.threads import Background
 
 log = structlog.get_logger()
 
 HEARTBEAT_HEADER = "heartbeat"
 _HEARTBEAT = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15})")
+_CANARY = re.compile(rb"flinkwatch canary (\d{1,15})")
 # Smaller steps of the host's clock are not logged.
 _JUMP_MS = 2_000
 
@@ -36,14 +37,23 @@ _MAX_LINES = 10_000
 
 
 def heartbeat_of(headers: tuple[tuple[str, bytes], ...]) -> Heartbeat | None:
-    """The heartbeat in the headers of a record; None if they have none."""
     found = _HEARTBEAT.fullmatch(dict(headers).get(HEARTBEAT_HEADER, b""))
     return Heartbeat(found[1].decode(), int(found[2]), int(found[3])) if found else None
 
 
 def heartbeat_headers(heartbeat: Heartbeat) -> list[tuple[str, bytes]]:
-    """The headers of the record of a heartbeat."""
     return [(HEARTBEAT_HEADER, f"{heartbeat.run} {heartbeat.counted} {heartbeat.at}".encode())]
+
+
+def canary_value(sent: int) -> bytes:
+    """The value of a canary that is sent at `sent` (epoch ms)."""
+    return b"flinkwatch canary %d" % sent
+
+
+def canary_sent_at(value: bytes | None) -> int:
+    """The time (epoch ms) at which a canary was sent; 0 if the record is not a canary."""
+    found = _CANARY.fullmatch(value or b"")
+    return int(found[1]) if found else 0
 
 
 class HostClock:
@@ -55,15 +65,12 @@ class HostClock:
         self._first = self._began = self._ask().at - self._ask().counted
 
     def now(self) -> Heartbeat:
-        """The time of day and the monotonic time at one moment."""
         heartbeat = self._ask()
         offset = heartbeat.at - heartbeat.counted
         step, self._began = offset - self._began, offset
         if abs(step) > _JUMP_MS:
-            log.warning(
-                "the clock of this host was set, heartbeats continue with the monotonic clock",
-                ahead_s=round(step / 1000, 1),
-            )
+            ahead_s = round(step / 1000, 1)
+            log.warning("the clock of this host was set, heartbeats continue with the monotonic clock", ahead_s=ahead_s)
         return heartbeat
 
     def steady(self, heartbeat: Heartbeat) -> int:
@@ -129,4 +136,4 @@ class HeartbeatWriter(Background):
         if not self._canary_every or now < self._next_canary:
             return b""
         self._next_canary = now + self._canary_every
-        return canary.value(int(time.time() * 1000))
+        return canary_value(int(time.time() * 1000))

@@ -23,15 +23,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OutputRow(NamedTuple):
-    """Key and value of a record as it is sent to Kafka."""
-
     key: bytes
     value: bytes | None
 
 
 class Outlet:
-    """The outlet of one bucket and batch."""
-
     def __init__(self, limit: int = MAX_ROW_BYTES) -> None:
         self._limit = limit
         self._cut: dict[str, int] = {}

@@ -9,7 +9,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from sinks.kafka.access import spark_options
 from sinks.kafka.topic_limits import largest_record
 from streaming.configuration.settings import Settings
-from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan, rebuilt_in
+from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan, read_plan
 from streaming.job.outlet import MAX_ROW_BYTES
 from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import EMIT_SCHEMA, READ_SCHEMA
@@ -26,9 +26,9 @@ def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[
     topics = settings.kafka.topics
     names = topics.incidents, topics.readings, topics.rejected
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
-    rebuilt = rebuilt_in(settings.streaming.checkpoint)
-    records = source(spark, settings, {**starting_offsets, **rebuilt.offsets})
-    rows = watch(read(records, settings), outputs, rebuilt, settings.streaming.max_offsets_per_trigger)
+    plan = read_plan(settings.streaming.checkpoint)
+    records = source(spark, settings, {**starting_offsets, **plan.offsets})
+    rows = watch(read(records, settings), outputs, plan, settings.streaming.max_offsets_per_trigger)
     return emit(rows, settings)
 
 
@@ -62,14 +62,14 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
 
 
 def watch(
-    packed: DataFrame, outputs: OutputTopics, rebuilt: RebuildPlan = NOT_REBUILT, max_offsets: int = 1 << 62
+    packed: DataFrame, outputs: OutputTopics, plan: RebuildPlan = NO_PLAN, max_offsets: int = 1 << 62
 ) -> DataFrame:
     """Second stage: turn events into transitions, readings and dead letters, with the state of every cluster.
 
     `max_offsets` is the maximum number of offsets that a batch reads from the source.
     """
     return packed.groupBy("bucket").transformWithState(
-        BucketProcessor(outputs, rebuilt, max_offsets), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+        BucketProcessor(outputs, plan, max_offsets), EMIT_SCHEMA, outputMode="Update", timeMode="None"
     )
 
 
@@ -93,6 +93,5 @@ def outbox(rows: DataFrame, settings: Settings) -> DataStreamWriter:
 
 
 def input_topics(settings: Settings) -> tuple[str, ...]:
-    """Every topic the query reads."""
     kafka = settings.kafka
     return (*kafka.logs, *kafka.metrics, kafka.topics.config, kafka.topics.heartbeat)

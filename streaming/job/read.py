@@ -19,12 +19,11 @@ from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.gc_pause import gc_paused
-from streaming.job import canary
-from streaming.job.heartbeat import heartbeat_of
+from streaming.job.heartbeat import canary_sent_at, heartbeat_of
 from streaming.job.prefilter import may_matter
 from streaming.job.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
 from streaming.job.sampling import Samples, spread
-from streaming.job.spark.spark_errors import extent, naming
+from streaming.job.spark.troubles import extent, naming
 
 # Headers as JSON, and NULL where there are none: an array of structs costs 6 µs of CPU a record on its way to Arrow,
 # ten times what the rest of the record does.
@@ -90,8 +89,6 @@ class ReadStage:
 
 
 class _Task:
-    """One read task of one batch."""
-
     def __init__(self, reader: Reader, buckets: int) -> None:
         self._reader = reader
         self._buckets = buckets
@@ -116,7 +113,6 @@ class _Task:
         return self._packed.setdefault(number, Packed())
 
     def tick(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Note the newest timestamp of each partition."""
         columns = [batch.column(name) for name in ("partition", "timestamp", "offset")]
         partitions, timestamps, offsets = columns
         first = partitions[0].as_py()
@@ -182,7 +178,7 @@ class _Task:
         self._keep_newest_heartbeat(batch)
         with_value = batch.filter(pc.fill_null(pc.greater(pc.binary_length(batch.column("value")), 0), False))
         for record in _records(with_value):
-            if sent := canary.sent_at(record.value):
+            if sent := canary_sent_at(record.value):
                 packed = self._bucket(bucket_of(flinkwatch_itself.CLUSTER, self._buckets))
                 packed.canary = max(packed.canary, sent)
                 continue
@@ -199,7 +195,6 @@ class _Task:
             return Rejected("defect", f"{type(error).__name__}: {error}", record)
 
     def _keep_newest_heartbeat(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest heartbeat that has its monotonic time in a header."""
         with_headers = batch.filter(pc.is_valid(batch.column("headers")))
         for record in _records(with_headers):
             heartbeat = heartbeat_of(record.headers)
@@ -234,10 +229,7 @@ class _Task:
             for looked in self._samples.taken():
                 self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         rows = sorted(self._packed.items())
-        columns = [
-            pa.array([n for n, _ in rows], pa.int32()),
-            pa.array([_encoded(p) for _, p in rows], pa.binary()),
-        ]
+        columns = [pa.array([n for n, _ in rows], pa.int32()), pa.array([_encoded(p) for _, p in rows], pa.binary())]
         self._new()
         return pa.RecordBatch.from_arrays(columns, schema=_OUT)
 
@@ -271,16 +263,11 @@ class _Header(msgspec.Struct):
 _decode_headers = msgspec.json.Decoder(list[_Header]).decode
 
 
-def _record(
-    topic: str, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: str | None
-) -> Record:
-    pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
-    return Record(topic, partition, offset, timestamp, key, value, pairs)
-
-
 def _records(batch: pa.RecordBatch) -> Iterator[Record]:
-    for row in zip(*(batch.column(name).to_pylist() for name in SELECTION), strict=True):
-        yield _record(*row)
+    columns = (batch.column(name).to_pylist() for name in SELECTION)
+    for topic, partition, offset, timestamp, key, value, headers in zip(*columns, strict=True):
+        pairs = tuple((h.key, h.value) for h in _decode_headers(headers)) if headers else ()
+        yield Record(topic, partition, offset, timestamp, key, value, pairs)
 
 
 def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -4,12 +4,11 @@ SIGTERM and SIGINT let the current batch finish, then stop the query, then deliv
 process ends with the cause in one line.
 """
 
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import structlog
-from pyspark.sql import SparkSession
 
 from detectors.settings.live import PublishedConfiguration
 from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
@@ -22,20 +21,20 @@ from streaming.job.checkpoint.files import local_path
 from streaming.job.checkpoint.guard import check_layout
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import Offsets
-from streaming.job.checkpoint.recreated import read_recreated_from_their_beginning
+from streaming.job.checkpoint.topic_ids import correct_offsets
 from streaming.job.data_loss import DataLossWatch
 from streaming.job.health import Health, listen
 from streaming.job.heartbeat import HeartbeatWriter
-from streaming.job.not_understood import NotUnderstood
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import input_topics
-from streaming.job.running import QuerySupervisor
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
+from streaming.job.supervisor import QuerySupervisor
 from streaming.job.telemetry import Telemetry
-from streaming.job.wait_for_brokers import Stopped, await_brokers
+from streaming.job.wait_for_brokers import await_brokers
+from streaming.job.warn_not_understood import NotUnderstood
 from streaming.logs import keep_one_form
-from streaming.shutdown import Stop
+from streaming.threads import Background, Stop, Stopped
 
 log = structlog.get_logger()
 
@@ -53,15 +52,14 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
     with ExitStack() as exits:
         page, delivery = listen(settings, deliver, health, exits)
         topic = ConfigTopic(settings.kafka.access, settings.kafka.topics.config)
-
-        def ask() -> tuple[Offsets, PublishedConfiguration]:
-            await_brokers(settings, stop, health.waiting)
-            return _preflight(settings, lambda: publish_file(topic, settings.live, by))
-
         try:
             jvm = _new_jvm(settings, stop, health, exits)
-            spark, offsets, published = _prepare(settings, ask, jvm, stop)
-            began_again = read_recreated_from_their_beginning(spark, settings)
+            log.info("starting Spark", master=settings.streaming.master)
+            # Kafka is asked while the JVM starts, since both take seconds.
+            ask = partial(_prepare, settings, topic, by, stop, health)
+            spark, (offsets, published) = start_session_while(ask, settings.streaming, jvm, stop)
+            check_layout(spark, settings)
+            began_again = correct_offsets(spark, settings)
         except Stopped:
             log.info("stopped during the start")
             return
@@ -71,40 +69,20 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         if delivery is not None:
             exits.callback(delivery.stop)
             delivery.start()
-        heartbeat = HeartbeatWriter(
-            settings.kafka.access,
-            settings.kafka.topics.heartbeat,
-            settings.streaming.trigger,
-            settings.streaming.canary,
-        )
-        exits.callback(heartbeat.stop)
-        topics = (*settings.kafka.logs, *settings.kafka.metrics)
-        gaps = DataLossWatch(settings.kafka.access, topics, heartbeat.publish_line, input_topics(settings), began_again)
-        exits.callback(gaps.stop)
-        gaps.start()
-        not_understood = NotUnderstood(settings.kafka.access, settings.kafka.topics.readings)
-        exits.callback(not_understood.stop)
-        not_understood.start()
         in_force = ConfigFollower(topic, published, telemetry.configured)
-        exits.callback(in_force.stop)
+        watched = None if file is None else FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
+        heartbeat = _new_heartbeat(settings)
+        gaps = _new_gaps(settings, heartbeat, began_again)
+        _start(exits, gaps, NotUnderstood(settings.kafka.access, settings.kafka.topics.readings))
 
         def begun() -> None:
-            in_force.start()
-            if file is not None:
-                watched = FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
-                exits.callback(watched.stop)
-                watched.start()
-            if settings.streaming.heartbeat:
-                heartbeat.start()
-            log.info("the job is running", topics=list(topics), checkpoint=settings.streaming.checkpoint)
+            _start(exits, in_force, watched, heartbeat if settings.streaming.heartbeat else None)
+            topics = [*settings.kafka.logs, *settings.kafka.metrics]
+            log.info("the job is running", topics=topics, checkpoint=settings.streaming.checkpoint)
 
-        def ask_again() -> Offsets:
-            await_brokers(settings, stop, health.waiting)
-            return _where_to_begin(settings, in_force)
-
-        running = QuerySupervisor(settings, jvm, stop, health, gaps, telemetry, ask_again)
+        ask_again = partial(_prepare_again, settings, in_force, stop, health)
         try:
-            running.run(spark, offsets, begun)
+            QuerySupervisor(settings, jvm, stop, health, gaps, telemetry, ask_again).run(spark, offsets, begun)
         except Stopped:
             log.info("stopped while the query was restarting")
 
@@ -126,34 +104,40 @@ def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -
     return jvm
 
 
+def _new_heartbeat(settings: Settings) -> HeartbeatWriter:
+    times = settings.streaming.trigger, settings.streaming.canary
+    return HeartbeatWriter(settings.kafka.access, settings.kafka.topics.heartbeat, *times)
+
+
+def _new_gaps(settings: Settings, heartbeat: HeartbeatWriter, began_again: list[str]) -> DataLossWatch:
+    topics = (*settings.kafka.logs, *settings.kafka.metrics)
+    return DataLossWatch(settings.kafka.access, topics, heartbeat.publish_line, input_topics(settings), began_again)
+
+
+def _start(exits: ExitStack, *threads: Background | None) -> None:
+    for thread in filter(None, threads):
+        exits.callback(thread.stop)
+        thread.start()
+
+
 def _prepare(
-    settings: Settings, ask: Callable[[], tuple[Offsets, PublishedConfiguration]], jvm: Jvm, stop: Stop
-) -> tuple[SparkSession, Offsets, PublishedConfiguration]:
-    """The session, the starting offsets, and the configuration in force.
+    settings: Settings, topic: ConfigTopic, by: str, stop: Stop, health: Health
+) -> tuple[Offsets, PublishedConfiguration]:
+    """The starting offsets and the configuration in force, once the brokers answer."""
+    await_brokers(settings, stop, health.waiting)
+    shipped()
+    partitions = check_topics(settings)
+    published = publish_file(topic, settings.live, by)
+    log.info("configuration is in force", hash=published.hash, published_by=published.by)
+    return starting_offsets(settings, partitions), published
 
-    Kafka is asked while the JVM starts, since both take seconds.
-    """
-    log.info("starting Spark", master=settings.streaming.master)
-    spark, (offsets, published) = start_session_while(ask, settings.streaming, jvm, stop)
-    check_layout(spark, settings)
-    return spark, offsets, published
 
-
-def _where_to_begin(settings: Settings, in_force: ConfigFollower) -> Offsets:
+def _prepare_again(settings: Settings, in_force: ConfigFollower, stop: Stop, health: Health) -> Offsets:
     """The starting offsets of a restarted query. Meanwhile an empty broker may have replaced the previous one."""
+    await_brokers(settings, stop, health.waiting)
     partitions = check_topics(settings)
     try:
         in_force.publish_lost()
     except PublishedError as error:
         raise PreflightError(str(error)) from error
     return starting_offsets(settings, partitions)
-
-
-def _preflight(
-    settings: Settings, publishes: Callable[[], PublishedConfiguration]
-) -> tuple[Offsets, PublishedConfiguration]:
-    shipped()
-    partitions = check_topics(settings)
-    published = publishes()
-    log.info("configuration is in force", hash=published.hash, published_by=published.by)
-    return starting_offsets(settings, partitions), published

@@ -33,7 +33,6 @@ class Samples:
         self._seen: dict[tuple[str, str, str], SourceSample] = {}
 
     def understood(self, topic: str, event: Event) -> None:
-        """Count a record that became an event."""
         self._add(topic, event.cluster, event.host, 1, missed=False, flink=False)
 
     def look(self, records: Iterable[Record], weight: int) -> None:
@@ -48,7 +47,6 @@ class Samples:
                 self._add(record.topic, found.cluster, found.host, weight, missed=missed, flink=found.flink)
 
     def taken(self) -> list[SourceSample]:
-        """The samples since the last call."""
         taken, self._seen = list(self._seen.values()), {}
         return taken
 

@@ -5,19 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from sinks.prometheus.families import build_info, info, lasting
+from sinks.prometheus.catalogue import build_info, info, lasting
+from streaming.job.checkpoint.offsets import parsed
 
 _DURATION_S = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 # Spark also reports progress while idle; only a batch has this duration.
 _BATCH = "addBatch"
 
 Progress = Mapping[str, Any]
-_decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
 class Telemetry(Collector):
@@ -33,33 +32,27 @@ class Telemetry(Collector):
         self.reloaded(successful=True)
         self._batch = -1
         self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
-        self._last = lasting(Gauge, "batch_last_timestamp_seconds")
         self._records = lasting(Counter, "input_records_total")
         self._restarts = lasting(Counter, "query_restarts_total")
+        self._always = self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts
+        self._last = lasting(Gauge, "batch_last_timestamp_seconds")
         self._came = lasting(Gauge, "input_records_per_second")
         self._done = lasting(Gauge, "processed_records_per_second")
         self._behind = lasting(Gauge, "consumer_lag_records")
         self._memory = lasting(Gauge, "state_memory_bytes")
         self._disk = lasting(Gauge, "state_disk_bytes")
         self._commit = lasting(Gauge, "state_commit_seconds")
-        # Metrics of the last batch are exported only after the first one.
-        self._always = (
-            *(self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts),
-        )
-        self._known: tuple[Collector, ...] = self._always
+        self._of_last_batch = self._last, self._came, self._done, self._behind, self._memory, self._disk, self._commit
 
     def configured(self, config_hash: str) -> None:
-        """Note that another configuration is in force."""
         self._hash = config_hash
 
     def reloaded(self, successful: bool) -> None:
-        """Note a reload of the configuration file, and whether it was valid."""
         self._reloaded.set(successful)
         if successful:
             self._reloaded_at.set(self._wall())
 
     def restarted(self) -> None:
-        """Count a restart of the query after a failure."""
         self._restarts.inc()
 
     def progressed(self, latest: Progress, recent: Callable[[], Sequence[Progress]] = list) -> None:
@@ -68,12 +61,13 @@ class Telemetry(Collector):
         missed = recent() if self._batch >= 0 and number > self._batch + 1 else []
         for progress in [*missed, latest]:
             if progress["batchId"] > self._batch and _BATCH in progress["durationMs"]:
-                self._batch = progress["batchId"]
                 self._finished(progress)
+                self._batch = progress["batchId"]
         self._behind_now(latest)
 
     def collect(self) -> Iterator[Metric]:
-        for metric in self._known:
+        # Metrics of the last batch are exported only after the first one.
+        for metric in (*self._always, *(self._of_last_batch if self._batch >= 0 else ())):
             yield from metric.collect()
         yield info("config_info", self._hash)
 
@@ -92,24 +86,13 @@ class Telemetry(Collector):
             self._memory.set(state["memoryUsedBytes"])
             self._disk.set(state["customMetrics"].get("rocksdbSstFileSize", 0))
             self._commit.set(state["commitTimeMs"] / 1000)
-        self._known = (
-            *self._always,
-            *(self._last, self._came, self._done, self._behind, self._memory, self._disk, self._commit),
-        )
 
     def _behind_now(self, progress: Progress) -> None:
         for source in progress["sources"]:
-            read, there = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+            read, there = parsed(source["endOffset"]), parsed(source["latestOffset"])
             for topic, partitions in there.items():
                 done = read.get(topic, {})
                 self._behind.labels(topic).set(sum(max(0, end - done.get(p, end)) for p, end in partitions.items()))
-
-
-def _offsets(text: str | None) -> dict[str, dict[str, int]]:
-    try:
-        return _decode(text or "{}")
-    except msgspec.MsgspecError:
-        return {}
 
 
 class Build(Collector):

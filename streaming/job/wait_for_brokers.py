@@ -14,8 +14,7 @@ from sinks.kafka.diagnosis import lasting_obstacle, unreachable
 from sinks.secret import SecretError
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
-from streaming.shutdown import Stop
-from streaming.shutdown import Stopped as Stopped  # noqa: PLC0414 - part of this module for its callers
+from streaming.threads import Stop
 
 log = structlog.get_logger()
 
@@ -45,8 +44,7 @@ def await_brokers(settings: Settings, stop: Stop, say: Callable[[str], object]) 
         if now - reported_at >= _REPORT_EVERY_S:
             reported_at = now
             log.warning("waiting for Kafka", reason=problem, for_s=round(begun + within - now))
-        if stop.wait(_EVERY_S):
-            raise Stopped
+        stop.pause(_EVERY_S)
     if lasting := lasting_obstacle(settings.kafka.access):
         raise PreflightError(f"kafka.access: {lasting}")
 

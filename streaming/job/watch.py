@@ -13,16 +13,17 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from detectors.engine import bucket
-from detectors.engine.engine import DroppedState
+from detectors.engine.fold import DroppedState
 from detectors.events.event import Event
+from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading
+from sinks.prometheus.reading_metrics import CANARY
 from streaming.configuration.known_issues import shipped
 from streaming.gc_pause import gc_paused
-from streaming.job import canary
-from streaming.job.checkpoint.rebuilt import NOT_REBUILT, RebuildPlan
+from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
-from streaming.job.spark.spark_errors import extent, naming
+from streaming.job.spark.troubles import extent, naming
 from streaming.job.stream_clock import read_up_to
 
 _COUNTERS_EVERY_MS = 15_000
@@ -44,9 +45,9 @@ class OutputTopics(msgspec.Struct, frozen=True):
 class BucketProcessor(StatefulProcessor):
     """Processes the batches of buckets. Spark creates one for every task and batch, so it keeps no state itself."""
 
-    def __init__(self, topics: OutputTopics, rebuilt: RebuildPlan = NOT_REBUILT, max_offsets: int = 1 << 62) -> None:
+    def __init__(self, topics: OutputTopics, plan: RebuildPlan = NO_PLAN, max_offsets: int = 1 << 62) -> None:
         self._topics = topics
-        self._rebuilt = rebuilt
+        self._plan = plan
         self._max_offsets = max_offsets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -73,7 +74,7 @@ class BucketProcessor(StatefulProcessor):
         # The source divides the limit among partitions and rounds it.
         index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
         outlet = Outlet(self._topics.limit)
-        for transition in self._rebuilt.new(result.transitions):
+        for transition in self._plan.unwritten(result.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
         letters = [letter for p in packed for letter in p.rejected]
         letters += [event_letter(d.event, d.error) for d in result.defects]
@@ -85,7 +86,8 @@ class BucketProcessor(StatefulProcessor):
         left = index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = result.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
-            readings.append(canary.reading(sent, index.clock))
+            labels = {"cluster": flinkwatch_itself.CLUSTER}
+            readings.append(Reading(name=CANARY, labels=labels, value=sent / 1000, at=index.clock))
         for reading in readings:
             yield from self._rows(self._topics.readings, outlet.reading(reading))
         for gone in result.removed + left:
@@ -163,6 +165,7 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
     readings += [
         Reading(name="cluster_waits_seconds", labels={"cluster": c}, value=order.wait() / 1000, at=index.clock)
         for c, order in index.orders.items()
+        if order.lags
     ]
     # The index is a row itself.
     rows, clock = float(len(index.deadlines) + 1), index.clock / 1000

@@ -64,7 +64,6 @@ class InputFile(msgspec.Struct):
         return "" if self.records else "empty"
 
     def take(self, record: Record, found: list[Event] | Rejected) -> None:
-        """Count a record and its events."""
         self.records += 1
         if isinstance(found, Rejected):
             self.rejected[found.reason] += 1
@@ -167,21 +166,15 @@ class InputFiles:
         else the end of the same process's log, else the end of all logs.
         """
         written = int(log.path.stat().st_mtime * 1000)
-        ends: list[int] = []
-        near: list[int] = []
-        begins: list[int] = []
-        for other in self._logs():
-            for one in other.sections:
-                if one.last < 0:
-                    continue
-                zone = self.zone_in(other, one)
-                begins.append(utc(one, one.first, zone))
-                ends.append(utc(one, one.last, zone))
-                if (other.host, one.part.container) == (log.host, section.part.container):
-                    near.append(ends[-1])
-        if not ends or (not section.part.container and min(begins) <= written <= max(ends)):
+        dated = [(other, one, self.zone_in(other, one)) for other in self._logs() for one in other.sections]
+        begins = [utc(one, one.first, zone) for _, one, zone in dated if one.last >= 0]
+        ends = [
+            (utc(one, one.last, zone), (other.host, one.part.container)) for other, one, zone in dated if one.last >= 0
+        ]
+        if not ends or (not section.part.container and min(begins) <= written <= max(ends)[0]):
             return written
-        return max(near or ends)
+        near = [end for end in ends if end[1] == (log.host, section.part.container)]
+        return max(near or ends)[0]
 
 
 def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:

@@ -126,7 +126,6 @@ def records(log: LogFile, section: LineRun, file: IO[bytes], zone: Zone, undated
 
 
 def utc(section: LineRun, time: int, zone: Zone) -> int:
-    """Convert a time of a section to UTC."""
     return time if section.utc else time - zone(time)
 
 
@@ -154,14 +153,11 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether it is gzip."""
     with path.open("rb") as file:
         return file.read(2) == _GZIP
 
 
 class _Survey:
-    """The first pass over one file."""
-
     def __init__(self, log: LogFile, reader: Reader) -> None:
         self._log = log
         self._reader = reader
@@ -220,7 +216,6 @@ class _Survey:
         return 0 <= time < before - _BACK_MS and len(sections) < _MAX_SECTIONS
 
     def _learn(self, line: _LogLine, section: LineRun) -> None:
-        """Learn the time zone or Flink's version from a line."""
         host, file = _where(self._log, line)
         headers = (("host", host.encode()), ("file", file.encode()))
         read = self._reader.read(Record(str(self._log.path), 0, line.number, 0, None, line.value, headers))
@@ -269,7 +264,6 @@ def _time_of(inner: UnwrappedLine) -> tuple[int, bool]:
 
 
 def _where(log: LogFile, line: _LogLine) -> tuple[str, str]:
-    """The host and the file of a line."""
     part, inner = line.part, line.inner
     if part.container:
         return part.host or log.host, f"{part.container}/{part.file}"

@@ -5,7 +5,7 @@ The demo plays faster, with the recording's own times and heartbeats. Here a run
 
 import http.client
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ import structlog
 from kafka.errors import KafkaError
 from msgspec import structs
 
+from detectors.events.envelopes.logs import origin_of
 from detectors.events.event import Record
+from detectors.events.identity import EXERCISE, Identity
+from detectors.events.reader import Reader
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import create_missing
 from streaming.configuration.settings import Settings
-from streaming.errors import RecordingError, UserError
-from streaming.job.wait_for_brokers import Stopped, await_brokers
-from streaming.recordings.exercise import exercise
+from streaming.errors import ConfigError, RecordingError, UserError
+from streaming.job.wait_for_brokers import await_brokers
 from streaming.recordings.recording import is_recording
 from streaming.recordings.redate import redated
 from streaming.recordings.replay import load
-from streaming.shutdown import Stop
+from streaming.threads import Stop, Stopped
 
 log = structlog.get_logger()
 
@@ -56,6 +58,23 @@ def play(recording: str, settings: Settings, stop: Stop, as_recorded: bool = Fal
     except KafkaError as error:
         raise UserError(f"Kafka at {settings.kafka.access.bootstrap_servers}: {error}") from error
     log.info("recording was played", recording=recording, records=played, hint=_ENDS)
+
+
+def exercise(records: Iterable[Record], identity: Identity, metric_topics: frozenset[str]) -> Iterator[Record]:
+    """The records, with a header that names their cluster `exercise-…`. Raises ConfigError if headers are not used."""
+    if identity.cluster[0] != "header":
+        raise ConfigError(
+            "identity.cluster: `header` must come first, so that messages can be marked as an exercise. "
+            "Use --as-recorded to play without the mark"
+        )
+    reader = Reader(identity, metric_topics)
+    for record in records:
+        found = reader.read(record)
+        events = found if isinstance(found, list) else []
+        cluster = events[0].cluster if events else origin_of(record, identity.header).cluster(identity)
+        others = tuple((name, value) for name, value in record.headers if name != identity.header)
+        mark = (identity.header, f"{EXERCISE}{cluster}".encode())
+        yield structs.replace(record, headers=(*others, mark))
 
 
 def find_scenario(name: str) -> Path:
@@ -143,8 +162,7 @@ def await_ready(settings: Settings, stop: Stop, within_s: float = _READY_WITHIN_
         if not reported:
             log.info("waiting for the flinkwatch on this host to be ready", port=page.port, reason=reason)
             reported = True
-        if stop.wait(1.0):
-            raise Stopped
+        stop.pause(1.0)
     log.warning("no flinkwatch answers on this host; without a running one, no incidents are reported")
 
 

@@ -2,22 +2,29 @@
 
 from collections.abc import Iterator
 
-from streaming.cli.replay_report import ReportClock
 from streaming.recordings.inputs import InputFile, InputFiles
+from streaming.terminal import Clock
 
 _FREE_TEXT = (".out", ".err", "stdout", "stderr")
 
 
 def understood(one: InputFile) -> int:
-    """How many lines (or records) of a file were understood."""
     if one.log is not None:
         return max(one.log.understood, one.events > 0)
     return one.understood
 
 
 def lines(one: InputFile) -> int:
-    """How many lines (or records) a file has."""
     return one.log.lines if one.log is not None else one.records
+
+
+def total(files: list[InputFile]) -> str:
+    """What was read of all files, and how much of it was understood."""
+    read, known = sum(map(lines, files)), sum(map(understood, files))
+    count = f"{len(files)} file{'s' * (len(files) != 1)}"
+    if any(one.log for one in files):
+        return f"{read:,} lines of {count}, {known:,} understood"
+    return f"{read:,} records of {count}"
 
 
 def failures(files: list[InputFile]) -> list[InputFile]:
@@ -51,7 +58,7 @@ def sentence(one: InputFile) -> str:
     return text if log.understood else f"{text}; looks like {_looks_like(one)}"
 
 
-def notes(inputs: InputFiles, clock: ReportClock, given: str) -> Iterator[str]:
+def notes(inputs: InputFiles, clock: Clock, given: str) -> Iterator[str]:
     """Notes about the time zone, lines without times, and files without any known line."""
     logs = [one for one in inputs.files if one.log is not None]
     if given:

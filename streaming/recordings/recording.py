@@ -5,8 +5,7 @@ read line by line, since a day of a large cluster does not fit into memory. A pa
 `log_file.py` reads log files.
 """
 
-import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,8 +14,6 @@ from detectors.events.event import Record
 from streaming.errors import RecordingError
 from streaming.recordings.log_file import opened
 
-_Headers = list[tuple[str, str | None]]
-
 
 class _RecordLine(msgspec.Struct, omit_defaults=True):
     topic: str
@@ -24,11 +21,12 @@ class _RecordLine(msgspec.Struct, omit_defaults=True):
     offset: int
     timestamp: int
     key: str | None = None
-    headers: _Headers = []
+    headers: list[tuple[str, str | None]] = []
     value: str | None = None
-    key_b64: str | None = None
-    headers_b64: _Headers = []
-    value_b64: str | None = None
+    # msgspec writes bytes as base64.
+    key_b64: bytes | None = None
+    headers_b64: list[tuple[str, bytes | None]] = []
+    value_b64: bytes | None = None
 
 
 class _Stamp(msgspec.Struct):
@@ -76,29 +74,24 @@ def stamps_of(path: Path) -> Iterator[tuple[str, int]]:
 
 def line_of(record: Record) -> bytes:
     """A record as one line of a recording."""
-    headers, headers_b64 = _headers(record.headers)
-    key, key_b64 = _either(record.key)
-    value, value_b64 = _either(record.value)
-    where = (record.topic, record.partition, record.offset, record.timestamp)
-    return _encode(_RecordLine(*where, key, headers, value, key_b64, headers_b64, value_b64)) + b"\n"
+    line = _RecordLine(record.topic, record.partition, record.offset, record.timestamp)
+    line.key, line.key_b64 = _either(record.key)
+    line.value, line.value_b64 = _either(record.value)
+    headers = [(name, *_either(value)) for name, value in record.headers]
+    # All headers are text, or all base64, so that they keep their order.
+    if all(packed is None for _, _, packed in headers):
+        line.headers = [(name, text) for name, text, _ in headers]
+    else:
+        line.headers_b64 = list(record.headers)
+    return _encode(line) + b"\n"
 
 
-def _either(data: bytes | None) -> tuple[str | None, str | None]:
-    """The data as text, or else as base64."""
-    if data is None:
-        return None, None
+def _either(data: bytes | None) -> tuple[str | None, bytes | None]:
+    """The data as text if it is UTF-8, else as bytes."""
     try:
-        return data.decode(), None
+        return None if data is None else data.decode(), None
     except UnicodeDecodeError:
-        return None, base64.b64encode(data).decode()
-
-
-def _headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[_Headers, _Headers]:
-    """All headers as text, or all as base64, so that they keep their order."""
-    try:
-        return [(k, v if v is None else v.decode()) for k, v in headers], []
-    except UnicodeDecodeError:
-        return [], [(k, v if v is None else base64.b64encode(v).decode()) for k, v in headers]
+        return None, data
 
 
 def _is_record(line: bytes) -> bool:
@@ -121,17 +114,15 @@ def _record(path: Path, number: int, line: bytes) -> Record:
             found.timestamp,
             _bytes(found.key, found.key_b64),
             _bytes(found.value, found.value_b64),
-            tuple((k, _bytes(None, v) or b"") for k, v in found.headers_b64)
+            tuple((k, v or b"") for k, v in found.headers_b64)
             or tuple((k, (v or "").encode()) for k, v in found.headers),
         )
     except (msgspec.MsgspecError, ValueError) as error:
         raise _no_record(path, number, error) from error
 
 
-def _bytes(text: str | None, packed: str | None) -> bytes | None:
-    if packed is not None:
-        return base64.b64decode(packed)
-    return None if text is None else text.encode()
+def _bytes(text: str | None, packed: bytes | None) -> bytes | None:
+    return packed if text is None else text.encode()
 
 
 def _no_record(path: Path, number: int, error: Exception) -> RecordingError:

@@ -4,23 +4,22 @@
 stream's clock at a time, as in the live job.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from detectors.engine import bucket
-from detectors.engine.engine import ClusterState, encode_state
 from detectors.engine.late_partitions import BOUND_MS
-from detectors.engine.replay_clock import trusted_clock
+from detectors.engine.state import ClusterState, encode_state
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.flink.topology import Topology
 from detectors.incident import Transition
 from detectors.settings.live import PublishedConfiguration, read_change
+from detectors.values.decoding import UndecodableError
 from streaming.configuration.known_issues import shipped
 from streaming.errors import RecordingError
-from streaming.recordings.inputs import InputFiles, source_of
+from streaming.recordings.inputs import InputFiles
 from streaming.recordings.recording import is_recording, records_of
 
 TRIGGER_MS = 1_000
@@ -41,33 +40,12 @@ def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Rec
     return [a.record for a in InputFiles(paths, reader, (logs_topic, metrics_topic)).arrivals()]
 
 
-def replay(
-    records: list[Record],
-    reader: Reader,
-    published: PublishedConfiguration,
-    rejected: Counter[str] | None = None,
-    config_topic: str = "",
-    after_ms: int = AFTER_MS,
-) -> Iterator[Transition]:
-    """The transitions of records given in order of arrival; `rejected` counts rejected records by reason."""
-    read = [[] if r.topic == config_topic else reader.read(r) for r in records]
-    if rejected is not None:
-        rejected.update(found.reason for found in read if isinstance(found, Rejected))
-    moving = [(r, found) for r, found in zip(records, read, strict=True) if r.topic != config_topic]
-    clocks = iter(trusted_clock([(source_of(r, found), r.timestamp) for r, found in moving]))
-    arrived = (
-        (0 if r.topic == config_topic else next(clocks), r, found) for r, found in zip(records, read, strict=True)
-    )
-    return run(arrived, published, config_topic, rejected=rejected, after_ms=after_ms)
-
-
 def run(
     arrived: Iterable[Arrived],
     published: PublishedConfiguration,
     config_topic: str,
     *,
     versions: Mapping[str, str] | None = None,
-    rejected: Counter[str] | None = None,
     after_ms: int = AFTER_MS,
 ) -> Iterator[Transition]:
     """The transitions of arriving records, which are processed one at a time.
@@ -83,7 +61,7 @@ def run(
         if record.topic == config_topic:
             if limit is not None and last is not None:
                 yield from step(index, store, events, last, last)
-            _configure(index, [record], rejected)
+            _configure(index, record)
             events, limit, changed = [], None, True
             continue
         if limit is not None and last is not None and clock >= limit:
@@ -99,23 +77,20 @@ def run(
     if changed:
         yield from step(index, store, [], index.clock)
     if last is not None:
-        # Events that waited for a lagging partition can now be processed.
-        end = last + after_ms
+        # Events that waited for a lagging partition or for a deadline can now be processed.
+        end, index.catching_up = last + after_ms, True
         yield from step(index, store, [], end, end + BOUND_MS)
 
 
-def _configure(index: bucket.BucketIndex, records: Iterable[Record], rejected: Counter[str] | None) -> None:
-    for record in records:
-        try:
-            change = read_change(record.key, record.value)
-        except ValueError:
-            if rejected is not None:
-                rejected["bad_config"] += 1
-            continue
-        if isinstance(change, PublishedConfiguration):
-            index.configure(change, ())
-        elif change is not None:
-            index.configure(None, [change])
+def _configure(index: bucket.BucketIndex, record: Record) -> None:
+    try:
+        change = read_change(record.key, record.value)
+    except UndecodableError:
+        return
+    if isinstance(change, PublishedConfiguration):
+        index.configure(change, ())
+    elif change is not None:
+        index.configure(None, [change])
 
 
 def step(

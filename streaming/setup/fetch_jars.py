@@ -58,7 +58,6 @@ def install(folder: Path) -> None:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each jar by its path in the folder."""
     jars = folder.rglob("*.jar")
     return {str(jar.relative_to(folder)): hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars}
 

@@ -28,7 +28,6 @@ class Moved(msgspec.Struct):
     new: ReplayedIncident
 
     def row(self) -> dict[str, object]:
-        """What is printed as JSON."""
         return {"old": self.old.row(), "new": self.new.row()}
 
 
@@ -61,7 +60,6 @@ class Comparison(msgspec.Struct):
         return {name: getattr(self, name) for name in names}
 
     def add(self, old: list[ReplayedIncident], new: list[ReplayedIncident]) -> None:
-        """Compare the incidents of one more stream."""
         pairs = list(paired(old, new))
         known = {id(t) for pair in pairs for t in pair}
         self.removed += [t for t in old if id(t) not in known]
@@ -74,8 +72,6 @@ class Comparison(msgspec.Struct):
 
 
 class Replayed:
-    """A replay under one configuration."""
-
     def __init__(self, live: LiveSettings) -> None:
         self._index = bucket.BucketIndex(published=publish(live, 0, "tune"))
         self._store = MemoryStore()

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from detectors.events.event import Event, Record, Rejected
+from detectors.events.event import Event, Rejected
 from detectors.events.reader import Reader
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
 from streaming.gc_pause import gc_paused
-from streaming.recordings.inputs import InputFiles, clocks_of
+from streaming.recordings.inputs import InputFiles
 from streaming.recordings.read_report import failures, sentence
-from streaming.recordings.recording import is_recording, records_of
+from streaming.recordings.recording import is_recording
 
 _OWN_PROCESS_BYTES = 4_000_000
 _MANY = 12
@@ -97,20 +97,13 @@ def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
     reader = Reader(settings.identity, frozenset(kafka.metrics))
     # The settings are given, so configuration records in the recording are ignored.
     own = {kafka.topics.config, kafka.topics.heartbeat}
-    if len(stream) == 1 and is_recording(stream[0]):
-        yield from _cut(zip(records_of(stream[0]), clocks_of(stream[0], reader), strict=True), reader, own)
-    else:
-        inputs = InputFiles(stream, reader, kafka.for_files)
-        if unread := failures([one for one in inputs.files if one.log is not None]):
-            raise RecordingError("\n".join(map(sentence, unread)))
-        yield from _cut(((a.record, a.clock) for a in inputs.arrivals()), reader, own)
-
-
-def _cut(records: Iterable[tuple[Record, int]], reader: Reader, own: set[str]) -> Iterator[Batches]:
+    inputs = InputFiles(stream, reader, kafka.for_files)
+    if unread := failures([one for one in inputs.files if one.log is not None]):
+        raise RecordingError("\n".join(map(sentence, unread)))
     piece: Batches = []
     events: list[Event] = []
     limit = last = 0
-    for record, clock in records:
+    for clock, _, record in inputs.arrivals():
         if not limit:
             limit = clock + _BATCH_MS
         if clock >= limit:

@@ -47,7 +47,6 @@ class ReplayedIncident(msgspec.Struct, kw_only=True):
         return self.job_name or self.job_id
 
     def shared(self, other: "ReplayedIncident") -> int:
-        """How many findings both have at the same time."""
         both = self.findings.keys() & other.findings.keys()
         return sum(_overlap(self.findings[key], other.findings[key]) for key in both)
 
@@ -58,14 +57,11 @@ class ReplayedIncident(msgspec.Struct, kw_only=True):
         return near and bool(self.shared(other) or self.places & other.places)
 
     def row(self) -> dict[str, str | int | bool | None]:
-        """The fields that are printed as JSON."""
         hidden = ("findings", "places")
         return {name: getattr(self, name) for name in self.__struct_fields__ if name not in hidden}
 
 
 class ReplayedIncidents:
-    """Collects the incidents of a replay from its transitions."""
-
     def __init__(self) -> None:
         self._by_id: dict[str, ReplayedIncident] = {}
         self._part_of: dict[str, str] = {}

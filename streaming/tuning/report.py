@@ -1,12 +1,10 @@
 """The report of `flinkwatch tune` on a terminal."""
 
-from datetime import UTC, datetime
-
 from rich.table import Table
 from rich.text import Text
 
 from detectors.values.durations import humanize
-from streaming.terminal import Console
+from streaming.terminal import UTC_CLOCK, Console
 from streaming.tuning.compare import Comparison
 from streaming.tuning.incidents import ReplayedIncident
 
@@ -29,7 +27,6 @@ def print_comparison(found: Comparison) -> None:
 
 
 def _rows(found: Comparison) -> list[tuple[str, ReplayedIncident, str, str, str]]:
-    """Change, incident, cause, severity, time of opening."""
     both = [("added", t) for t in found.added] + [("removed", t) for t in found.removed]
     rows: list[tuple[str, ReplayedIncident, str, str, str]] = [
         (change, t, t.cause, t.severity, clock(t.opened_at)) for change, t in both
@@ -49,7 +46,7 @@ def _arrow(old: str, new: str) -> str:
 
 def clock(time: int) -> str:
     """A time of the stream, in UTC."""
-    return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return UTC_CLOCK.time(time).rstrip("Z")
 
 
 def _by_job(found: Comparison) -> dict[tuple[str, str], list[tuple[str, ...]]]:

@@ -1,10 +1,10 @@
 """What delivery costs: `python tests/bench/delivery.py [--incidents N] [--jobs N] [--seconds S]`.
 
-`flinkwatch deliver` as a user starts it, on a real broker, with a local stand-in for Slack that never limits. Topics
-hold N open incidents that were told before, so the process has them all on its board and in its ledger, and nothing to
-send. Measured are its resident memory, then the time from a new incident's record to Slack's call, one about every
-second, and last, with the readings of so many jobs and twice as many TaskManagers, a scrape (the best of seven counts:
-other work disturbs it). The last line is JSON.
+`flinkwatch deliver` as a user starts it, on a real broker, with a fake Slack that never limits. Topics hold N open
+incidents that were notified before, so the process has them all in its collector and its notification log, and nothing
+to send. Measured are its resident memory, then the time from a new incident's record to Slack's call, one about every
+second, and last, with the readings of so many jobs and twice as many TaskManagers, a scrape (the best of seven counts,
+because other work disturbs it). The last line is JSON.
 """
 
 import argparse
@@ -60,15 +60,15 @@ def incident(name: str, number: int, at: int) -> Transition:
 
 
 def fill(producer: KafkaProducer, count: int) -> None:
-    """Open incidents, and a ledger that says that each was told."""
+    """Open incidents, and a notification log in which each was sent."""
     for number in range(count):
         name, partition = f"open-{number:05d}", number % TOPICS.partitions
-        told = Entry(
+        sent = Entry(
             incident=name, seq=1, state="sent", at=START_MS, channel="C0LOCAL01", ts=f"1772373780.{number:06d}"
         )
         value = _encode(incident(name, number, START_MS))
         producer.send(TOPICS.incidents, key=name.encode(), value=value, partition=partition)
-        producer.send(TOPICS.deliveries, key=f"slack/{name}".encode(), value=_encode(told), partition=partition)
+        producer.send(TOPICS.deliveries, key=f"slack/{name}".encode(), value=_encode(sent), partition=partition)
     producer.flush(timeout=60)
 
 

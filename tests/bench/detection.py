@@ -1,16 +1,17 @@
 """How well incidents are found: `python tests/bench/detection.py [--recordings DIR] [--envelope LOGS+METRICS …]`.
 
 Replays every scenario of `tests/scenarios`, and every recording of a directory (neutral form, see `neutral.py`), and
-holds what is said against the truth. A true incident is right when one incident, opened while it was on, names its
-cause at the end; more of them are split, and any other warning or critical is false. `lead` is the time from the first
-word of it to the kill, loss or expiry it leads to.
+compares what is reported with the truth. A true incident is right if one incident, opened while it lasted, has its
+cause at the end. Further incidents are split, and any other warning or critical one is false. `lead` is the time from
+the first transition to the kill, loss or expiry that follows.
 
-Beside it stands what the published Prometheus rules of `flink_rules.yaml` say on the same scrapes, when Prometheus is
-installed, each with the seconds from the same record: any rule whose condition begins to hold while an incident is on
-counts as having seen it, whatever it is called. In brackets is what would have fired had the recording, and the
-condition, gone on. Scenarios have no such column: they keep only the metrics flinkwatch reads.
+Next to it is what the published Prometheus rules of `flink_rules.yaml` report on the same scrapes, if Prometheus is
+installed, each with the seconds from the same record: any rule whose condition begins to hold during an incident counts
+as having found it, whatever its name. In brackets is what would have fired had the recording, and the condition,
+continued. Scenarios have no such column, because they keep only the metrics that flinkwatch reads.
 
-The last line is JSON; seconds are the stream's, from the record that proves the incident.
+The last line is JSON. `--markdown` prints the tables of docs/detection.md above it. Seconds are the stream's, from the
+record that proves the incident.
 """
 
 import argparse
@@ -45,7 +46,7 @@ FAILURES: dict[str, frozenset[str]] = {
 
 
 class Case(NamedTuple):
-    """Records and their truth; `alerts` is None when no rules were asked."""
+    """Records and their truth; `alerts` is None if no rules were evaluated."""
 
     name: str
     envelope: str
@@ -72,7 +73,7 @@ class Row(NamedTuple):
     name: str
     envelope: str
     truth: str
-    said: str
+    reported: str
     verdict: str
     from_first: float | None = None
     from_confirmed: float | None = None
@@ -100,7 +101,7 @@ def recordings(folder: Path, envelopes: list[str]) -> Iterator[Case]:
         with tempfile.TemporaryDirectory(prefix="flinkwatch-rules-") as work:
             alerts = prometheus_rules.alerts(found, Path(work))
     else:
-        print("Prometheus is not installed: nothing is said of its rules (Debian: apt-get install prometheus)")
+        print("Prometheus is not installed: its rules are not evaluated (Debian: apt-get install prometheus)")
     for envelope in envelopes:
         logs, _, metrics = envelope.partition("+")
         for recording in found:
@@ -142,7 +143,7 @@ def _envelope(given: list[Record]) -> str:
 
 
 def judged(case: Case) -> Iterator[Row]:
-    """The rows of one case: its true incidents, then what is split or false; one row when there is nothing of both."""
+    """The rows of one case: its true incidents, then what is split or false; one row if there is neither."""
     by_id: dict[str, Incident] = {}
     for transition in recorded.said(case.records):
         by_id.setdefault(transition.incident, []).append(transition)
@@ -162,7 +163,7 @@ def judged(case: Case) -> Iterator[Row]:
             rows.append(Row(case.name, case.envelope, "-", incident[-1].cause, verdict))
     if not rows:
         rows = [Row(case.name, case.envelope, "healthy", "-", "quiet")]
-    false = _spoken([a for a in case.alerts or () if not any(_seen(a, t) for t in case.truths)])
+    false = _listed([a for a in case.alerts or () if not any(_seen(a, t) for t in case.truths)])
     if false:
         rows[-1] = rows[-1]._replace(rules=f"{rows[-1].rules} false: {false}".removeprefix("- "))
     yield from rows
@@ -173,12 +174,12 @@ def _near(at: int, true: Truth) -> bool:
 
 
 def _seen(alert: Alert, true: Truth) -> bool:
-    """Rules are looked at in steps, so one may see a symptom a little before the lines tell of it."""
+    """Rules are looked at in steps, so one may see a symptom a little before the lines report it."""
     return true.first - 1000 * prometheus_rules.EVERY_S <= alert.since <= true.until + SLACK_MS
 
 
 def _best(near: list[Incident], true: Truth) -> Incident | None:
-    """The one whose last word is right, else one that was right at some time, else any."""
+    """The one whose last cause is right, else one that was right at some time, else any."""
     right = [i for i in near if i[-1].cause in true.accept]
     once = [i for i in near if any(t.cause in true.accept for t in i)]
     return next(iter(right or once or near), None)
@@ -187,11 +188,11 @@ def _best(near: list[Incident], true: Truth) -> Incident | None:
 def _row(case: Case, true: Truth, own: Incident | None) -> Row:
     rules = "-"
     if case.alerts is not None:
-        rules = _spoken([a for a in case.alerts if _seen(a, true)], true.confirmed) or "nothing"
+        rules = _listed([a for a in case.alerts if _seen(a, true)], true.confirmed) or "nothing"
     row = Row(case.name, case.envelope, true.cause, "-", "missed", rules=rules)
     if own is None:
         return row._replace(verdict="optional") if true.optional else row
-    row = row._replace(said=own[-1].cause, verdict="right" if own[-1].cause in true.accept else "wrong")
+    row = row._replace(reported=own[-1].cause, verdict="right" if own[-1].cause in true.accept else "wrong")
     named = next((t.at for t in own if t.cause in true.accept), None)
     if named is None:
         return row
@@ -204,14 +205,14 @@ def _row(case: Case, true: Truth, own: Incident | None) -> Row:
     )
 
 
-def _spoken(alerts: list[Alert], confirmed: int | None = None) -> str:
-    """Each rule once, with the seconds from confirmation to its first firing; in brackets what the end cut off."""
-    said: dict[str, str] = {}
+def _listed(alerts: list[Alert], confirmed: int | None = None) -> str:
+    """Each rule once, with the seconds from confirmation to its firing; in brackets if it had not fired by the end."""
+    texts: dict[str, str] = {}
     for alert in sorted(alerts, key=lambda a: (not a.lasting, a.at)):
         after = f" {(alert.at - confirmed) / 1000:+.0f}" if confirmed is not None else ""
         text = f"{alert.name.removeprefix('Flink')}{after}"
-        said.setdefault(alert.name, text if alert.lasting else f"[{text}]")
-    return ", ".join(said.values())
+        texts.setdefault(alert.name, text if alert.lasting else f"[{text}]")
+    return ", ".join(texts.values())
 
 
 def figures(rows: list[Row]) -> dict[str, float | int | None]:
@@ -238,13 +239,13 @@ def _fires(rules: str) -> bool:
 
 def printed(rows: list[Row]) -> None:
     """The table."""
-    head = ("recording", "envelope", "truth", "said", "verdict", "first s", "conf. s", "lead s", "Prometheus rules")
+    head = ("recording", "envelope", "truth", "reported", "verdict", "first s", "conf. s", "lead s", "Prometheus rules")
     body = [
         (
             r.name,
             r.envelope,
             r.truth,
-            r.said,
+            r.reported,
             r.verdict,
             *map(_number, (r.from_first, r.from_confirmed, r.lead)),
             r.rules,
@@ -257,25 +258,43 @@ def printed(rows: list[Row]) -> None:
         print("  ".join(cells).rstrip())
 
 
+def markdown(rows: list[Row]) -> None:
+    """The tables of docs/detection.md: the scenarios, and the recordings with what the rules report."""
+    named = "recording", "envelope", "truth", "reported at the end", "from first s", "from confirmed s", "lead s"
+    for own, head in ((True, named), (False, (*named, "rules"))):
+        found = [r for r in rows if (r.name in recorded.NAMES) == own]
+        for line in (head, ["---"] * len(head), *(_cells(r, with_rules=not own) for r in found)) if found else ():
+            print("|", " | ".join(line), "|")
+        print()
+
+
+def _cells(row: Row, *, with_rules: bool) -> list[str]:
+    reported = "nothing" if row.verdict in ("quiet", "missed") else row.reported
+    numbers = map(_number, (row.from_first, row.from_confirmed, row.lead))
+    rules = [row.rules.removeprefix("-")] if with_rules else []
+    return [row.name, row.envelope, row.truth, reported, *numbers, *rules]
+
+
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:+.1f}"
 
 
 def main() -> int:
-    """Replay, judge, print; 1 when anything is missed, wrong, split or false."""
+    """Replay, judge, print; 1 if anything is missed, wrong, split or false."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recordings", type=Path, help="a directory of recordings in neutral form")
     choices = [f"{logs}+{metrics}" for logs in neutral.LOGS for metrics in neutral.METRICS]
     parser.add_argument(
         "--envelope", nargs="+", choices=choices, default=["raw+prometheus"], help="how recordings are packed"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/detection.md")
     options = parser.parse_args()
     cases = [*scenarios(), *(recordings(options.recordings, options.envelope) if options.recordings else ())]
     rows = [row for case in cases for row in judged(case)]
-    printed(rows)
-    said = figures(rows)
-    print(json.dumps(said))
-    return 0 if said["right"] == said["true"] and not said["split"] and not said["false"] else 1
+    (markdown if options.markdown else printed)(rows)
+    found = figures(rows)
+    print(json.dumps(found))
+    return 0 if found["right"] == found["true"] and not found["split"] and not found["false"] else 1
 
 
 if __name__ == "__main__":

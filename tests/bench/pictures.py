@@ -1,6 +1,7 @@
-"""Pictures of the dashboards for the docs: `python tests/bench/pictures.py [fleet] [cluster] [flinkwatch]`.
+"""Pictures for the docs: `python tests/bench/pictures.py [fleet] [cluster] [flinkwatch] [message] [chart]`.
 
 Fleet and Cluster show recordings as if they had happened at the same time; flinkwatch is scraped while the demo runs.
+The message and the chart in its thread are what Slack would show. Needs Debian's packages prometheus and chromium.
 """
 
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from streaming.job import canary
+from streaming.job.heartbeat import canary_value
 from streaming.recordings.play import create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
+from tests.bench.slack_pictures import draw_message
 from tests.dashboard_queries import read, scraping
 from tests.demo.playback import Playback
 from tests.demo.stack import Stack
@@ -33,10 +35,12 @@ FLEET = {
     "gray-yarn": "memory-limit-kill",
     "ingest": "quiet-topic-healthy",
 }
+MESSAGES = {"message": ("late-barrier-acks", 4), "chart": ("checkpoint-creep", 1)}
+"""The scenario and how many changes of its incident are shown."""
 
 
 def main(names: list[str]) -> None:
-    """Write docs/images/dashboard-<name>.png."""
+    """Write docs/images/dashboard-<name>.png, or <name>.png for the pictures of Slack."""
     with tempfile.TemporaryDirectory() as work:
         if {"fleet", "cluster"} & set(names):
             (Path(work) / "recorded").mkdir()
@@ -44,6 +48,9 @@ def main(names: list[str]) -> None:
         if "flinkwatch" in names:
             (Path(work) / "demo").mkdir()
             beside_the_demo(Path(work) / "demo")
+    for name, (scenario, changes) in MESSAGES.items():
+        if name in names:
+            draw_message(scenario, changes, IMAGES / f"{name}.png", charts=name == "chart")
 
 
 def recorded(names: list[str], folder: Path) -> None:
@@ -73,11 +80,11 @@ def beside_the_demo(folder: Path) -> None:
             thread.start()
             producer = KafkaProducer(bootstrap_servers=stack.broker.bootstrap)
             while thread.is_alive():
-                producer.send("flinkwatch.heartbeat", value=canary.value(int(time.time() * 1000)))
+                producer.send("flinkwatch.heartbeat", value=canary_value(int(time.time() * 1000)))
                 thread.join(10)
             producer.close()
             draw(read("flinkwatch"), View(server, first, time.time(), 2), IMAGES / "dashboard-flinkwatch.png", 60)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["fleet", "cluster", "flinkwatch"])
+    main(sys.argv[1:] or ["fleet", "cluster", "flinkwatch", *MESSAGES])

@@ -18,7 +18,7 @@ from itertools import pairwise
 import msgspec
 
 from detectors.engine import bucket
-from detectors.engine.engine import decode_state
+from detectors.engine.state import decode_state
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
 from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore

@@ -20,8 +20,8 @@ from sinks.kafka.reading import partitions_of, read_to_end
 from sinks.kafka.topics import TopicNames
 from streaming.errors import UserError
 from streaming.recordings.play import create_topics, find_scenario, records_to_play
-from streaming.shutdown import Stop
 from streaming.terminal import Console
+from streaming.threads import Stop
 from tests.demo.playback import Playback
 from tests.demo.settled import Settled
 from tests.demo.stack import CHANNEL, Stack

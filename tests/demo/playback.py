@@ -14,7 +14,7 @@ from typing import Any
 from detectors.events.event import Record
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from streaming.job import canary
+from streaming.job.heartbeat import canary_value
 from streaming.recordings.play import send
 
 _HEARTBEAT_MS = 1_000
@@ -67,7 +67,7 @@ class Playback:
         with closing(clients.producer(self._access)) as producer:
             while not stop.wait(_HEARTBEAT_MS / 1000):
                 since = int((time.monotonic() - begun) * 1000)
-                value = canary.value(int(time.time() * 1000))
+                value = canary_value(int(time.time() * 1000))
                 producer.send(self._heartbeat_topic, value=value, timestamp_ms=last + since)
                 producer.flush(timeout=_FLUSH_S)
 

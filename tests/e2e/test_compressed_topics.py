@@ -20,7 +20,7 @@ from sinks.delivery.service import Delivery
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames, wanted_topics
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from streaming.cli.main import cli
 from streaming.configuration.topic import ConfigTopic

@@ -81,9 +81,9 @@ def move(shown: Shown, stop: threading.Event) -> None:
     while not stop.wait(0.2):
         batch += 1
         shown.telemetry.progressed(progress(batch))
-        shown.board.count_attempt("slack", "other")
-        shown.board.observe_latency("slack", 0.1)
-        shown.board.observe_delay("slack", 0.2)
+        shown.board.delivery.count_attempt("slack", "other")
+        shown.board.delivery.latency.labels("slack").observe(0.1)
+        shown.board.delivery.delay.labels("slack").observe(0.2)
         for name in ("records_understood_total", "records_not_understood_total"):
             counted = Reading(name=name, labels={"topic": "x"}, value=float(batch), at=batch, type="counter")
             shown.board.show_reading(counted.key(), counted)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streaming.job import canary
+from streaming.job.heartbeat import canary_value
 from streaming.recordings.play import create_topics
 from tests.dashboard_queries import NAMES, Span, await_data, scraping
 from tests.demo.playback import Playback
@@ -84,7 +84,7 @@ def tell(bootstrap: str, now_ms: int) -> None:
     """A canary, and records that cannot be read: one now and one later, or there is no rate."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for _ in range(2):
-        producer.send("flinkwatch.heartbeat", value=canary.value(int(time.time() * 1000)), timestamp_ms=now_ms)
+        producer.send("flinkwatch.heartbeat", value=canary_value(int(time.time() * 1000)), timestamp_ms=now_ms)
         producer.send("flink.logs", value=b"{not json", timestamp_ms=now_ms)
         producer.flush()
         time.sleep(4)

@@ -1,4 +1,4 @@
-"""Delivery against a real broker: consumer groups, the ledger in its topic, and topics that are checked."""
+"""Delivery against a real broker: consumer groups, the notification log in its topic, and topics that are checked."""
 
 import http.client
 import itertools
@@ -17,7 +17,7 @@ from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, Call, SlackServer
@@ -65,8 +65,8 @@ class Installation:
         with self._called:
             assert self._called.wait_for(lambda: self._calls >= count, timeout=300), f"{self._calls} calls, not {count}"
 
-    def ledger(self) -> dict[str, Any]:
-        """What the ledger topic holds, by key."""
+    def log_entries(self) -> dict[str, Any]:
+        """The entries of the notification log, by key."""
         clients = Clients(self.access, self.topics)
         found = [pair for partition in range(2) for pair in clients.read_notification_log(partition)]
         entries = {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
@@ -117,7 +117,7 @@ def test_the_lifecycle_of_an_incident_is_notified_once_over_a_restart(installati
     (parent,) = installation.slack.parents()
     assert "Resolved" in parent.text
     assert [call.method for call in installation.slack.calls] == ["chat.postMessage", "chat.update", "chat.update"]
-    (entry,) = installation.ledger().values()
+    (entry,) = installation.log_entries().values()
     assert (entry["seq"], entry["state"], entry["ts"]) == (3, "sent", parent.ts)
 
 

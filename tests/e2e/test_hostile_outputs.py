@@ -22,16 +22,16 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 PROJECT = Path(__file__).parents[2]
 # Python runs it in every process of the job: a detector that fails on one event, a read stage that fails on one record.
 FAULT = """
-from detectors.engine.engine import Engine
+from detectors.engine import fold
 from streaming.job import read
 
-_step = Engine.step
+_step = fold.step
 
 
-def step(self, cluster, state, events, *rest):
+def step(engine, cluster, state, events, *rest):
     if any(len(getattr(event, "samples", ())) > 7_000 for event in events):
         raise ValueError("too many samples")
-    return _step(self, cluster, state, events, *rest)
+    return _step(engine, cluster, state, events, *rest)
 
 
 def may_matter(values, metrics):
@@ -40,7 +40,7 @@ def may_matter(values, metrics):
     return _before(values, metrics)
 
 
-Engine.step = step
+fold.step = step
 _before = read.may_matter
 read.may_matter = may_matter
 """

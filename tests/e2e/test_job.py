@@ -10,9 +10,9 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, publish
-from streaming.recordings.replay import load, replay
+from streaming.recordings.replay import load
 from tests.e2e.harness import Installation
-from tests.recorded import recording
+from tests.recorded import recording, replay
 
 pytestmark = pytest.mark.e2e
 

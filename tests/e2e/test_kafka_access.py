@@ -60,7 +60,7 @@ import json, os, sys
 from sinks.kafka.access import KafkaAccess, spark_options
 from streaming.job.spark.session import start_session
 from streaming.configuration.settings import Streaming
-from streaming.job.spark.spark_errors import cause_of
+from streaming.job.spark.troubles import cause_of
 spark = start_session(Streaming(master="local[1]"))
 for name, section in json.load(sys.stdin).items():
     options = spark_options(KafkaAccess(**section))

@@ -78,10 +78,10 @@ TAKEN = "flinkwatch_config_last_reload_successful 1.0"
 REFUSED = "flinkwatch_config_last_reload_successful 0.0"
 
 
-def test_a_configmap_with_a_bad_file_is_one_line_and_exit_1(pod: Make) -> None:
+def test_a_configmap_with_a_bad_file_is_one_line_and_exit_2(pod: Make) -> None:
     here = pod(streaming={"trigger": "fast"})
     here.play()
-    assert here.exit_status() == 1
+    assert here.exit_status() == 2
     last = here.log().strip().splitlines()[-1]
     assert "/etc/flinkwatch/flinkwatch.yaml" in last
     assert "streaming.trigger" in last

@@ -16,11 +16,11 @@ from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, publish, settings_hash
 from streaming.job.rows import bucket_of
 from streaming.recordings.redate import redated
-from streaming.recordings.replay import replay
 from tests.e2e.harness import Installation
 from tests.e2e.reloading import Mounted, batches, changes, committed, flinkwatch, metrics
 from tests.e2e.test_job import essence, recorded, replayed
 from tests.embedded.job_process import JobProcess
+from tests.recorded import replay
 from tests.reliability import killed_job
 from tests.reliability.job_chain import of_another, portions
 

@@ -106,6 +106,9 @@ class _Finder:
         match node:
             case ast.Expr(value=ast.Call() as call) if _is_log(call):
                 return
+            case ast.Assert() | ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
+                # They narrow types.
+                return
             case ast.Expr(value=ast.Call()) | ast.Delete() | ast.AugAssign() | ast.Raise():
                 self._add(node, "pass")
             case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
@@ -117,9 +120,6 @@ class _Finder:
             case ast.Return(value=ast.expr() as value):
                 if not (isinstance(value, ast.Constant) and value.value in {None, True, False}):
                     self._add(value, "None")
-            case ast.Assert():
-                # They narrow types.
-                return
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._block(node.body)
                 return

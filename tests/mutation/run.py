@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from cProfile import Profile
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal, NamedTuple
@@ -35,7 +36,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
 _TESTS = {"sinks": "tests/unit/sinks", "detectors": "tests/unit/detectors", "streaming": "tests/unit/streaming"}
 # What a mutant makes endless is stopped: by its own use of the processor, or asleep after so long.
 _HANG_CPU_S = 60
-_HANG_S = 120.0
+_HANG_S = 600.0
 _CALLS = ROOT / ".flinkwatch/mutation-calls.json"
 _KILLED, _SURVIVED, _BROKEN = 1, 0, 3
 
@@ -155,10 +156,13 @@ class Runner:
             self._failed = ""
             began = time.monotonic()
             threading.settrace(trace)  # type: ignore[arg-type]
-            sys.settrace(trace)
+            # For the main thread, which calls most, a tracer in C: it is several times faster.
+            profile = Profile(subcalls=False, builtins=False)
+            profile.enable()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            sys.settrace(None)
+            profile.disable()
             threading.settrace(None)  # type: ignore[arg-type]
+            seen.update(one.code for one in profile.getstats() if isinstance(one.code, CodeType))
             functions = {
                 f"{os.path.relpath(code.co_filename, ROOT)}::{code.co_qualname.partition('.<locals>')[0]}"
                 for code in list(seen)
@@ -380,7 +384,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             rest.append(mutant)
     tests = options.tests or sorted({_TESTS[one.file.partition("/")[0]] for one in mutants})
-    quiet = ["-q", "-p", "no:xdist", "-m", "not e2e and not slow", "-o", "timeout=60"]
+    quiet = ["-q", "-p", "no:xdist", "-m", "not e2e and not slow", "-o", "timeout=600"]
     folder = ["--basetemp", str(ROOT / ".flinkwatch/mutation")]
     runner = Runner(
         rest, report, longest_test=options.longest_test, trust_calls=options.trust_calls, trace=not options.no_trace

@@ -82,7 +82,7 @@ class Chain:
         return one
 
     def begin(self) -> None:
-        """A first life, before anything is said: what is older than the ledger is history, and told otherwise."""
+        """A first run without transitions, since incidents older than the notification log are not all sent."""
         first = self.start()
         # Once for each partition.
         self.wait_for(lambda: first.log_tail(100).count("notification log is empty") == 2, first, within=START_S)

@@ -18,10 +18,10 @@ from streaming.errors import PreflightError
 from streaming.job.checkpoint.guard import check_layout
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import start_query
-from streaming.job.running import explained
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
-from streaming.shutdown import Stop
+from streaming.job.supervisor import explained
+from streaming.threads import Stop
 from tests.e2e.harness import Installation
 from tests.reliability.job_chain import portions
 

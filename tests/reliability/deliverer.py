@@ -34,7 +34,7 @@ IN_PROCESS = (
     "after the fetch",
     "after the intent",
     "after the answer",
-    "after the ledger",
+    "after the log entry",
     "after the commit",
     "during a rebalance",
 )
@@ -199,13 +199,13 @@ class _Producer(KafkaProducer):  # type: ignore[misc]
         if state == "sent":
             _Fuse.reach("after the answer")
         future = super().send(topic, value=value, **options)
-        if state in {"intent", "sent"} and _Fuse.point in {"after the intent", "after the ledger"}:
+        if state in {"intent", "sent"} and _Fuse.point in {"after the intent", "after the log entry"}:
             future.get(END_S)
-            _Fuse.reach("after the intent" if state == "intent" else "after the ledger")
+            _Fuse.reach("after the intent" if state == "intent" else "after the log entry")
         return future
 
 
 def _state(value: bytes | None) -> str:
-    """What an entry of the ledger says became of a message."""
+    """The state of a message in an entry of the notification log; empty if there is none."""
     entry = json.loads(value) if value else None
     return str(entry.get("state", "")) if isinstance(entry, dict) else ""

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
@@ -83,6 +84,7 @@ if __name__ == "__main__":
     # The workers import this module by its name; here it is __main__.
     from tests.reliability import killed_job
 
-    query.Stage = killed_job.StruckStage  # type: ignore[misc]
-    query.BucketProcessor = killed_job.StruckProcessor  # type: ignore[misc]
+    # Fails if the job has no such name any more; an assignment would wrap nothing and no point would be reached.
+    mock.patch.object(query, "ReadStage", killed_job.StruckStage).start()
+    mock.patch.object(query, "BucketProcessor", killed_job.StruckProcessor).start()
     main()

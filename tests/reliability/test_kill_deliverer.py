@@ -20,12 +20,12 @@ POINTS = (
     "after the intent",
     "after the send",
     "after the answer",
-    "after the ledger",
+    "after the log entry",
     "after the commit",
     "during a rebalance",
 )
 UNKNOWN = ("after the send", "after the answer")
-"""Points at which the message stands and the ledger does not say so."""
+"""Points at which the message is posted and the notification log does not have it."""
 
 SIDE_BY_SIDE = 5
 RUNS = [pytest.param(5, id="5"), pytest.param(50, id="50", marks=pytest.mark.slow)]

@@ -23,10 +23,10 @@ from detectors.events.reader import Reader
 from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, publish
 from sinks.kafka.topics import TopicNames, ensure_topics, wanted_topics
-from streaming.recordings.replay import replay
 from tests.e2e.conftest import installation as installation  # noqa: PLC0414 - a fixture
 from tests.e2e.harness import Installation
 from tests.embedded.job_process import JobProcess
+from tests.recorded import replay
 from tests.reliability.checkpoint_lines import EVERY_MS, checkpoint, hung
 
 log = logging.getLogger(__name__)

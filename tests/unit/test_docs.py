@@ -10,6 +10,7 @@ from detectors import DETECTORS
 from detectors.detector import Detector
 from detectors.events.envelopes.logs import REASONS
 from sinks.prometheus.catalogue import NAMESPACE, TABLE
+from tests import recorded
 
 PROJECT = Path(__file__).parents[2]
 
@@ -89,3 +90,10 @@ def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
 def test_every_kind_is_a_module_of_its_name() -> None:
     for detector in DETECTORS:
         assert detector.__module__ == f"detectors.kinds.{detector.kind}"
+
+
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_every_scenario_is_in_the_table_of_results(name: str) -> None:
+    page = (PROJECT / "docs" / "detection.md").read_text()
+    rows = page.count(f"\n| {name} | ")
+    assert rows == max(1, len(recorded.truth(name))), "python tests/bench/detection.py --markdown"

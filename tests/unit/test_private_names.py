@@ -11,7 +11,6 @@ NO_SECRETS = {"_replace", "_asdict", "_fields", "_exit"}
 STILL = {
     "unit/k8s/test_manifests.py",
     "unit/sinks/delivery/test_delivery_crashes.py",
-    "unit/sinks/delivery/test_delivery_edges.py",
     "unit/sinks/delivery/test_worker.py",
     "unit/streaming/setup/test_fetch_jars.py",
 }

@@ -1,4 +1,1 @@
-"""The documents in which log shippers and metric agents send lines and samples.
-
-The line itself is read in `layouts`.
-"""
+"""The documents in which log shippers and metric agents send lines and samples. `layouts` reads the line itself."""

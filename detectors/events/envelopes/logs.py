@@ -1,7 +1,7 @@
 """Reads the log texts in a Kafka record and their origin.
 
 Supported are raw lines (origin in headers and key), also in a JSON layout, and the documents of Filebeat, Fluent Bit,
-Fluentd, Vector, Logstash and the OpenTelemetry Collector. Bytes that are none of these raise `UnreadableError` with a
+Fluentd, Vector, Logstash and the OpenTelemetry Collector. Bytes that are none of these raise `UndecodableError` with a
 reason from `REASONS`.
 """
 
@@ -30,14 +30,6 @@ REASONS = (
 
 MAX_LOG_BYTES = 512 * 1024
 MAX_METRIC_BYTES = 16 * 1024 * 1024
-
-
-class UnreadableError(Exception):
-    """A record cannot be read: `reason` is one of REASONS, the message says what is wrong."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -106,48 +98,38 @@ _APP_LABELS = (
 
 
 def check(value: bytes | None, limit: int) -> bytes:
-    """The bytes, if they can be text. Raises UnreadableError."""
+    """The bytes, if they can be text. Raises UndecodableError."""
     if not value or value.isspace():
-        raise UnreadableError("empty", "the record has no value")
+        raise UndecodableError("empty", "the record has no value")
     if len(value) > limit:
-        raise UnreadableError("too_large", f"the record has {len(value)} bytes, more than the limit of {limit}")
+        raise UndecodableError("too_large", f"the record has {len(value)} bytes, more than the limit of {limit}")
     if b"\x00" in value:
-        raise UnreadableError("nul_byte", f"NUL byte at offset {value.index(0)}")
+        raise UndecodableError("nul_byte", f"NUL byte at offset {value.index(0)}")
     return value
 
 
-def decode_text(value: bytes) -> str:
-    """The value as UTF-8 text. Raises UnreadableError with the first invalid byte."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableError("invalid_utf8", f"byte {value[error.start]:#04x} at {error.start}") from None
-
-
 def decode_json(decode: Any, value: bytes, what: str) -> Any:
-    """`decode(value)`, with every error in the JSON raised as UnreadableError."""
+    """`decode(value)`, with every error in the JSON raised as UndecodableError."""
     try:
         return decoded(decode, value)
     except UndecodableError as error:
-        detail = f"not {what}: {error}" if error.reason == "wrong_shape" else str(error)
-        raise UnreadableError(error.reason, detail) from None
+        if error.reason != "wrong_shape":
+            raise
+        raise UndecodableError("wrong_shape", f"not {what}: {error}") from None
 
 
 def origin_of(record: Record, header: str) -> Origin:
     """The origin given by headers and key. Invalid bytes in them are replaced."""
     origin = Origin(key=record.key.decode(errors="replace")) if record.key else _NOWHERE
+    parts = {"host": "host", "file": "file", header: "header"}
     for name, raw in record.headers:
-        if name == header:
-            origin = origin._replace(header=raw.decode(errors="replace"))
-        elif name == "host":
-            origin = origin._replace(host=raw.decode(errors="replace"))
-        elif name == "file":
-            origin = origin._replace(file=raw.decode(errors="replace"))
+        if name in parts:
+            origin = origin._replace(**{parts[name]: raw.decode(errors="replace")})
     return origin
 
 
 def open_log(record: Record, identity: Identity) -> list[Entry]:
-    """The log texts of a record, of one or more lines each. Raises UnreadableError."""
+    """The log texts of a record, of one or more lines each. Raises UndecodableError."""
     if record.value and record.value.isspace():
         # Logs contain blank lines, and a shipper may send each as a record.
         return []
@@ -155,13 +137,13 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     origin = origin_of(record, identity.header).guarded(identity.envelope)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
-        return [(decode_text(value), origin, None)]
+        return [(decoded(bytes.decode, value), origin, None)]
     try:
         shipped: _Shipped = decode_json(_decode, value, "a document that holds a log line")
-    except UnreadableError as error:
+    except UndecodableError as error:
         # A line in a JSON layout may be followed by the raw lines of its stack, or be invalid JSON (EMR).
         if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
-            return [(decode_text(value), origin, None)]
+            return [(decoded(bytes.decode, value), origin, None)]
         raise
     if shipped.resource_logs is not None:
         return [_collected(origin, line) for line in otlp.log_lines(shipped.resource_logs)]
@@ -176,13 +158,13 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
     ) and (logged := json_layout.read(value)) is not None:
         return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]
     if not isinstance(text, str):
-        raise UnreadableError("wrong_shape", 'neither "message" nor "log" contains a line')
+        raise UndecodableError("wrong_shape", 'neither "message" nor "log" contains a line')
     return [(text, origin, None)]
 
 
-def within(origin: Origin, logged: LoggedLine | None) -> Origin:
+def within(origin: Origin, logged: LoggedLine) -> Origin:
     """The origin, completed with container and host from a line in a JSON layout."""
-    if logged is None or not (logged.container or logged.host):
+    if not (logged.container or logged.host):
         return origin
     return origin._replace(container=origin.container or logged.container, host=origin.host or logged.host)
 

@@ -14,7 +14,8 @@ import msgspec
 from detectors.events.envelopes import otlp
 from detectors.events.event import Sample
 from detectors.events.layouts import times
-from detectors.events.vocabulary.metric_names import Tags, detector_name, filtered, samples_of
+from detectors.events.names import filtered
+from detectors.events.vocabulary.metric_names import Tags, detector_name, samples_of
 
 Page = tuple[list[Sample], Tags, int]
 """The samples of one source that detectors use, the tags of the agent, and the time in epoch ms or 0."""

@@ -1,7 +1,6 @@
 """Reads OTLP JSON as the OpenTelemetry Collector's Kafka exporter writes it: many log records or metrics per record.
 
-Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, above its
-records.
+Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, before its parts.
 """
 
 from collections.abc import Iterator
@@ -44,8 +43,6 @@ class _ScopeLogs(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
-    """Log records of one resource."""
-
     resource: _Resource = _Resource()
     scope_logs: list[_ScopeLogs] = []
 
@@ -59,7 +56,6 @@ class OtlpLine(NamedTuple):
 
 
 def log_lines(resource_logs: list[ResourceLogs]) -> list[OtlpLine]:
-    """The log records in order, with the attributes of their resource."""
     return [
         _line(record, shared)
         for resource in resource_logs

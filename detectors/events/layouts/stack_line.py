@@ -10,10 +10,7 @@ THROWN = "thrown"
 FRAME = "frame"
 
 PREFILTER: tuple[str, ...] = ("Exception", "Error", "Caused by: ", r"\tat ", "\tat ")
-"""Literals of which every stack line of interest contains at least one.
-
-In JSON, a tab is written with two characters.
-"""
+"""Literals of which every stack line of interest contains at least one. In JSON, a tab is written `\\t`."""
 
 _THROWN = re.compile(
     r'(?:Exception in thread ".{0,200}?" )?(?P<caused>Caused by: )?'

@@ -31,7 +31,7 @@ _match_loose = re.compile(
     rf"(?: ?(Z|[+-]\d\d:?\d\d))?\]? +{_EXTRA}(?(first)|{_LEVEL}){_EXTRA}"
     r"(?:\S+(?: +\[[^\]]{0,200}\])* +- |[\w$]+(?:\.[\w$]+)+ *: |\S+ +\| )?"
 ).match
-_seconds = times.seconds
+_of_second = times.of_second
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER = re.compile(r"\s*\d{1,7} (?=\s|\d{4}-\d\d-\d\d|[a-z]+\.|Caused by: )|\s+(?=\d{4}-\d\d-\d\d)")
 # Splits a physical line with several events: before a head, before a cause, and before a throwable after a head.
@@ -41,22 +41,21 @@ _JOINT = re.compile(
 )
 
 
-def joined(text: str) -> bool:
-    """Whether a line of the text may contain several events, which shows in a repeated date."""
-    return text.find(text[:11], 11) >= 0
-
-
 def split_events(text: str) -> list[str]:
     """The lines of a text, each with at most one event.
 
     >>> split_events("2022-05-18 11:30:39,662 INFO a.B - x 2022-05-18 11:30:39,666 INFO a.C - y")
     ['2022-05-18 11:30:39,662 INFO a.B - x', '2022-05-18 11:30:39,666 INFO a.C - y']
     """
-    return [part for line in text.splitlines() for part in _split_joined(line)]
+    lines = text.splitlines()
+    if text.find(text[:11], 11) < 0:
+        return lines
+    return [part for line in lines for part in _split_joined(line)]
 
 
 def _split_joined(line: str) -> list[str]:
-    return _JOINT.sub("\n", line).split("\n") if joined(line) and _match_head(line) else [line]
+    """The events of a line. That it may have several shows in a repeated date."""
+    return _JOINT.sub("\n", line).split("\n") if line.find(line[:11], 11) >= 0 and _match_head(line) else [line]
 
 
 def split(line: str) -> tuple[int, str, bool] | None:
@@ -73,9 +72,7 @@ def split(line: str) -> tuple[int, str, bool] | None:
     if head is None:
         return _split_other(line)
     second, ms = head.groups()
-    time = _seconds.get(second)
-    if time is None:
-        time = times.of_second(second)
+    time = _of_second(second)
     return (time + int(ms) if time >= 0 else -1), line[head.end() :], False
 
 

@@ -3,28 +3,18 @@
 import re
 from calendar import timegm
 from datetime import datetime
+from functools import lru_cache
 
-_TEXT = re.compile(
-    r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s*(Z|[+-]\d\d:?\d\d)?\s*$",
-    re.ASCII,
-)
-
-seconds: dict[str, int] = {}
-"""Cache of `of_second`, because many lines have the same second."""
+_TEXT = re.compile(r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s*(Z|[+-]\d\d:?\d\d)?\s*$", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def of_second(text: str) -> int:
     """Epoch ms of "yyyy-MM-dd HH:mm:ss" read as UTC; -1 if there is no such time."""
-    found = seconds.get(text)
-    if found is None:
-        if len(seconds) > 4096:
-            seconds.clear()
-        try:
-            found = timegm(datetime.fromisoformat(text).timetuple()) * 1000
-        except ValueError:
-            found = -1
-        seconds[text] = found
-    return found
+    try:
+        return timegm(datetime.fromisoformat(text).timetuple()) * 1000
+    except ValueError:
+        return -1
 
 
 def of_zone(text: str) -> int:

@@ -1,7 +1,6 @@
 """Unwraps log lines in files written by kubectl, container runtimes, Docker and log shippers.
 
-Events are read from the line inside. The wrapping gives pod, container and the time at which the line was written to
-the container's output.
+The wrapping gives pod, container and the time at which the line was written to the container's output.
 """
 
 import re
@@ -17,8 +16,7 @@ class UnwrappedLine(NamedTuple):
     """The line inside a wrapping.
 
     `arrival` is the time in the wrapping (epoch ms, -1 without one); `host` and `container` are from the wrapping too.
-    `partial` is set if the runtime has split the line and the rest follows. `value` is the input for the reader, if it
-    is not `text`.
+    `partial`: the runtime has split the line and the rest follows. `value` is the reader's input, if it is not `text`.
     """
 
     text: bytes
@@ -47,11 +45,11 @@ class LineHead(NamedTuple):
     zoned: bool
 
 
-_PREFIX = re.compile(rb"\[pod/([^/\]\s]+)/([^\]\s]+)\] ?")
-_TIME = rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
-_STAMP = re.compile(_TIME + rb" ?")
-_CRI = re.compile(_TIME + rb" (?:stdout|stderr) ([FP])(?:\:\S*)?(?: |$)")
-_COMPOSE = re.compile(rb"([a-z0-9][\w.-]{0,100}?) *\| ?")
+_PREFIX = rb"\[pod/(?P<host>[^/\]\s]+)/(?P<container>[^\]\s]+)\] ?"
+_TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+_STAMP = _TIME + rb" ?"
+_CRI = _TIME + rb" (?:stdout|stderr) (?:(?P<partial>P)|F)(?:\:\S*)?(?: |$)"
+_COMPOSE = rb"(?P<host>[a-z0-9][\w.-]{0,100}?) *\| ?"
 _QUARTER_MS = 15 * 60_000
 _MAX_ZONE_MS = 15 * 3_600_000
 _DOCUMENT_TIMES = ("@timestamp", "time", "timestamp", "date", "ts")
@@ -67,33 +65,29 @@ _decode_docker = msgspec.json.Decoder(_Docker).decode
 _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+def _in_front(pattern: bytes) -> Unwrap:
+    """Takes away what the pattern matches in front of a line."""
+    match = re.compile(pattern).match
+
+    def unwrap(line: bytes) -> UnwrappedLine | None:
+        found = match(line)
+        if found is None:
+            return None
+        part = {name: (value or b"").decode(errors="replace") for name, value in found.groupdict().items()}
+        host, container = part.get("host", ""), part.get("container", "")
+        text, arrival = line[found.end() :], times.of_text(part.get("time", ""))[0]
+        return UnwrappedLine(text, arrival, host, container, partial=bool(part.get("partial")))
+
+    return unwrap
+
+
+_stamped = _in_front(_STAMP)
+
+
 def _plain(line: bytes) -> UnwrappedLine | None:
     # Other output of a process may begin with a time in UTC, as log4j's own errors do.
-    found = _STAMP.match(line) if line[10:11] == b"T" else None
-    return UnwrappedLine(line) if found is None else UnwrappedLine(line, _ms(found[1]))
-
-
-def _prefixed(line: bytes) -> UnwrappedLine | None:
-    found = _PREFIX.match(line)
-    if found is None:
-        return None
-    return UnwrappedLine(line[found.end() :], -1, found[1].decode(errors="replace"), found[2].decode(errors="replace"))
-
-
-def _stamped(line: bytes) -> UnwrappedLine | None:
-    found = _STAMP.match(line)
-    return None if found is None else UnwrappedLine(line[found.end() :], _ms(found[1]))
-
-
-def _prefixed_and_stamped(line: bytes) -> UnwrappedLine | None:
-    outer = _prefixed(line)
-    inner = None if outer is None else _stamped(outer.text)
-    return None if outer is None or inner is None else outer._replace(text=inner.text, arrival=inner.arrival)
-
-
-def _cri(line: bytes) -> UnwrappedLine | None:
-    found = _CRI.match(line)
-    return None if found is None else UnwrappedLine(line[found.end() :], _ms(found[1]), partial=found[2] == b"P")
+    found = _stamped(line) if line[10:11] == b"T" else None
+    return UnwrappedLine(line, found.arrival if found is not None else -1)
 
 
 def _docker(line: bytes) -> UnwrappedLine | None:
@@ -104,12 +98,7 @@ def _docker(line: bytes) -> UnwrappedLine | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     text = found.log.encode(errors="replace")
-    return UnwrappedLine(text.rstrip(b"\r\n"), _ms(found.time.encode()), partial=not text.endswith(b"\n"))
-
-
-def _composed(line: bytes) -> UnwrappedLine | None:
-    found = _COMPOSE.match(line)
-    return None if found is None else UnwrappedLine(line[found.end() :], -1, found[1].decode())
+    return UnwrappedLine(text.rstrip(b"\r\n"), times.of_text(found.time)[0], partial=not text.endswith(b"\n"))
 
 
 def _shipped(line: bytes) -> UnwrappedLine | None:
@@ -129,25 +118,21 @@ def _shipped(line: bytes) -> UnwrappedLine | None:
 
 def _time(value: object) -> int:
     if isinstance(value, str):
-        return _ms(value.encode(errors="replace"))
+        return times.of_text(value)[0]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return times.of_number(value) if is_number else -1  # type: ignore[arg-type]
-
-
-def _ms(stamp: bytes) -> int:
-    return times.of_text(stamp.decode(errors="replace"))[0]
 
 
 PLAIN = WrapperFormat("a log file", _plain)
 FORMATS = (
     PLAIN,
-    WrapperFormat("`kubectl logs --prefix --timestamps`", _prefixed_and_stamped),
-    WrapperFormat("`kubectl logs --prefix`", _prefixed),
-    WrapperFormat("a container runtime's log (CRI, /var/log/containers)", _cri),
+    WrapperFormat("`kubectl logs --prefix --timestamps`", _in_front(_PREFIX + _STAMP)),
+    WrapperFormat("`kubectl logs --prefix`", _in_front(_PREFIX)),
+    WrapperFormat("a container runtime's log (CRI, /var/log/containers)", _in_front(_CRI)),
     WrapperFormat("`kubectl logs --timestamps`", _stamped),
     WrapperFormat("Docker's json-file", _docker),
     WrapperFormat("documents of a log shipper", _shipped),
-    WrapperFormat("`docker compose logs`", _composed),
+    WrapperFormat("`docker compose logs`", _in_front(_COMPOSE)),
 )
 """A format that contains another comes before it: if two explain a file equally well, the first one is used."""
 
@@ -158,9 +143,7 @@ def head(line: str) -> LineHead | None:
     >>> head("2018-11-29 18:43:04,624 INFO  o.a.f.CheckpointCoordinator - Checkpoint 224 expired").time
     1543516984624
     """
-    found = text_layout.split(line)
-    if found is None and line[:1].isspace() | line[:1].isdigit():
-        found = text_layout.split(text_layout.without_line_number(line))
+    found = text_layout.split(line) or text_layout.split(text_layout.without_line_number(line))
     if found is not None:
         return LineHead(found[0], found[2])
     logged = json_layout.read(line) if line[:1] == "{" else None

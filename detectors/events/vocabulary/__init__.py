@@ -2,28 +2,16 @@
 
 from detectors.events.vocabulary import (
     checkpoints,
-    failures,
     flinkwatch_itself,
     jobs,
     kafka_source,
     leadership,
-    memory,
     processes,
     resource_managers,
-    taskmanagers,
 )
 from detectors.events.vocabulary.pattern import LogPattern
 
-PATTERNS: tuple[LogPattern, ...] = (
-    *checkpoints.PATTERNS,
-    *jobs.PATTERNS,
-    *failures.PATTERNS,
-    *taskmanagers.PATTERNS,
-    *leadership.PATTERNS,
-    *memory.PATTERNS,
-    *processes.PATTERNS,
-    *flinkwatch_itself.PATTERNS,
-    *resource_managers.PATTERNS,
-    *kafka_source.PATTERNS,
-)
+_SUBJECTS = (checkpoints, jobs, processes, leadership, flinkwatch_itself, resource_managers, kafka_source)
+
+PATTERNS: tuple[LogPattern, ...] = tuple(pattern for subject in _SUBJECTS for pattern in subject.PATTERNS)
 """All patterns, in the order in which they are tried."""

@@ -9,20 +9,20 @@ _WHERE = rf"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>{N})"
 PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "input_lost",
-        "unread records were removed by Kafka",
         rf"^flinkwatch: (?P<count>{N}) unread records were removed by Kafka from {_WHERE} before offset (?P<until>{N})",
+        anchor="unread records were removed by Kafka",
         anywhere=True,
     ),
     LogPattern(
         "input_began_again",
-        "was deleted and made again, its offsets began again",
         rf"^flinkwatch: {_WHERE} was deleted and made again, its offsets began again below (?P<until>{N})",
+        anchor="was deleted and made again, its offsets began again",
         anywhere=True,
     ),
     LogPattern(
         "input_read_up",
-        "flinkwatch has read up to the end of",
         rf"^flinkwatch has read up to the end of {_WHERE}",
+        anchor="flinkwatch has read up to the end of",
         anywhere=True,
     ),
 )
@@ -32,17 +32,14 @@ CLUSTER = "flinkwatch"
 
 
 def lost(topic: str, partition: str, count: int, until: int) -> str:
-    """The line for records that Kafka removed before they were read."""
     return f"flinkwatch: {count} unread records were removed by Kafka from {topic}/{partition} before offset {until}"
 
 
 def began_again(topic: str, partition: str, below: int) -> str:
-    """The line for a topic that was recreated and is read from its beginning."""
     return f"flinkwatch: {topic}/{partition} was deleted and made again, its offsets began again below {below}"
 
 
 def read_up(topic: str, partition: str) -> str:
-    """The line for a partition that has been read to its end."""
     return f"flinkwatch has read up to the end of {topic}/{partition}"
 
 

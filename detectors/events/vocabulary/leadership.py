@@ -12,120 +12,89 @@ _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://flink@(?P<address>[^/\]\s]+)"
 
 
 def _configured(key: str) -> LogPattern:
-    """A start-up line with the value of one option."""
-    return LogPattern("configured", key, rf"Loading configuration property: (?P<key>{re.escape(key)}), *(?P<value>.+)")
+    return LogPattern("configured", rf"Loading configuration property: (?P<key>{re.escape(key)}), *(?P<value>.+)", key)
 
 
 PATTERNS: tuple[LogPattern, ...] = (
     # The JobManager itself
-    LogPattern(
-        "jm_fatal",
-        "Fatal error occurred in the cluster entrypoint",
-        r"Fatal error occurred in the cluster entrypoint",
-        throws=True,
-    ),
-    LogPattern(
-        "jm_fatal", "Fatal error occurred in ResourceManager", r"Fatal error occurred in ResourceManager", throws=True
-    ),
-    LogPattern("jm_fatal", "Fatal error occurred on JobManager", r"Fatal error occurred on JobManager", throws=True),
+    LogPattern("jm_fatal", "Fatal error occurred in the cluster entrypoint", throws=True),
+    LogPattern("jm_fatal", "Fatal error occurred in ResourceManager", throws=True),
+    LogPattern("jm_fatal", "Fatal error occurred on JobManager", throws=True),
     LogPattern(
         "leader_granted",
-        "was granted leadership with fencing token",
         rf"(?:ResourceManager|Dispatcher) (?:{_RPC}\S*|\S+) was granted leadership",
+        anchor="was granted leadership with fencing token",
         until="1.13",
     ),
-    LogPattern(
-        "leader_granted",
-        "Resource manager service is granted leadership",
-        r"Resource manager service is granted leadership",
-        since="1.14",
-    ),
-    LogPattern(
-        "leader_granted",
-        "DefaultDispatcherRunner was granted leadership",
-        r"DefaultDispatcherRunner was granted leadership",
-        since="1.13",
-    ),
+    LogPattern("leader_granted", "Resource manager service is granted leadership", since="1.14"),
+    LogPattern("leader_granted", "DefaultDispatcherRunner was granted leadership", since="1.13"),
     # A job's leadership is also revoked when the job ends. Only the process's own leadership shows a loss.
     LogPattern(
         "leader_revoked",
-        "was revoked leadership. Clearing fencing token",
         r"ResourceManager \S+ was revoked leadership\.",
+        anchor="was revoked leadership. Clearing fencing token",
         until="1.13",
     ),
-    LogPattern(
-        "leader_revoked",
-        "Resource manager service is revoked leadership",
-        r"Resource manager service is revoked leadership",
-        since="1.14",
-    ),
-    LogPattern("leader_revoked", "Dispatcher akka", r"Dispatcher \S+ was revoked leadership", until="1.10"),
-    LogPattern(
-        "leader_revoked",
-        "DefaultDispatcherRunner was revoked",
-        r"DefaultDispatcherRunner was revoked the leadership",
-        since="1.13",
-    ),
+    LogPattern("leader_revoked", "Resource manager service is revoked leadership", since="1.14"),
+    LogPattern("leader_revoked", r"Dispatcher \S+ was revoked leadership", anchor="Dispatcher akka", until="1.10"),
+    LogPattern("leader_revoked", "DefaultDispatcherRunner was revoked the leadership", since="1.13"),
     # From JobManagers and TaskManagers; the actor system for metrics logs a different line
-    LogPattern("rpc_started", "Actor system started at ", rf"Actor system started at {_RPC}", since="1.5"),
+    LogPattern("rpc_started", rf"Actor system started at {_RPC}", since="1.5"),
     # The JobManager, as a TaskManager sees it
-    LogPattern(
-        "jm_address",
-        "Successful registration at resource manager ",
-        rf"Successful registration at resource manager {_RPC}",
-    ),
+    LogPattern("jm_address", rf"Successful registration at resource manager {_RPC}"),
     LogPattern(
         "jm_timed_out",
-        "heartbeat of JobManager with id ",
         r"The heartbeat of (?P<peer>JobManager) with id \S+ +timed out",
+        anchor="heartbeat of JobManager with id ",
     ),
     LogPattern(
         "jm_timed_out",
-        "heartbeat of ResourceManager with id ",
         r"The heartbeat of (?P<peer>ResourceManager) with id \S+ +timed out",
+        anchor="heartbeat of ResourceManager with id ",
     ),
     LogPattern(
         "jm_unreachable",
-        "is no longer reachable",
         r"(?P<peer>JobManager) with id \S+ is no longer reachable",
+        anchor="is no longer reachable",
         since="1.14",
     ),
     LogPattern(
         "jm_unreachable",
-        "is no longer reachable",
         r"(?P<peer>ResourceManager) with id \S+ is no longer reachable",
+        anchor="is no longer reachable",
         since="1.14",
     ),
-    LogPattern("jm_leader_lost", "lost leadership.", rf"JobManager for job {JOB} with leader id \S+ lost leadership\."),
-    LogPattern("jm_closed", "Close JobManager connection for job ", rf"Close JobManager connection for job {JOB}"),
+    LogPattern(
+        "jm_leader_lost", rf"JobManager for job {JOB} with leader id \S+ lost leadership\.", anchor="lost leadership."
+    ),
+    LogPattern("jm_closed", rf"Close JobManager connection for job {JOB}"),
     # The JobMaster's line has a colon and a reason at the end.
-    LogPattern("jm_closed", "Close ResourceManager connection ", r"Close ResourceManager connection [0-9a-f]+\."),
-    LogPattern("jm_silent", "Ask timed out on ", rf"Ask timed out on \[Actor\[{_RPC}/user/(?:rpc/)?job", anywhere=True),
+    LogPattern("jm_closed", r"Close ResourceManager connection [0-9a-f]+\."),
+    LogPattern("jm_silent", rf"Ask timed out on \[Actor\[{_RPC}/user/(?:rpc/)?job", anywhere=True),
     LogPattern(
         "registration_timed_out",
-        "specified maximum registration duration",
         r"Could not register at the ResourceManager within the specified maximum registration duration"
         rf" (?P<duration>PT[0-9A-Z]+(?:\.\d+S)?|{N}(?: ?ms\b)?)",
         anywhere=True,
     ),
     # ZooKeeper: Flink's election and retrieval of leaders, and the Curator client under both
-    LogPattern("ha_suspended", "State change: SUSPENDED", r"State change: SUSPENDED"),
-    LogPattern("ha_suspended", "Connection to ZooKeeper suspended", r"Connection to ZooKeeper suspended"),
-    LogPattern("ha_lost", "State change: LOST", r"State change: LOST"),
-    LogPattern("ha_lost", "Connection to ZooKeeper lost", r"Connection to ZooKeeper lost"),
-    LogPattern("ha_connected", "State change: CONNECTED", r"State change: CONNECTED"),
-    LogPattern("ha_connected", "State change: RECONNECTED", r"State change: RECONNECTED"),
-    LogPattern("ha_connected", "Connection to ZooKeeper was reconnected", r"Connection to ZooKeeper was reconnected"),
-    LogPattern("ha_gave_up", "Background operation retry gave up", r"Background operation retry gave up"),
-    LogPattern("ha_gave_up", "Background retry gave up", r"Background retry gave up"),
-    LogPattern("ha_gave_up", "Ensure path threw exception", r"Ensure path threw exception"),
+    LogPattern("ha_suspended", "State change: SUSPENDED"),
+    LogPattern("ha_suspended", "Connection to ZooKeeper suspended"),
+    LogPattern("ha_lost", "State change: LOST"),
+    LogPattern("ha_lost", "Connection to ZooKeeper lost"),
+    LogPattern("ha_connected", "State change: CONNECTED"),
+    LogPattern("ha_connected", "State change: RECONNECTED"),
+    LogPattern("ha_connected", "Connection to ZooKeeper was reconnected"),
+    LogPattern("ha_gave_up", "Background operation retry gave up"),
+    LogPattern("ha_gave_up", "Background retry gave up"),
+    LogPattern("ha_gave_up", "Ensure path threw exception"),
     # Kubernetes
-    LogPattern("ha_lock_failed", "Exception occurred while renewing lock", r"Exception occurred while renewing lock"),
+    LogPattern("ha_lock_failed", "Exception occurred while renewing lock"),
     # Timeouts in force, from which forecasts are made
     LogPattern(
         "ha_session",
-        "negotiated timeout = ",
         rf"Session establishment complete .*negotiated timeout = (?P<session>{N})",
+        anchor="negotiated timeout = ",
     ),
     _configured("taskmanager.registration.timeout"),
     _configured("heartbeat.timeout"),

@@ -59,10 +59,7 @@ NAMES: dict[str, str] = {
 """The names that detectors use, by Prometheus name. Durations are milliseconds, as in Flink."""
 
 _COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
-"""Names that contain a garbage collector's name.
-
-Detectors use `gc_count` and `gc_time` (cumulative ms), or `jm_gc_…`.
-"""
+"""Names with a garbage collector in them. Detectors use `gc_count` and `gc_time` (cumulative ms), or `jm_gc_…`."""
 
 _SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
 """Suffixes added by the Prometheus outputs of Telegraf and OpenTelemetry. No metric of Flink ends with them."""
@@ -112,12 +109,6 @@ _decode_metric = msgspec.json.Decoder(_TelegrafMetric).decode
 _decode_batch = msgspec.json.Decoder(_TelegrafBatch).decode
 
 Tags = dict[str, str]
-
-
-@lru_cache(maxsize=16_384)
-def filtered(value: str) -> str:
-    """An ID in the form that Prometheus labels have. IDs from logs and metrics must be compared in this form."""
-    return re.sub(r"[^a-zA-Z0-9:_]", "_", value)
 
 
 @lru_cache(maxsize=4096)

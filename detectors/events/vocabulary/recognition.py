@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors.events.envelopes.logs import Entry
-from detectors.events.layouts import json_layout, stack_line, text_layout
+from detectors.events.layouts import stack_line
+from detectors.events.layouts.wrappers import head
 from detectors.values.decoding import UndecodableError, decoded
 
 _MAX_LINES = 20
@@ -45,15 +46,9 @@ def has_layout(entry: Entry) -> bool | None:
     if logged is not None:
         return True
     lines = [line for line in text[:_MAX_TEXT].splitlines()[:_MAX_LINES] if line.strip()]
-    if any(_is_head(line) for line in lines):
+    if any(head(line) is not None for line in lines):
         return True
     return None if all(_continues(line) for line in lines) else False
-
-
-def _is_head(line: str) -> bool:
-    if text_layout.split(line) is not None or text_layout.split(text_layout.without_line_number(line)) is not None:
-        return True
-    return line[:1] == "{" and json_layout.read(line) is not None
 
 
 def _continues(line: str) -> bool:

@@ -14,9 +14,9 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackRequestError
 
 from sinks.contract.outcome import Delivered, Found, Outcome, Refused, RetryAfter, Unknown
-from sinks.integrations.deadline import within
+from sinks.integrations.calls import classify_transport, within
 from sinks.integrations.slack.charts.worker import ChartImage
-from sinks.integrations.slack.errors import classify_answer, classify_transport
+from sinks.integrations.slack.errors import classify_answer
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.secret import SecretError
@@ -27,8 +27,6 @@ _EVENT_TYPE = "flinkwatch_incident"
 _HISTORY_LIMIT = 200
 # Searching more pages would take too long.
 _HISTORY_PAGES = 20
-
-
 # What the SDK raises for a response that is not a JSON object, or not text.
 _NOT_SLACK = (AttributeError, TypeError, ValueError, LookupError)
 
@@ -43,7 +41,6 @@ class SlackClient:
         self._silent.setLevel(logging.CRITICAL)
 
     def post(self, message: Message, incident: str, seq: int) -> Outcome:
-        """Post a new message in the channel."""
         return self._call("chat.postMessage", {"channel": self._config.channel, **_body(message, incident, seq)})
 
     def edit(self, channel: str, ts: str, message: Message, incident: str, seq: int) -> Outcome:
@@ -58,14 +55,11 @@ class SlackClient:
     def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
         """Upload a chart to the thread of `ts` in channel ID `channel`; the SDK makes three calls for that."""
 
+        content, title, alt = picture
+
         def put(web: WebClient) -> Delivered:
             web.files_upload_v2(
-                channel=channel,
-                thread_ts=ts,
-                content=picture.content,
-                filename="chart.png",
-                title=picture.title,
-                alt_txt=picture.alt,
+                channel=channel, thread_ts=ts, content=content, filename="chart.png", title=title, alt_txt=alt
             )
             return Delivered(channel, ts)
 
@@ -104,28 +98,18 @@ class SlackClient:
             cursor = page.next
 
     def _history(self, channel: str, since: int, cursor: str) -> "_Page | RetryAfter":
-        query = {
-            "channel": channel,
-            "oldest": f"{since / 1000:.6f}",
-            "limit": _HISTORY_LIMIT,
-            "include_all_metadata": True,
-            **({"cursor": cursor} if cursor else {}),
-        }
-        try:
-            history = self._within(lambda web: web.api_call("conversations.history", params=query))
+        query = {"channel": channel, "oldest": f"{since / 1000:.6f}", "limit": _HISTORY_LIMIT}
+        query |= {"include_all_metadata": True, **({"cursor": cursor} if cursor else {})}
+
+        def read(web: WebClient) -> _Page:
+            history = web.api_call("conversations.history", params=query)
             following = (history.get("response_metadata") or {}).get("next_cursor") or ""
             return _Page(_ours(history.get("messages") or [], channel), str(following))
-        except SlackApiError as error:
-            outcome = classify_answer(error)
-        except (OSError, http.client.HTTPException) as error:
-            outcome = classify_transport(error)
-        except (SecretError, SlackRequestError):
-            return _Page({}, "")
-        except _NOT_SLACK as error:
-            outcome = Unknown(type(error).__name__, "other")
-        if isinstance(outcome, RetryAfter):
-            return outcome
-        return RetryAfter(None, outcome.reason, outcome.failure) if isinstance(outcome, Unknown) else _Page({}, "")
+
+        page = self._outcome(read)
+        if isinstance(page, Unknown):
+            return RetryAfter(None, page.reason, page.failure)
+        return _Page({}, "") if isinstance(page, Refused) else page
 
     def _web(self) -> WebClient:
         # A new client for each call, so that a rotated token takes effect. It keeps no connection open.
@@ -142,21 +126,19 @@ class SlackClient:
         return web
 
     def _call(self, method: str, body: dict[str, Any]) -> Outcome:
-        def call(web: WebClient) -> Outcome:
+        def call(web: WebClient) -> Delivered | Unknown:
             answer = web.api_call(method, json=body)
             channel, ts = answer.get("channel"), answer.get("ts")
             return Delivered(channel, ts) if channel and ts else Unknown("ok without a ts", "other")
 
         return self._outcome(call)
 
-    def _within(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T:
-        """Run one or more calls. The timeout applies to connection and response of each, so the limit is twice that."""
-        web = self._web()
-        return within(f"{self._config.base_url} {self._config.channel}", 2 * web.timeout * calls, lambda: call(web))
-
-    def _outcome(self, call: Callable[[WebClient], Outcome], calls: int = 1) -> Outcome:
+    def _outcome(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T | RetryAfter | Unknown | Refused:
+        """Makes one or more calls. The timeout applies to connection and response of each, so the limit is twice it."""
         try:
-            return self._within(call, calls)
+            web = self._web()
+            limit_s = 2 * web.timeout * calls
+            return within(f"{self._config.base_url} {self._config.channel}", limit_s, lambda: call(web))
         except SecretError as error:
             return Refused("no_token", str(error), "setup", "authError")
         except SlackRequestError:
@@ -190,11 +172,6 @@ def _ours(messages: list[dict[str, Any]], channel: str) -> dict[str, Found]:
 
 
 def _body(message: Message, incident: str, seq: int) -> dict[str, Any]:
-    payload = {"incident": incident, "seq": seq}
-    return {
-        "text": message.text,
-        # Always sent, because an edit without blocks would keep the old ones.
-        "blocks": message.blocks,
-        "metadata": {"event_type": _EVENT_TYPE, "event_payload": payload},
-        **_QUIET,
-    }
+    metadata = {"event_type": _EVENT_TYPE, "event_payload": {"incident": incident, "seq": seq}}
+    # The blocks are always sent, because an edit without any would keep the old ones.
+    return {"text": message.text, "blocks": message.blocks, "metadata": metadata, **_QUIET}

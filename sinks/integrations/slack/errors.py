@@ -1,18 +1,11 @@
-"""Classifies Slack's error responses, and failed connections, as outcomes."""
+"""Classifies Slack's error responses as outcomes."""
 
-import http.client
-import socket
-import ssl
-import urllib.error
-from typing import Any
+import time
 
 from slack_sdk.errors import SlackApiError
 
-from sinks.contract.outcome import Outcome, Refused, RetryAfter, Unknown
-from sinks.integrations.deadline import HangingError
-
-_RATE_LIMIT_DEFAULT_S = 30.0
-_RATE_LIMIT_MAX_S = 3600.0
+from sinks.contract.outcome import Refused, RetryAfter, Unknown
+from sinks.integrations.calls import rate_limited, retry_after
 
 _SETUP = {
     "invalid_auth": "the token is not valid: set the bot token of the app (xoxb-...)",
@@ -36,15 +29,13 @@ _UNAVAILABLE = frozenset({"service_unavailable", "team_added_to_org", "accesslim
 _UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
-def classify_answer(error: SlackApiError) -> Outcome:
-    """The outcome of an error response."""
+def classify_answer(error: SlackApiError) -> RetryAfter | Unknown | Refused:
     status, data = error.response.status_code, error.response.data
     code = str(data.get("error", "")) if isinstance(data, dict) else ""
     if status == 429 or code in _RATE_LIMITED:
-        wish = _wish(error.response.headers)
-        return RetryAfter(_RATE_LIMIT_DEFAULT_S if wish is None else wish, "rate limited", "rateLimited")
+        return rate_limited(error.response.headers)
     if status == 503 or code in _UNAVAILABLE:
-        return RetryAfter(_wish(error.response.headers), "Slack is not available", "serverError")
+        return RetryAfter(retry_after(error.response.headers, time.time()), "Slack is not available", "serverError")
     if status >= 500 or code in _UNSURE:
         return Unknown(f"Slack failed with HTTP status {status}", "serverError")
     return _classify_code(code, status)
@@ -59,33 +50,3 @@ def _classify_code(code: str, status: int) -> Refused | Unknown:
         # Not Slack's JSON: a proxy's error page, or a truncated response.
         return Unknown(f"the response is not from Slack's API, HTTP status {status}", "other")
     return Refused(code, "Slack rejected the content of the message", "message", "clientError")
-
-
-def _wish(headers: dict[str, Any]) -> float | None:
-    """Seconds in the header Retry-After, None if it is missing or not a number."""
-    value = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
-    try:
-        seconds = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    # `>= 0` also excludes NaN. At least a second, so that "0" does not cause a busy loop.
-    return min(max(seconds, 1.0), _RATE_LIMIT_MAX_S) if seconds >= 0 else None
-
-
-def classify_transport(error: OSError | http.client.HTTPException) -> Outcome:
-    """The outcome of a call without a response. Only a failure to connect proves that nothing was sent."""
-    if isinstance(error, HangingError):
-        return RetryAfter(None, str(error), "contextDeadlineExceeded")
-    if isinstance(error, urllib.error.HTTPError):
-        # From an upload. Nothing is visible in Slack before the call that follows it.
-        return RetryAfter(None, f"Slack failed with HTTP status {error.code}", "serverError")
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    name = type(reason).__name__
-    if isinstance(error, urllib.error.URLError) and not isinstance(reason, ConnectionResetError | BrokenPipeError):
-        timeout = isinstance(reason, TimeoutError)
-        what = "certificate not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "cannot connect"
-        why = "the host name cannot be resolved" if isinstance(reason, socket.gaierror) else name
-        return RetryAfter(None, f"{what}: {why}", "contextDeadlineExceeded" if timeout else "other")
-    if isinstance(reason, TimeoutError):
-        return Unknown("no response within the timeout", "contextDeadlineExceeded")
-    return Unknown(f"connection lost: {name}", "other")

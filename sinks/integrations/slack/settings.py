@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from detectors.incident import Severity
 from detectors.values.durations import Duration
+from sinks.integrations.shared_settings import RunbookBaseUrl, file_with
 from sinks.integrations.slack.message.links import check_template
 from sinks.secret import Secret, read_header_secret
 
@@ -29,10 +30,7 @@ class SlackConfig(BaseModel):
         description="Environment variable with the bot token (xoxb-..., scope chat:write). With the scope "
         "channels:history, flinkwatch looks up a message after a lost response instead of posting it twice.",
     )
-    token_file: Path | None = Field(
-        default=None,
-        description="File with the bot token, read at each request. It overrides the environment variable.",
-    )
+    token_file: Path | None = file_with("the bot token")
     min_severity: Severity = Field(
         default="warning",
         description="Lowest severity that is posted. Other incidents are posted once they reach it.",
@@ -47,28 +45,19 @@ class SlackConfig(BaseModel):
         ge=60_000,
         le=86_400_000,
         description="Shortest time between two lines in a thread that only bring new numbers, because a thread "
-        "notifies "
-        "everyone who follows it. Changes of cause, severity or findings, and the end, are always posted.",
+        "notifies everyone who follows it. Changes of cause, severity or findings, and the end, are always posted.",
     )
     broadcast_critical: bool = Field(
         default=True,
         description="Whether to post also in the channel when an incident becomes critical, because an edit "
-        "notifies "
-        "no one.",
+        "notifies no one.",
     )
     charts: bool = Field(
         default=True,
         description="Whether to post a chart of the numbers behind an incident in its thread, at most one per hour "
-        "and "
-        "one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
+        "and one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
     )
-    runbook_base_url: str = Field(
-        default="",
-        pattern=r"^(https?://[^\s<>|]+)?$",
-        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
-        "the "
-        "kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md.",
-    )
+    runbook_base_url: RunbookBaseUrl = Field(default="", pattern=r"^(https?://[^\s<>|]+)?$")
     dashboard_url: str = Field(
         default="",
         description="Address of a dashboard, linked in each message. {cluster}, {job}, {incident}, {from} and {to} are "

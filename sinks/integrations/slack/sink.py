@@ -1,5 +1,7 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
@@ -31,12 +33,11 @@ class SlackSink(EditingSink):
     def __init__(self, config: SlackConfig, client: SlackClient, charts: Charts | None = None) -> None:
         self._config = config
         self._client = client
-        self._charts = Charts(client) if charts is None else charts
+        self._charts = Charts(client.upload) if charts is None else charts
         self._links = Links(config.runbook_base_url, config.dashboard_url, config.explain_url)
 
     @property
     def traits(self) -> Traits:
-        """Messages can be looked up; the same message twice would be noise."""
         return Traits(
             can_look_up=True,
             digests=True,
@@ -46,7 +47,6 @@ class SlackSink(EditingSink):
         )
 
     def check(self) -> None:
-        """Raises SecretError when there is no token."""
         self._config.token()
 
     def send(self, notification: Notification) -> Outcome:
@@ -66,13 +66,10 @@ class SlackSink(EditingSink):
         transition = notification.transition
         planned = plan(notification.before, transition, notification.at, self._config, edited=edited)
         attachments = []
+        where = outcome.channel, outcome.ts
         if planned.reply:
             line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
-
-            def reply() -> Outcome:
-                return self._client.reply(outcome.channel, outcome.ts, line, broadcast=planned.broadcast)
-
-            attachments.append(Attachment(reply))
+            attachments.append(Attachment(partial(self._client.reply, *where, line, broadcast=planned.broadcast)))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None
             order = ChartRequest(
@@ -84,7 +81,7 @@ class SlackSink(EditingSink):
             )
 
             def draw() -> Outcome:
-                self._charts.order(order, outcome.channel, outcome.ts)
+                self._charts.order(order, *where)
                 return outcome
 
             attachments.append(Attachment(draw, posts=False))
@@ -101,7 +98,6 @@ class SlackSink(EditingSink):
         self._charts.close(seconds)
 
     def try_attachment(self, delivered: Delivered) -> Outcome | None:
-        """A picture of one pixel into the thread."""
         if not self._config.charts:
             return None
         picture = ChartImage(_PIXEL, "A test of flinkwatch's pictures", "One pixel")

@@ -39,21 +39,21 @@ def plan(
     `before` is what was reported of the incident, None if nothing is known. `edited`: the message is not new.
     """
     current = notified_state(transition)
-    replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
-    news = before is None or not before.same_but_for_numbers(current)
-    worse = before is not None and before.severity != "critical" == current.severity
     still_open = current.change in {"opened", "updated"}
     unsilenced = before is not None and bool(before.silence) and not current.silence and still_open
+    was_critical = before is None or (before.severity == "critical" and not unsilenced)
+    became_critical = current.severity == "critical" and not was_critical
+    replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
     in_thread = edited and config.thread_updates and not current.silence
-    reply = in_thread and (news or now - replied_at >= config.thread_every)
-    worse = worse or (unsilenced and current.severity == "critical")
-    broadcast = in_thread and config.broadcast_critical and worse and still_open
-    chart = config.charts and config.thread_updates and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
-    chart = chart and not current.silence
+    broadcast = in_thread and config.broadcast_critical and still_open and became_critical
+    news = before is None or not before.same_but_for_numbers(current)
+    reply = broadcast or (in_thread and (news or now - replied_at >= config.thread_every))
+    chart = config.charts and config.thread_updates and not current.silence
+    chart = chart and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
     # A new message contains everything, so it counts as a line in the thread.
-    replied_at = now if reply or broadcast or not edited else replied_at
+    replied_at = now if reply or not edited else replied_at
     kept = msgspec.structs.replace(current, replied_at=replied_at, charted_at=now if chart else charted_at)
-    return ThreadPlan(reply or broadcast, broadcast, chart, kept, unsilenced)
+    return ThreadPlan(reply, broadcast, chart, kept, unsilenced)
 
 
 def _worth_drawing(transition: Transition, long_ago: bool) -> bool:

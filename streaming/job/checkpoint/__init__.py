@@ -1,4 +1,4 @@
-"""The files of the checkpoint: checks for damage and changed settings, the lock, and `flinkwatch rebuild`.
+"""The checkpoint: damage, changed settings, the lock, topics that were created again, and `flinkwatch rebuild`.
 
 The content that Spark writes is not interpreted here, except for offsets.
 """

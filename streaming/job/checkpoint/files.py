@@ -24,12 +24,15 @@ def local_path(checkpoint: str) -> Path | None:
 
 
 def damage_in(checkpoint: str) -> str:
-    """The first damaged file and what to do about it, in one line; empty if no damage is found."""
+    """The first damaged file and what to do about it, in one line; empty if none is found or this user may not look."""
     folder = local_path(checkpoint)
-    if folder is None or not folder.is_dir():
+    try:
+        if folder is not None and folder.is_dir():
+            for file, problem in _damaged(folder):
+                return f"{file} {problem}: {_advice(folder, file)}"
+    except PermissionError:
+        # The caller's own error says that the checkpoint cannot be read, and by which user.
         return ""
-    for file, problem in _damaged(folder):
-        return f"{file} {problem}: {_advice(folder, file)}"
     return ""
 
 

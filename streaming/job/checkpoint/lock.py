@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from streaming.errors import PreflightError
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 log = structlog.get_logger()
 
@@ -51,8 +51,7 @@ class CheckpointLock:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise PreflightError(self._in_use(descriptor)) from None
-                stop.wait(_EVERY_S)
-                stop.check()
+                stop.pause(_EVERY_S)
             else:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, str(os.getpid()).encode(), 0)

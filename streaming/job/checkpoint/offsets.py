@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 
+import msgspec
 from kafka import TopicPartition
 
 Offsets = dict[str, dict[str, int]]
 """Topic → partition → offset."""
+
+decode_offsets = msgspec.json.Decoder(Offsets).decode
+
+
+def parsed(text: str | None) -> Offsets:
+    """The offsets in a progress of the query; none if they are missing or not in this form."""
+    try:
+        return decode_offsets(text or "{}")
+    except msgspec.MsgspecError:
+        return {}
 
 
 def by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:

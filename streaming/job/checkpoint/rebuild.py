@@ -1,8 +1,8 @@
 """`flinkwatch rebuild`: a new checkpoint that the job fills from Kafka, without repeating notifications.
 
 The job reads from the given time and finds the same incidents with the same ids. Transitions up to the point that the
-old job had reached are in Kafka already and are not written again (`rebuilt.py`). Open incidents that began before the
-available records can no longer be tracked; they become stale, so that no message stays open.
+old job had reached are in Kafka already and are not written again (`rebuild_plan.py`). Open incidents that began before
+the available records can no longer be tracked; they become stale, so that no message stays open.
 """
 
 import time
@@ -20,11 +20,10 @@ from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import partitions_of, read_to_end
 from streaming.configuration.settings import Kafka, Settings
 from streaming.errors import UserError
-from streaming.job.checkpoint import rebuilt
 from streaming.job.checkpoint.files import local_path
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import by_topic
-from streaming.job.checkpoint.rebuilt import RebuildPlan
+from streaming.job.checkpoint.rebuild_plan import RebuildPlan, write_plan
 
 _EARLIEST = -2
 _WRITE_S = 30.0
@@ -88,7 +87,6 @@ def _partitions(consumer: Any, topics: tuple[str, ...]) -> list[TopicPartition]:
 
 
 def _begins(consumer: Any, kafka: Kafka, since: int | None) -> Offsets:
-    """The starting offset of each partition of the log, metric and heartbeat topics."""
     partitions = _partitions(consumer, (*kafka.logs, *kafka.metrics, kafka.topics.heartbeat))
     if since is None:
         return consumer.beginning_offsets(partitions)  # type: ignore[no-any-return]
@@ -132,7 +130,6 @@ def _time_at(consumer: Any, partition: TopicPartition, offset: int) -> int | Non
 
 
 def _known(consumer: Any, topic: str) -> dict[str, Known]:
-    """The newest transition of each incident."""
     known: dict[str, Known] = {}
     for record in read_to_end(consumer, _partitions(consumer, (topic,))):
         try:
@@ -190,7 +187,7 @@ def replace(folder: Path, new: RebuildPlan, now: int) -> Path | None:
             kept.mkdir()
             for each in old:
                 each.rename(kept / each.name)
-        rebuilt.write(folder, new)
+        write_plan(folder, new)
     except OSError as error:
         raise RebuildError(
             f"{error.filename or folder}: {error.strerror or error}. Files that were moved are in {kept}"

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from streaming.errors import PreflightError
 from streaming.job.spark.jvm_log import JvmLog
-from streaming.shutdown import Stop, Stopped
+from streaming.threads import Stop, Stopped
 
 log = structlog.get_logger()
 
@@ -56,7 +56,6 @@ class Jvm:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the first start."""
         return self._process.pid if self._process is not None else None
 
     def start(self, conf: Mapping[str, str]) -> Any:

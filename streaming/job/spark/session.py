@@ -18,11 +18,11 @@ from streaming.configuration.settings import Streaming
 from streaming.errors import PreflightError
 from streaming.job.spark.code_archive import program
 from streaming.job.spark.jvm import Jvm
-from streaming.job.spark.spark_errors import cause_of
+from streaming.job.spark.troubles import cause_of
 from streaming.logs import logs_json
 from streaming.setup.jars import jars_of
 from streaming.setup.java import find_java
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 Answer = TypeVar("Answer")
 
@@ -81,7 +81,7 @@ PROPERTIES: dict[str, str] = {
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    )
 }
 
 
@@ -143,9 +143,9 @@ def start_session_while(
         session = aside.submit(start_session, settings, jvm)
         try:
             answer = meanwhile()
-            while not session.done() and not stop.wait(_POLL_S):
-                pass
-            stop.check()
+            while not session.done():
+                stop.pause(_POLL_S)
+            stop.pause(0)
             return session.result(), answer
         except BaseException:
             jvm.kill()

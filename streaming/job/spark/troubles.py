@@ -1,12 +1,12 @@
-"""Translates Spark's errors into one sentence that says what is wrong, where, and what to do.
+"""Errors of Spark and of the job's stages, in one sentence that says what is wrong, where, and what to do.
 
 Each trouble also has a limit: how often within an hour `flinkwatch run` restarts the query by itself.
 """
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
-
-from streaming.job.spark.spark_errors import cause_of
 
 NEVER = 0
 """A restart would fail in the same way, or do harm."""
@@ -21,8 +21,41 @@ NO_SPACE = "No space left on the disk of "
 REBUILD = "`flinkwatch rebuild` creates a new checkpoint from Kafka without repeating notifications"
 RESTORE = f"restore a copy of the checkpoint, or: {REBUILD}"
 
-
+_MAX_PLACES = 5
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+
+
+class StageError(Exception):
+    """A stage of the job failed; the message names the records that it processed, and the error.
+
+    Only its text reaches the driver, inside the stack traces of two languages, where `cause_of` finds it.
+    """
+
+
+@contextmanager
+def naming(stage: str, where: Callable[[], str]) -> Iterator[None]:
+    """Turn an error inside the block into a StageError that names the stage and `where` it failed."""
+    try:
+        yield
+    except StageError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise StageError(f"{stage} stage failed at {where()}: {type(error).__name__}: {text}") from error
+
+
+def extent(places: Iterable[tuple[str, int, int]]) -> str:
+    """Describe records given by (topic, partition, offset), such as `flink.logs/0 offsets 5 to 17`."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for topic, partition, offset in places:
+        first, last = found.get((topic, partition), (offset, offset))
+        found[topic, partition] = min(first, offset), max(last, offset)
+    ranges = [
+        f"{topic}/{partition} " + (f"offset {first}" if first == last else f"offsets {first} to {last}")
+        for (topic, partition), (first, last) in sorted(found.items())
+    ]
+    more = [f"{len(ranges) - _MAX_PLACES} more partitions"] if len(ranges) > _MAX_PLACES else []
+    return ", ".join(ranges[:_MAX_PLACES] + more) or "no record"
 
 
 class QueryTrouble(NamedTuple):
@@ -60,10 +93,7 @@ _RULES = (
         "Another job uses the same checkpoint {checkpoint}: stop one of the two, or set another streaming.checkpoint "
         "and kafka.topics.prefix for it",
     ),
-    _rule(
-        r"(?:Incomplete log file|Checksum error:) (?:file:)?(?P<file>\S+)",
-        "{file} is empty or damaged: " + RESTORE,
-    ),
+    _rule(r"(?:Incomplete log file|Checksum error:) (?:file:)?(?P<file>\S+)", "{file} is empty or damaged: " + RESTORE),
     _rule(
         r"MISSING_STATE_DIRECTORY|STATE_STORE_STATE_DIRECTORY|Cannot find .*state directory",
         "The checkpoint {checkpoint} has lost its folder `state`: " + RESTORE,
@@ -135,11 +165,19 @@ def trouble_of(error: BaseException | str | None, checkpoint: str) -> QueryTroub
     cause = _PREFIX.sub("", cause_of(text or None))
     for rule in _RULES:
         if found := rule.pattern.search(text):
-            line = rule.line.format(checkpoint=checkpoint, **_known(found))
+            named = {name: (value or "").rstrip(".,;:") for name, value in found.groupdict().items()}
+            line = rule.line.format(checkpoint=checkpoint, **named)
             detail = "" if cause in line or rule.limit == NEVER else f" ({cause})"
             return QueryTrouble(f"{line}{detail}", rule.limit)
     return QueryTrouble(f"The query failed: {cause}")
 
 
-def _known(found: re.Match[str]) -> dict[str, str]:
-    return {name: (value or "").rstrip(".,;:") for name, value in found.groupdict().items()}
+def cause_of(error: BaseException | str | None) -> str:
+    """The root cause of an error in one line."""
+    text = str(error) if error is not None else "the query ended"
+    named = re.search(r"StageError: ([^\n]*)", text)
+    if named is not None:
+        return named[1].strip()[:500]
+    causes = re.findall(r"(?:Caused by: |^)([\w.$]+(?:Error|Exception)[^\n]*)", text, re.MULTILINE)
+    line = causes[-1] if causes else next((x for x in text.splitlines() if x.strip()), text)
+    return line.strip()[:500]

@@ -11,7 +11,7 @@ from detectors.events.event import Record
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames
 from streaming.errors import UserError
-from streaming.job import canary
+from streaming.job.heartbeat import canary_sent_at
 from tests.demo import settled
 from tests.demo.demo import Player
 from tests.demo.playback import Playback
@@ -74,7 +74,7 @@ def test_after_the_recording_canaries_advance_the_clock(producer: SlowProducer) 
     assert producer.flushed.wait(60)
     stop.set()
     thread.join()
-    assert canary.sent_at(producer.values[0]) >= int(began * 1000)
+    assert canary_sent_at(producer.values[0]) >= int(began * 1000)
     assert producer.stored[0][1] > RECORDS[-1].timestamp
 
 

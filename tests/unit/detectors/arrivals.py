@@ -1,4 +1,4 @@
-"""Recordings as they arrive when partitions lag, and what a bucket says of them wherever the stream is cut."""
+"""Recordings as they arrive when partitions lag, and what a bucket reports of them wherever the stream is cut."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -57,13 +57,13 @@ def arrivals(name: str, lags: dict[str, int], known_for: int = 0) -> list[Arrive
 
 
 def _nothing(cluster: str, partition: str, at: int) -> MetricEvent:
-    """A record that tells no detector anything, but that it has come."""
+    """A record that concerns no detector and only advances the clock."""
     topic, _, number = partition.rpartition("/")
     return MetricEvent(cluster, "probe", "", at, at, topic, int(number), -1, [])
 
 
 def batches(arrived: list[Arrived], widths: Iterable[int]) -> Iterator[list[Arrived]]:
-    """Cut where each batch is as many ms of the stream long as `widths` tells."""
+    """Cut into batches that are as many ms of the stream long as `widths` yields."""
     edge, batch = arrived[0].at, list[Arrived]()
     width = iter(widths)
     edge += next(width)

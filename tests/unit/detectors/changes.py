@@ -50,33 +50,33 @@ class Played:
         clock = max((e.timestamp for e in events), default=0) if until is None else START + until
         # What is kept is kept as bytes between any two batches.
         self.index = bucket.decode_index(bucket.encode_index(self.index))
-        said = bucket.step(self.index, self.store, events, clock)
-        assert not said.defects, said.defects
-        self.gone += said.removed
-        self.read |= {r.key(): r.value for r in said.readings}
-        return said.transitions
+        reported = bucket.step(self.index, self.store, events, clock)
+        assert not reported.defects, reported.defects
+        self.gone += reported.removed
+        self.read |= {r.key(): r.value for r in reported.readings}
+        return reported.transitions
 
 
 def play(items: list[Event | Change], cuts: Iterable[int] = (), until: int = 0) -> list[Transition]:
     """The transitions of a stream with changes in it; each begins a batch, as the cuts do."""
-    played, said = Played(), list[Transition]()
+    played, reported = Played(), list[Transition]()
     changes = [n for n, item in enumerate(items) if isinstance(item, Change)]
     for start, end in pairwise(sorted({0, len(items), *(c % (len(items) + 1) for c in cuts), *changes})):
         part = items[start:end]
         played.change(*(item for item in part if isinstance(item, Change)))
         batch = [item for item in part if not isinstance(item, Change)]
         if batch:
-            said += played.take(*batch)
-    return said + played.take(until=until)
+            reported += played.take(*batch)
+    return reported + played.take(until=until)
 
 
-def told(transitions: Iterable[Transition]) -> list[bytes]:
-    """All that is told but for the name of the configuration."""
+def serialized(transitions: Iterable[Transition]) -> list[bytes]:
+    """Everything but the hash of the configuration."""
     return [msgspec.json.encode(msgspec.structs.replace(t, config="")) for t in transitions]
 
 
 def findings(transitions: Iterable[Transition], kind: str) -> list[Finding]:
-    """Those of a kind, as often as they were told."""
+    """Those of a kind, as often as they were reported."""
     return [f for t in transitions for f in t.findings if f.kind == kind]
 
 

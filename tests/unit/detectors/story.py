@@ -1,20 +1,23 @@
 """The builder of all detectors' tests: what Flink writes and measures, in order, and what a detector reports of it.
 
-    story("checkpoint_overdue").job("orders").checkpoints(every="10 s", lasting="20 ms", count=6).triggered().said()
+    story("checkpoint_overdue").job("orders").checkpoints(6, every="10 s", lasting="20 ms").triggered().transitions()
 
 The story has a clock of its own: `gap` moves it on, `at` sets it, and every verb takes `at=` as well. Times are ms
 after START, or texts such as "90 s" and "1 h 30 min". Only the kinds that are named work; `KINDS` are all of them.
 """
 
 import re
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Self
+
+import msgspec
 
 from detectors import DETECTORS
 from detectors.detector import Detector
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary.metric_names import filtered
+from detectors.events.names import filtered
 from detectors.flink.facts import fact_of
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Transition
@@ -51,7 +54,7 @@ def ms(time: Time) -> int:
 
 
 class Story:
-    """See the module. Each verb adds lines or samples and returns the story; `said` replays all of it."""
+    """See the module. Each verb adds lines or samples and returns the story; `transitions` replays all of it."""
 
     def __init__(self, *kinds: str) -> None:
         assert set(kinds) <= set(KINDS), kinds
@@ -94,12 +97,13 @@ class Story:
         offset: int = -1,
         zone: int = 0,
         text: str = "",
+        timeless: bool = False,
         **fields: str,
     ) -> Self:
-        """One line, which reaches Kafka `lag` after it was written and prints a time `zone` ms from UTC."""
+        """One line, which reaches Kafka `lag` after it was written and prints a time `zone` ms from UTC, or none."""
         offset = next(self._offsets) if offset < 0 else offset
         line = log(meaning, self._time(at), offset, source or self._source, ms(lag), **fields)
-        line.host, line.local_time = source or self._host, line.local_time + zone
+        line.host, line.local_time = source or self._host, -1 if timeless else line.local_time + zone
         line.text = text or line.text
         return self.add(line)
 
@@ -183,13 +187,23 @@ class Story:
         return self
 
     def stack(self, *chain: Thrown, at: Time | None = None) -> Self:
-        """A throwable with its causes."""
+        """A throwable with its causes, each line in a record of its own and without a time."""
         for number, (name, message, frame) in enumerate(chain):
             caused = {"caused": "yes"} if number else {}
-            self.line(stack_line.THROWN, at, **{"class": name, "message": message}, **caused)
+            self.line(stack_line.THROWN, at, timeless=True, **{"class": name, "message": message}, **caused)
             if frame:
-                self.line(stack_line.FRAME, at, frame=frame)
+                self.line(stack_line.FRAME, at, timeless=True, frame=frame)
         return self
+
+    def sent_again(self, after: Time, *, only: Callable[[LogEvent], bool] = lambda _: True) -> Self:
+        """The shipper sends the lines so far, or some of them, again: they reach Kafka a second time, `after` later."""
+        return self.add(
+            *(
+                msgspec.structs.replace(e, timestamp=e.timestamp + ms(after), offset=next(self._offsets))
+                for e in self.events[:]
+                if isinstance(e, LogEvent) and only(e)
+            )
+        )
 
     def task_failed(
         self, *chain: Thrown, at: Time | None = None, subtask: int = 1, attempt: str = "", **place: str
@@ -212,10 +226,12 @@ class Story:
         return self
 
     def and_also(self, *others: "Story") -> Self:
-        """What others tell as well, each with offsets of its own."""
+        """What other stories have, each with offsets of its own."""
         return self.add(*(event for other in others for event in other.events))
 
-    def said(self, until: Time = HOUR, *, after: Time | None = None, cuts: tuple[int, ...] = ()) -> list[Transition]:
+    def transitions(
+        self, until: Time = HOUR, *, after: Time | None = None, cuts: tuple[int, ...] = ()
+    ) -> list[Transition]:
         """The transitions of a replay; the clock runs on to `until`, or for so long `after` the last event."""
         events = in_order(self.events)
         end = START + ms(until) if after is None else events[-1].timestamp + ms(after)
@@ -223,7 +239,7 @@ class Story:
 
     def opened(self, until: Time = HOUR, *, after: Time | None = None) -> list[str]:
         """The causes of the incidents that are opened."""
-        return [t.cause for t in self.said(until, after=after) if t.transition == "opened"]
+        return [t.cause for t in self.transitions(until, after=after) if t.transition == "opened"]
 
     def _time(self, at: Time | None) -> int:
         return self._now if at is None else ms(at)
@@ -234,7 +250,7 @@ class Story:
 
 
 class Followed(Story):
-    """A story that one detector hears line by line, without the engine: its findings, its state, its readings."""
+    """A story that one detector gets line by line, without the engine: its findings, its state, its readings."""
 
     def __init__(self, kind: str, **config: Any) -> None:
         super().__init__(kind)
@@ -249,9 +265,9 @@ class Followed(Story):
         for event in events:
             self.view.clock, self.view.event = event.timestamp, event
             if isinstance(event, LogEvent):
-                self.view.time = event.local_time
+                self.view.time = time = event.local_time if event.local_time >= 0 else event.timestamp
                 fact = fact_of(event)
-                fact = self.topology.update(event, fact, event.timestamp, event.local_time) if fact else None
+                fact = self.topology.update(event, fact, event.timestamp, time) if fact else None
                 if fact is not None and event.event_type in handled:
                     self.detector.fact(self.view, event.event_type, fact)
             else:
@@ -267,10 +283,10 @@ class Followed(Story):
             self.detector.on_deadline(self.view)
         return self
 
-    def heard(self) -> list[Finding]:
-        """The findings since this was last asked."""
-        heard, self.view.findings[:] = [*self.view.findings], []
-        return heard
+    def findings(self) -> list[Finding]:
+        """The findings since the last call."""
+        found, self.view.findings[:] = [*self.view.findings], []
+        return found
 
     def readings(self) -> dict[str, float]:
         """The detector's numbers now, by name."""
@@ -285,5 +301,5 @@ def story(*kinds: str) -> Story:
 
 
 def follow(kind: str, **config: Any) -> Followed:
-    """A story that one detector hears line by line, under these settings."""
+    """A story that one detector gets line by line, under these settings."""
     return Followed(kind, **config)

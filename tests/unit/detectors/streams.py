@@ -81,7 +81,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "subtask": ("1", "2"),
     "checkpoint": ("1", "2", "3", "4", "5", "6"),
 }
-"""What a field may say; one that is not here is a number."""
+"""What a field may hold; one that is not here is a number."""
 NUMBERS = ("0", "1", "300", "60000", "999999999999999999")
 SPECIAL = {("registration_timed_out", "duration"): ("PT5M", "PT20S", "300000 ms", "300000")}
 THROWN = (
@@ -150,20 +150,20 @@ def run(
     """The transitions of a stream cut before the events at `cuts`; the clock is the greatest timestamp so far."""
     index, store = bucket.BucketIndex(published=published), MemoryStore()
     edges = sorted({0, len(events), *(c % (len(events) + 1) for c in cuts)})
-    said: list[Transition] = []
+    reported: list[Transition] = []
     clock = 0
     for start, end in pairwise(edges):
         batch = events[start:end]
         clock = max(clock, *(e.timestamp for e in batch))
-        said += _checked(bucket.step(index, store, batch, clock))
+        reported += _checked(bucket.step(index, store, batch, clock))
     if until is not None:
-        said += _checked(bucket.step(index, store, [], until))
-    return said
+        reported += _checked(bucket.step(index, store, [], until))
+    return reported
 
 
-def _checked(said: BucketOutput) -> list[Transition]:
-    assert [d.error for d in said.defects] == []
-    return said.transitions
+def _checked(reported: BucketOutput) -> list[Transition]:
+    assert [d.error for d in reported.defects] == []
+    return reported.transitions
 
 
 def encoded(transitions: Iterable[Transition]) -> list[bytes]:

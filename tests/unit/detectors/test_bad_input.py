@@ -1,7 +1,7 @@
 """What goes wrong on the way to flinkwatch, and in Flink's own counting: never an error, never a false incident.
 
-Each test takes healthy scenarios (nothing may be said of them, however badly they arrive), and where that proves more
-also those with incidents (the same must be said of them).
+Each test takes healthy scenarios (nothing may be reported of them, however badly they arrive), and where that proves
+more, also those with incidents (the same must be reported of them).
 """
 
 import random
@@ -32,8 +32,8 @@ COUNTERS = frozenset(
 healthy = pytest.mark.parametrize("name", HEALTHY)
 
 
-def said(stream: Iterable[Event]) -> list[str]:
-    """What is said of a stream, in words short enough to be read in a failure."""
+def reported(stream: Iterable[Event]) -> list[str]:
+    """What is reported of a stream, in words short enough to be read in a failure."""
     return [f"{t.transition} {t.cause} {t.cluster}: {t.summary}" for t in run(in_order(stream))]
 
 
@@ -72,14 +72,14 @@ def test_counters_that_begin_anew_are_no_incident(name: str) -> None:
         return msgspec.structs.replace(event, samples=samples)
 
     # Commits and records that stand still while checkpoints complete mean something: these keep their values.
-    assert said([*before, *map(anew, after)]) == []
+    assert reported([*before, *map(anew, after)]) == []
 
 
 @healthy
 @pytest.mark.parametrize("value", [-1.0, 0.0])
 def test_a_sample_in_twenty_that_is_negative_or_zero_is_no_incident(name: str, value: float) -> None:
     chance = random.Random(name)
-    assert said(with_values(events(name), lambda _, v: value if chance.random() < 0.05 else v)) == []
+    assert reported(with_values(events(name), lambda _, v: value if chance.random() < 0.05 else v)) == []
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf", "1e300", "-9.223372036854775808E18"])
@@ -91,7 +91,7 @@ def test_a_value_that_nothing_can_mean_is_no_sample(text: str) -> None:
 
 
 @healthy
-def test_scrapes_that_come_one_sample_a_record_say_the_same(name: str) -> None:
+def test_scrapes_that_come_one_sample_a_record_report_the_same(name: str) -> None:
     whole: list[Event] = []
     for event in events(name):
         if isinstance(event, MetricEvent):
@@ -99,7 +99,7 @@ def test_scrapes_that_come_one_sample_a_record_say_the_same(name: str) -> None:
         else:
             whole.append(event)
     numbered = [msgspec.structs.replace(e, offset=i) for i, e in enumerate(whole)]
-    assert said(numbered) == []
+    assert reported(numbered) == []
 
 
 @healthy
@@ -113,7 +113,7 @@ def test_restarts_that_change_attempt_ids_are_no_incident(name: str) -> None:
             return msgspec.structs.replace(event, fields=fields)
         return event
 
-    assert said([*before, *map(renamed, after)]) == []
+    assert reported([*before, *map(renamed, after)]) == []
 
 
 @healthy
@@ -130,12 +130,12 @@ def test_duplicates_and_disorder_together_are_no_incident(name: str) -> None:
                 again = at + chance.randrange(30_000)
                 found.append(msgspec.structs.replace(event, timestamp=again, offset=event.offset + 10**6))
         last = max(e.timestamp for e in found if e.offset < 10**6)
-        assert said(e for e in found if e.timestamp <= last) == [], seed
+        assert reported(e for e in found if e.timestamp <= last) == [], seed
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cluster_of_the_same_names_and_ids_is_another_cluster(name: str) -> None:
-    """The same twice under two names says of each what it says of one; what is healthy beside it stays healthy."""
+    """The same records under two names report the same of each; a healthy cluster next to them stays healthy."""
     whole = in_order(events(name))
     twins = [msgspec.structs.replace(e, cluster=f"{e.cluster}-twin") for e in whole]
     once = [(t.cluster, t.at, t.transition, t.cause, t.severity, t.summary) for t in run(whole)]
@@ -167,13 +167,13 @@ def _life_of_a_job(start: int, first: int, count: int) -> list[Event]:
 def test_a_job_id_that_comes_back_begins_anew() -> None:
     """Application mode gives every job the same id: numbers of checkpoints and counters start over each time."""
     lives = [_life_of_a_job(n * HOUR, 1, 30) for n in range(5)]
-    assert said(e for life in lives for e in life) == []
-    assert said(e for n in range(5) for e in _life_of_a_job(n * 31 * MINUTE, 1, 30)) == []
+    assert reported(e for life in lives for e in life) == []
+    assert reported(e for n in range(5) for e in _life_of_a_job(n * 31 * MINUTE, 1, 30)) == []
 
 
 @healthy
 def test_a_clock_that_is_set_back_in_the_middle_is_no_incident(name: str) -> None:
-    """Summer time ends, or NTP steps in: lines and samples say an hour less, the brokers' time goes on."""
+    """Summer time ends, or NTP steps in: lines and samples are an hour behind, the brokers' time goes on."""
     before, after = halves(name)
 
     def back(event: Event) -> Event:
@@ -181,7 +181,7 @@ def test_a_clock_that_is_set_back_in_the_middle_is_no_incident(name: str) -> Non
             return msgspec.structs.replace(event, local_time=event.local_time - HOUR)
         return msgspec.structs.replace(event, time=event.time - HOUR)
 
-    assert [s for s in said([*before, *map(back, after)]) if "clock_skew" not in s] == []
+    assert [s for s in reported([*before, *map(back, after)]) if "clock_skew" not in s] == []
 
 
 @healthy

@@ -15,15 +15,15 @@ def test_the_readings_of_a_taskmanager_end_minutes_after_its_last_sample() -> No
     index, store, standing = bucket.BucketIndex(), MemoryStore(), set[str]()
 
     def feed(events: list[Event], until: int) -> None:
-        said = bucket.step(index, store, events, START + until)
-        standing.update(r.key() for r in said.readings)
-        standing.difference_update(said.removed)
+        reported = bucket.step(index, store, events, START + until)
+        standing.update(r.key() for r in reported.readings)
+        standing.difference_update(reported.removed)
 
     def sawtooth(n: int, *tms: str) -> list[Event]:
-        told = story("heap_exhaustion").at(n * 10 * SECOND)
+        history = story("heap_exhaustion").at(n * 10 * SECOND)
         for tm in tms:
-            told.heap(200 + 60 * (n % 8), 10.0 * n, n // 8, tm=tm)
-        return told.events
+            history.heap(200 + 60 * (n % 8), 10.0 * n, n // 8, tm=tm)
+        return history.events
 
     for n in range(60):
         feed(sawtooth(n, GOES_ON, GOES), n * 10_000 + 100)

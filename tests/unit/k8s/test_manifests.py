@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from sinks.delivery import service
-from sinks.prometheus.collector import PrometheusConfig
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 from streaming.configuration.settings import load
-from streaming.job import running
+from streaming.job import supervisor
 from tests.unit.k8s.manifests import (
     OVERLAYS,
     WITH_EXECUTORS,
@@ -83,7 +82,7 @@ def test_the_pod_is_given_time_to_finish_its_batch_and_its_delivery(name: str, t
     objects = overlay(name)
     trigger = load(settings_file(objects, tmp_path), {}).streaming.trigger / 1000
     given = driver(objects)["spec"]["terminationGracePeriodSeconds"]
-    assert given > trigger + running.DRAIN_S + service._JOIN_S
+    assert given > trigger + supervisor.DRAIN_S + service._JOIN_S
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -7,14 +7,14 @@ memory that matplotlib used.
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from detectors.incident import Forecast, Series
-from sinks.integrations.slack.charts.units import UnitScale, scale_for
 
 WIDTH, HEIGHT = 900, 420
 """Pixels."""
@@ -29,6 +29,13 @@ _MUCH = 1e300
 _FAR_UP, _FAR_ON = 8.0, 4.0
 # Tick labels have no seconds in a chart of more than 20 minutes, and no time of day in one of more than 8 days.
 _SECONDS_BELOW_DAYS, _DATES_FROM_DAYS = 20 / 1440, 8.0
+# Of each unit in the readings: the units that people use, their size, and the value from which each is used. 1 kB is
+# 1,024 bytes, as in Flink's web UI.
+_UNITS: dict[str, list[tuple[str, float, float]]] = {
+    "bytes": [("bytes", 1, 0), *((name, 1024**n, 1024**n) for n, name in enumerate(("kB", "MB", "GB", "TB"), 1))],
+    "s": [("ms", 0.001, 0), ("s", 1, 1), ("min", 60, 180), ("h", 3600, 10_800), ("days", 86_400, 259_200)],
+}
+_WORDS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
 
 Points = list[tuple[int, float]]
 
@@ -41,6 +48,32 @@ class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     until: int | None = None
     forecast: Forecast | None = None
+
+
+class UnitScale(NamedTuple):
+    """Values divided by `factor` are in `unit`; an empty one is a plain number."""
+
+    factor: float
+    unit: str
+
+    def format(self, value: float) -> str:
+        """A value with its unit, for instance "30 s"."""
+        return f"{value / self.factor:,.4g} {self.unit}".rstrip()
+
+    @property
+    def full_name(self) -> str:
+        return _WORDS.get(self.unit, self.unit)
+
+
+def scale_for(unit: str, values: Iterable[float]) -> UnitScale:
+    """The unit in which the greatest of `values` is a readable number.
+
+    >>> scale_for("bytes", [3e9]), scale_for("s", [240.0]), scale_for("MB", [12.0])
+    (UnitScale(factor=1073741824.0, unit='GB'), UnitScale(factor=60.0, unit='min'), UnitScale(factor=1.0, unit='MB'))
+    """
+    greatest = max(map(abs, values), default=0.0)
+    fitting = [UnitScale(float(size), name) for name, size, least in _UNITS.get(unit, ()) if greatest >= least]
+    return fitting[-1] if fitting else UnitScale(1.0, unit)
 
 
 def draw(order: ChartRequest) -> bytes:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -52,21 +52,18 @@ class ChartImage(NamedTuple):
     alt: str
 
 
-class Uploader(Protocol):
-    """Uploads a chart to a thread, as `sinks.integrations.slack.client.SlackClient` does."""
-
-    def upload(self, channel: str, ts: str, picture: ChartImage) -> Outcome:
-        """Upload to the thread of message `ts` in channel ID `channel`."""
+Upload = Callable[[str, str, ChartImage], Outcome]
+"""Uploads a chart to the thread of a message, given by channel ID and `ts`: `SlackClient.upload`."""
 
 
 class Charts:
     """A worker thread that runs while there are charts to draw. Safe to use from several threads."""
 
     def __init__(
-        self, uploader: Uploader, *, draw: Callable[[ChartRequest], bytes] | None = None, wait: float = _WAIT_S
+        self, upload: Upload, *, draw: Callable[[ChartRequest], bytes] | None = None, wait: float = _WAIT_S
     ) -> None:
         """`wait`: seconds before a retry if Slack asks for one without naming a time."""
-        self._uploader = uploader
+        self._upload = upload
         self._draw = draw_apart if draw is None else draw
         self._wait = wait
         self._waiting: dict[str, tuple[ChartRequest, str]] = {}
@@ -124,7 +121,7 @@ class Charts:
         alt = f"Chart of {order.series.name} over time (UTC): {order.title}"[:1000]
         picture = ChartImage(self._draw(order), order.title, alt)
         for tries_left in reversed(range(_TRIES)):
-            outcome = self._uploader.upload(channel, ts, picture)
+            outcome = self._upload(channel, ts, picture)
             if isinstance(outcome, Delivered):
                 return
             if isinstance(outcome, Refused) and outcome.code in _NOT_ALLOWED:

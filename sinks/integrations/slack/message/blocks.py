@@ -30,12 +30,10 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def section(text: str) -> Block:
-    """A section of mrkdwn."""
     return {"type": "section", "text": mrkdwn(text)}
 
 
 def mrkdwn(text: str) -> Block:
-    """Text in Slack's markup."""
     # verbatim: Slack then does not turn parts of a log line into links and mentions.
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 

@@ -1,6 +1,4 @@
-"""Links in a message: the runbook of the cause, the dashboard at the time of the incident, the page that explains
-it.
-"""
+"""Links in a message: runbook of the cause, dashboard at the time of the incident, page that explains it."""
 
 import re
 from string import Formatter
@@ -9,16 +7,13 @@ from urllib.parse import quote
 import msgspec
 
 from detectors.incident import Transition
-from sinks.contract.runbook import runbook_url
+from sinks.contract.wording import runbook_url
 
 PLACES = ("cluster", "job", "incident", "from", "to")
 """Placeholders that an address may contain in braces."""
 
 # `<`, `>` and `|` are not allowed, because they end a link in Slack.
 _ADDRESS = re.compile(r"https?://[^\s<>|]{1,2000}")
-_KIND = re.compile(r"[a-z0-9_]{1,80}")
-# The incident of `flinkwatch sinks test` has no runbook.
-_NO_RUNBOOK = "test"
 _NAME_LIMIT, _LINK_LIMIT = 200, 700
 # The dashboard also shows the time before and after the incident.
 _BEFORE_MS, _AFTER_MS = 1_800_000, 600_000
@@ -48,8 +43,8 @@ class Links(msgspec.Struct, frozen=True):
     def of(self, transition: Transition, since: int, until: int) -> list[str]:
         """The links of an incident from `since` to `until` (epoch ms), in Slack's markup."""
         found: list[str] = []
-        if self.runbook_base_url and _KIND.fullmatch(transition.cause) and transition.cause != _NO_RUNBOOK:
-            found.append(_link(runbook_url(self.runbook_base_url, transition.cause), "Runbook"))
+        if runbook := runbook_url(self.runbook_base_url, transition.cause):
+            found.append(_link(runbook, "Runbook"))
         values = {
             "cluster": _quoted(transition.cluster),
             "job": _quoted(transition.job_name or transition.job_id),

@@ -44,7 +44,6 @@ def since(transition: Transition) -> int:
 
 
 def ended_at(transition: Transition) -> int:
-    """Time of the end (epoch ms, clock)."""
     return transition.at if transition.ended_at is None else transition.ended_at
 
 
@@ -85,13 +84,11 @@ def recurrence(transition: Transition) -> str:
 
 
 def issue_words(transition: Transition) -> str:
-    """The matching known issue; empty if there is none."""
     issue = transition.known_issue
     return "" if issue is None else f"Looks like {issue.id}: {issue_sentences(issue)}"
 
 
 def issue_sentences(issue: KnownIssue) -> str:
-    """Title, fix and workaround of a known issue."""
     return f"{issue.title} ({issue.applies}). Fixed in {issue.fixed_in}. Until then: {issue.workaround}"
 
 
@@ -103,5 +100,4 @@ def identity(transition: Transition, scale: float) -> str:
 
 
 def chart_title(transition: Transition) -> str:
-    """The title of a chart, not escaped."""
     return f"{kind_words(transition.cause)} · {transition.job_name or transition.cluster}"

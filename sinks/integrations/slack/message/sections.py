@@ -1,16 +1,12 @@
-"""The sections of an incident's message as blocks.
-
-`scale` is the share of its character limit that a section may use.
-"""
+"""The sections of an incident's message as blocks."""
 
 import re
 
 from detectors.incident import Evidence, Finding, Transition
 from detectors.values.durations import humanize
-from sinks.contract.silence_note import silence_words
-from sinks.contract.wording import clock_time, moment
-from sinks.integrations.slack.message.blocks import Block, mrkdwn, section
-from sinks.integrations.slack.message.escape import code, prose
+from sinks.contract.wording import clock_time, moment, silence_words
+from sinks.integrations.slack.message.blocks import Block, mrkdwn, plain_object, section
+from sinks.integrations.slack.message.escape import code, plain, prose
 from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.message.phrases import (
     codes,
@@ -22,31 +18,36 @@ from sinks.integrations.slack.message.phrases import (
     reason,
     recurrence,
     since,
+    title,
 )
 
 _ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
+_HEADER_LIMIT = 150
 _EVIDENCE_LINES = 5
 _TIMELINE_LINES = 8
-_SILENCE = (
+_NO_DATA = (
     "*No data from this cluster:* it is not known whether the incident continues or has recovered. "
     "First check that the cluster is running and that its logs and metrics reach Kafka."
 )
 _CONFIDENCE = {"learning": "confidence: learning (little history yet)", "sure": "confidence: sure"}
 
 
-def note_part(note: str) -> list[Block]:
-    """The note in front of a message."""
-    return [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
+def sections(transition: Transition, links: Links, note: str, scale: float) -> list[Block]:
+    """All sections of a message. `scale` is the share of its character limit that each may use."""
+    parts = (_silence, _summary, _fields, _forecast, _advice, _known_issue, _evidence, _timeline)
+    header: Block = {"type": "header", "text": plain_object(plain(title(transition), _HEADER_LIMIT))}
+    noted = [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
+    shown = [block for part in parts for block in part(transition, scale)]
+    return [header, *noted, *shown, _context(transition, links, scale)]
 
 
-def silence_part(transition: Transition, scale: float) -> list[Block]:
-    """The silence in force, or the one that ended."""
+def _silence(transition: Transition, scale: float) -> list[Block]:
     words = silence_words(transition)
     mark = "🔕" if transition.silence is not None else "🔔"
     return [section(f"{mark} {prose(words, int(600 * scale))}")] if words else []
 
 
-def summary_part(transition: Transition, scale: float) -> list[Block]:
+def _summary(transition: Transition, scale: float) -> list[Block]:
     """What is broken, and what changed or why it is resolved."""
     summary = prose(transition.summary, int(1200 * scale))
     change = prose(reason(transition), int(400 * scale))
@@ -57,14 +58,14 @@ def summary_part(transition: Transition, scale: float) -> list[Block]:
     elif transition.transition == "resolved":
         lines = [f"~{summary}~" if summary else "", f"*Resolved because:* {change}" if change else ""]
     elif transition.transition == "stale":
-        lines = [_SILENCE, change, summary]
+        lines = [_NO_DATA, change, summary]
     elif transition.transition == "updated" and change and not transition.reason.endswith(transition.summary):
         lines = [summary, f"*What changed:* {change}"]
     text = "\n".join(line for line in lines if line)
     return [section(text)] if text else []
 
 
-def fields_part(transition: Transition, scale: float) -> list[Block]:
+def _fields(transition: Transition, scale: float) -> list[Block]:
     """Where it is, since when, and for how long."""
 
     def names(word: str) -> list[str]:
@@ -93,23 +94,18 @@ def fields_part(transition: Transition, scale: float) -> list[Block]:
     return [{"type": "section", "fields": shown}]
 
 
-def forecast_part(transition: Transition, scale: float) -> list[Block]:
-    """What is expected to happen next."""
+def _forecast(transition: Transition, scale: float) -> list[Block]:
     words = forecast_words(transition)
-    if not words:
-        return []
-    return [section(f"*What happens next*\n{prose(words, int(400 * scale))}")]
+    return [section(f"*What happens next*\n{prose(words, int(400 * scale))}")] if words else []
 
 
-def advice_part(transition: Transition, scale: float) -> list[Block]:
-    """What to do now and for good."""
+def _advice(transition: Transition, scale: float) -> list[Block]:
     if not transition.advice or transition.transition == "resolved":
         return []
     return [section(f"*What to do*\n{prose(transition.advice, int(1200 * scale))}")]
 
 
-def known_issue_part(transition: Transition, scale: float) -> list[Block]:
-    """The matching known issue, with a link."""
+def _known_issue(transition: Transition, scale: float) -> list[Block]:
     issue = transition.known_issue
     if issue is None or transition.transition == "resolved":
         return []
@@ -117,7 +113,7 @@ def known_issue_part(transition: Transition, scale: float) -> list[Block]:
     return [section(f"*Looks like a known issue:* {name}\n{prose(issue_sentences(issue), int(1200 * scale))}")]
 
 
-def evidence_part(transition: Transition, scale: float) -> list[Block]:
+def _evidence(transition: Transition, scale: float) -> list[Block]:
     """The records that prove the incident, each with its address."""
     shown = sorted(transition.evidence[:_EVIDENCE_LINES], key=lambda evidence: evidence.time)
     if not shown:
@@ -133,7 +129,7 @@ def _evidence_line(evidence: Evidence, now: int) -> str:
     return f"{clock_time(evidence.time, now)} {evidence.topic}/{evidence.partition}@{evidence.offset} {evidence.text}"
 
 
-def timeline_part(transition: Transition, scale: float) -> list[Block]:
+def _timeline(transition: Transition, scale: float) -> list[Block]:
     """The findings, ordered by the time of the latest report about each."""
     findings = sorted(transition.findings, key=_known_at)
     if not findings or (transition.transition == "opened" and len(findings) == 1):
@@ -163,12 +159,11 @@ def _lines(lines: list[str], total: int) -> str:
     return "\n".join(lines + more)
 
 
-def context_part(transition: Transition, links: Links, scale: float) -> list[Block]:
-    """IDs, confidence and links."""
+def _context(transition: Transition, links: Links, scale: float) -> Block:
     words = [identity(transition, scale)]
     if transition.confidence in _CONFIDENCE:
         words.append(_CONFIDENCE[transition.confidence])
     if transition.merged:
         words.append(f"merged with incident {codes(transition.merged, int(200 * scale))}")
     words += links.of(transition, since(transition), ended_at(transition))
-    return [{"type": "context", "elements": [mrkdwn(" · ".join(words))]}]
+    return {"type": "context", "elements": [mrkdwn(" · ".join(words))]}

@@ -21,7 +21,6 @@ def _connect(path: str) -> None:
     early.connect(path)
 
     def connect(self: socket.socket, address: Any) -> None:
-        """Use the existing connection for the first connection to Spark's address."""
         if address != path:
             super(socket.socket, self).connect(address)
             return

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from detectors.engine import fold
 from detectors.engine.bucket import BucketIndex, BucketOutput, step
-from detectors.engine.engine import Engine, StepOutput, decode_state
+from detectors.engine.fold import StepOutput
+from detectors.engine.state import decode_state
 from detectors.events.event import Event, LogEvent
 from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.replay import MemoryStore
@@ -49,13 +51,13 @@ def test_all_others_are_taken_as_if_it_had_never_come(seed: int) -> None:
 def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0
 
-    def counted(self: Engine, *args: Any) -> StepOutput:
+    def counted(*args: Any) -> StepOutput:
         nonlocal steps
         steps += 1
-        return one(self, *args)
+        return one(*args)
 
-    one = Engine.step
-    monkeypatch.setattr(Engine, "step", counted)
+    one = fold.step
+    monkeypatch.setattr(fold, "step", counted)
     bad = [spoilt(event) for event in events("late-barrier-acks")]
     output = output_of(bad)
     assert output.transitions == []
@@ -107,12 +109,11 @@ def test_the_series_that_are_shown_are_those_that_the_state_holds(name: str) -> 
     """Also where a series ends in one half of a batch and comes again in the other."""
     stream = in_order(events(name))
     index, store, shown = BucketIndex(published=PUBLISHED), MemoryStore(), set[str]()
-    engine = Engine(LiveSettings().detectors)
     for start in range(0, len(stream), 60):
         batch = stream[start : start + 60]
         output = step(index, store, [*batch, spoilt(batch[len(batch) // 2])], batch[-1].timestamp)
         shown = (shown | {r.key() for r in output.readings}) - set(output.removed)
-        assert shown == set(engine.reading_keys(decode_state(store.get(stream[0].cluster) or b"")))
+        assert shown == set(decode_state(store.get(stream[0].cluster) or b"").reading_keys())
     assert shown
 
 

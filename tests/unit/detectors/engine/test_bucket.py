@@ -7,7 +7,7 @@ import pytest
 
 from detectors.detector import View
 from detectors.engine.bucket import BucketIndex, step
-from detectors.engine.engine import decode_state
+from detectors.engine.state import decode_state
 from detectors.events.event import LogEvent
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.kinds.unread_records_lost import UnreadRecordsLost

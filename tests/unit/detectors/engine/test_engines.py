@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from detectors import DETECTORS
 from detectors.engine.bucket import INDEX_VERSION, BucketIndex, decode_index, encode_index, step
-from detectors.engine.engine import ClusterState, Engine, decode_state, encode_state
+from detectors.engine.engine import Engine
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event
 from detectors.incident import Finding, Transition
 from detectors.settings.live import LiveSettings, PublishedConfiguration

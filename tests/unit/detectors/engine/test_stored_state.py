@@ -6,16 +6,11 @@ import msgspec
 import pytest
 
 from detectors import DETECTORS
+from detectors.engine import fold
 from detectors.engine.bucket import INDEX_VERSION, BucketIndex, BucketOutput, decode_index, encode_index, step
-from detectors.engine.engine import (
-    STATE_VERSION,
-    ClusterState,
-    DroppedState,
-    Engine,
-    StateVersionError,
-    decode_state,
-    encode_state,
-)
+from detectors.engine.engine import Engine
+from detectors.engine.fold import DroppedState
+from detectors.engine.state import STATE_VERSION, ClusterState, StateVersionError, decode_state, encode_state
 from detectors.events.event import Event
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
@@ -124,7 +119,7 @@ def test_whatever_stands_there_no_detector_fails_on_it(detector: Any, raw: bytes
     settings = alone(detector.kind).live().detectors
     engine, state = Engine(settings), ClusterState()
     state.detectors[detector.kind], state.deadlines[detector.kind] = msgspec.Raw(raw), STREAM[0].timestamp
-    (dropped,) = engine.step("c", state, [], STREAM[0].timestamp + 1_000).dropped
+    (dropped,) = fold.step(engine, "c", state, [], STREAM[0].timestamp + 1_000).dropped
     assert (dropped.cluster, dropped.kind) == ("c", detector.kind)
     assert isinstance(dropped, DroppedState)
-    assert engine.step("c", state, STREAM[:50], STREAM[50].timestamp).dropped == ()
+    assert fold.step(engine, "c", state, STREAM[:50], STREAM[50].timestamp).dropped == ()

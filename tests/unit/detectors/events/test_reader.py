@@ -60,14 +60,14 @@ def test_the_gate_lets_every_record_through_that_has_an_event(name: str) -> None
         (b'{"fields": {"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}}", "too_deep"),
     ],
 )
-def test_a_log_record_that_cannot_be_read_says_why(value: bytes | None, reason: str) -> None:
+def test_a_log_record_that_cannot_be_read_is_rejected_with_the_reason(value: bytes | None, reason: str) -> None:
     read = READER.read(record(value))
     assert isinstance(read, Rejected)
     assert read.reason == reason
     assert reason in REASONS
 
 
-def test_a_blank_line_of_a_log_says_nothing_but_a_blank_page_of_metrics_is_none() -> None:
+def test_a_blank_line_of_a_log_reports_nothing_but_a_blank_page_of_metrics_is_none() -> None:
     assert READER.read(record(b" \n")) == []
     page = READER.read(record(b" \n", "flink.metrics"))
     assert isinstance(page, Rejected)
@@ -184,7 +184,7 @@ def test_a_name_that_the_key_gives_as_well_may_come_from_the_value(key: bytes) -
     assert one(json.dumps(document).encode(), key=key).cluster == "shop"
 
 
-def test_a_key_that_is_no_cluster_and_host_names_one_only_where_nothing_else_does_or_the_operator_says_so() -> None:
+def test_a_key_that_is_no_cluster_and_host_names_one_only_where_nothing_else_does_or_the_operator_reports_so() -> None:
     """Shippers that wrap each line are often keyed by host."""
     document = json.dumps({"message": LINE, "fields": {"cluster": "by-field"}}).encode()
     assert one(document, key=b"tm-1").cluster == "by-field"

@@ -39,7 +39,7 @@ def test_the_share_is_what_was_spent_of_the_time_that_passed() -> None:
     assert Process().busy(60, each=15, spent=7_500).own.share(60_000) == pytest.approx(0.5)
 
 
-def test_while_less_is_known_than_asked_for_nothing_is_said() -> None:
+def test_while_less_is_known_than_asked_for_nothing_is_reported() -> None:
     assert Process().busy(55).own.share(60_000) is None
     assert GcWindow().share(1_000) is None
     assert GcWindow().left(1_000) == 0.0

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from detectors.flink.heap_floor import HeapFloor, collects_old
+from detectors.flink.gc_window import collects_old
+from detectors.flink.heap_floor import HeapFloor
 
 MB, MINUTE = 1 << 20, 60_000
 START = 1_700_000_000_000
@@ -34,7 +35,7 @@ class Heap:
         return self
 
 
-def test_the_floor_is_the_lowest_sample_of_the_cycle_before_and_the_first_tooth_says_nothing() -> None:
+def test_the_floor_is_the_lowest_sample_of_the_cycle_before_and_the_first_tooth_reports_nothing() -> None:
     heap = Heap()
     assert [heap.tooth(low) for low in (300, 200, 100, 150)] == [0, 0, 1, 1]
     assert [level for _, level in heap.own.series()] == [200 * MB, 100 * MB]

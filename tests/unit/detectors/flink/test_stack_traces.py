@@ -45,7 +45,7 @@ def failures(lines: list[tuple[str, str]]) -> dict[str, dict[str, str]]:
 
 
 def root(fields: dict[str, str]) -> tuple[str, str, str, str]:
-    """What the failure says, but for its address."""
+    """The failure without its address."""
     return fields["of"], fields["class"], fields["message"], fields["frame"]
 
 

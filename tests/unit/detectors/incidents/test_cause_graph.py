@@ -45,7 +45,7 @@ def test_two_kinds_have_one_link_at_most_in_each_direction() -> None:
 
 
 @each_link
-def test_a_link_reaches_as_far_as_it_says_in_either_order(link: Link) -> None:
+def test_a_link_reaches_as_far_as_it_is_declared_in_either_order(link: Link) -> None:
     for sign in (1, -1):
         assert explains(cause_of(link), a(link.effect, LATE + sign * link.within))
         assert not explains(cause_of(link), a(link.effect, LATE + sign * (link.within + 1)))
@@ -58,7 +58,7 @@ def test_a_cause_begins_before_its_effect_has_ended(link: Link) -> None:
 
 
 @each_link
-def test_only_a_link_that_says_so_asks_for_a_critical_cause(link: Link) -> None:
+def test_only_a_link_that_demands_it_needs_a_critical_cause(link: Link) -> None:
     assert explains(cause_of(link, severity="warning"), a(link.effect, LATE, severity="critical")) != link.critical
 
 

@@ -71,7 +71,7 @@ def test_a_merged_incident_needs_the_proofs_of_both() -> None:
     assert (timeline.transitions[-1].transition, timeline.transitions[-1].part_of) == ("resolved", "")
 
 
-def test_what_is_merged_says_no_more_under_its_own_id() -> None:
+def test_what_is_merged_reports_no_more_under_its_own_id() -> None:
     timeline = Timeline().report(overdue("a"), overdue("b", 10), lost(at=20))
     after = timeline.transitions[3].incident
     count = len(timeline.transitions)
@@ -92,7 +92,7 @@ def test_a_chain_is_one_incident_though_its_ends_have_no_link() -> None:
         assert timeline.transitions[-1].cause == "node_lost" or timeline.transitions[-1].part_of
 
 
-def test_a_finding_of_severity_info_alone_says_nothing_and_supports_what_comes() -> None:
+def test_a_finding_of_severity_info_alone_reports_nothing_and_supports_what_comes() -> None:
     slow = finding("backpressure", "a", 0, entity={"job_id": "a"}, severity="info")
     timeline = Timeline().report(slow).tick(30 * MINUTE)
     assert timeline.transitions == []
@@ -257,7 +257,7 @@ def _kills(gaps: list[int]) -> Timeline:
     return timeline
 
 
-def test_the_third_incident_of_a_kind_on_a_job_says_so_with_its_period() -> None:
+def test_the_third_incident_of_a_kind_on_a_job_is_a_recurrence_with_its_period() -> None:
     opened = [t for t in _kills([120 * MINUTE, 123 * MINUTE]).transitions if t.transition == "opened"]
     assert [t.recurrence for t in opened[:2]] == [None, None]
     third = opened[2].recurrence

@@ -108,25 +108,33 @@ def test_what_is_reported_of_versions_names_the_connector_where_that_counts(
         (
             "heap_exhaustion",
             "heap_exaustion",
-            ("FLINK-1", "signature.0.kinds.0", "not a kind of finding", "heap_exhaustion"),
+            (":5: known_issues[0].signature[0].kinds[0]: ", "not a kind of finding", "heap_exhaustion"),
         ),
-        ("series: heap", "series: '(heap'", ("FLINK-1", "signature.0.series", "not a regular expression")),
-        ("fixed_in: Flink 1.2", "", ("FLINK-1", "fixed_in", "field required")),
-        ("fixed_in:", "fixedin: x\n    fixed_in:", ("FLINK-1", "fixedin", "unknown key")),
-        ("fixed_in:", "affected: [{since: 1.x}]\n    fixed_in:", ("FLINK-1", "affected.0.since", 'like "1.17"')),
+        ("series: heap", "series: '(heap'", ("known_issues[0].signature[0].series", "not a regular expression")),
+        ("fixed_in: Flink 1.2", "", (":3: known_issues[0].fixed_in: is required and missing",)),
+        (
+            "fixed_in:",
+            "fixedin: x\n    fixed_in:",
+            (":6: known_issues[0].fixedin: unknown key; did you mean",),
+        ),
+        ("fixed_in:", "affected: [{since: 1.x}]\n    fixed_in:", ("known_issues[0].affected[0].since", 'like "1.17"')),
         (
             "fixed_in:",
             "affected: [{since: '1.17', before: '1.9'}]\n    fixed_in:",
-            ("FLINK-1", "affected", "since 1.17 must be lower than before 1.9"),
+            ("known_issues[0].affected", "since 1.17 must be lower than before 1.9"),
         ),
-        ("fixed_in:", "affected: [{since: '1.9', before: '1.9'}]\n    fixed_in:", ("FLINK-1", "must be lower")),
-        ("https://example.org/1", "javascript:alert(1)", ("FLINK-1", "link")),
-        ("id: FLINK-1", "id: 7", ("7", "id")),
-        ("known_issues:", "issues:", ("known_issues", "field required")),
+        (
+            "fixed_in:",
+            "affected: [{since: '1.9', before: '1.9'}]\n    fixed_in:",
+            ("must be lower",),
+        ),
+        ("https://example.org/1", "javascript:alert(1)", (":8: known_issues[0].link",)),
+        ("id: FLINK-1", "id: 7", ("known_issues[0].id: must be text",)),
+        ("known_issues:", "issues:", ("known_issues: is required and missing",)),
         ("title:", "title: [", ("not YAML",)),
     ],
 )
-def test_an_error_names_file_entry_key_and_what_is_allowed(
+def test_an_error_names_file_line_key_and_what_is_allowed(
     tmp_path: Path, old: str, new: str, parts: tuple[str, ...]
 ) -> None:
     file = written(tmp_path, ENTRY.replace(old, new, 1))

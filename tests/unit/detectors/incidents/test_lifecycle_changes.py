@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.incident import Finding
-from detectors.incidents.lifecycle import close_disabled, next_deadline
+from detectors.incidents.lifecycle import close_findings, next_deadline
 from detectors.incidents.settings import IncidentConfig
 from tests.unit.detectors.incidents.test_lifecycle import CONFIG, MINUTE, Timeline, finding
 
@@ -177,7 +177,7 @@ def test_a_finding_is_as_it_was_reported_last_and_began_when_it_was_first_seen()
     assert timeline.incidents[0].findings[0].summary == "at the same time"
 
 
-def test_what_has_ended_before_it_was_known_is_not_said() -> None:
+def test_what_has_ended_before_it_was_known_is_not_reported() -> None:
     assert Timeline().report(closed(5)).transitions == []
     timeline = Timeline().report(finding(), closed(1)).tick(1 + MINUTE)
     count = len(timeline.transitions)
@@ -272,14 +272,14 @@ def test_what_gives_way_after_its_end_or_as_info_is_not_waited_for() -> None:
 
 def test_what_is_switched_off_is_closed_with_that_reason_and_ends_what_only_it_held_open() -> None:
     timeline = Timeline().report(finding(), finding(FAILING, at=1))
-    transitions = close_disabled(
+    transitions = close_findings(
         timeline.incidents, lambda kind, subject: (kind, subject) == (FAILING, "j"), 9, timeline.context
     )
     assert [(t.transition, t.at, t.reason) for t in transitions] == [
         ("updated", 9, "checkpoint_failing resolved: detector checkpoint_failing was disabled")
     ]
     assert timeline.incidents[0].closed_at is None
-    close_disabled(timeline.incidents, lambda *_: True, 10, timeline.context)
+    close_findings(timeline.incidents, lambda *_: True, 10, timeline.context)
     assert (timeline.incidents[0].closed_at, timeline.incidents[0].changed) == (10, "")
     assert all(f.closed_because.endswith("was disabled") for f in timeline.incidents[0].findings)
 
@@ -289,14 +289,14 @@ def test_findings_that_are_only_counted_are_let_go_when_they_are_switched_off() 
     timeline.incidents[0].more = [(FAILING, "a"), (LATE_ACKS, "b")]
     timeline.report(closed(5))
     assert timeline.incidents[0].closed_at is None
-    close_disabled(timeline.incidents, lambda kind, _: kind == FAILING, 9, timeline.context)
+    close_findings(timeline.incidents, lambda kind, _: kind == FAILING, 9, timeline.context)
     assert timeline.incidents[0].more == [(LATE_ACKS, "b")]
     assert timeline.incidents[0].closed_at is None
-    close_disabled(timeline.incidents, lambda kind, _: kind == LATE_ACKS, 10, timeline.context)
+    close_findings(timeline.incidents, lambda kind, _: kind == LATE_ACKS, 10, timeline.context)
     assert timeline.incidents[0].closed_at == 10
 
 
-def test_the_incident_that_was_reported_first_survives_a_merger_and_the_others_say_of_which_they_are_part() -> None:
+def test_the_incident_that_was_reported_first_survives_a_merger_and_the_others_name_it() -> None:
     timeline = Timeline().report(
         finding(subject="a", at=1, entity={"job_id": "a"}),
         finding(subject="b", at=2, entity={"job_id": "b"}),

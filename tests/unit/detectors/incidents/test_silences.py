@@ -1,4 +1,4 @@
-"""Silences: what is under one is followed as ever, and every transition of it says so."""
+"""Silences: a silenced incident is tracked as before, and each of its transitions has the silence."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def words(transitions: list[Transition]) -> list[tuple[str, int, str, str]]:
     return [(t.transition, t.at - START, t.silence.id if t.silence else "", t.reason) for t in transitions]
 
 
-def test_what_opens_under_a_silence_is_followed_and_says_so() -> None:
+def test_what_opens_under_a_silence_is_followed_and_marked_as_silenced() -> None:
     made = silence(30 * MINUTE, id="s", cluster="c", job="ord*", kinds=["checkpoint_*"])
     transitions = play([made, named(0), expired(1_000), completed(20_000)], until=200_000)
     assert words(transitions) == [

@@ -42,16 +42,16 @@ class Pipeline(Story):
         return self
 
     def reported(self) -> list[Transition]:
-        """What is said within six minutes."""
-        return self.said("6 min")
+        """The transitions of six minutes."""
+        return self.transitions("6 min")
 
 
 def pipeline(usual: int = 9, *more: str) -> Pipeline:
     """A pipeline after so many quick checkpoints, one every ten seconds."""
-    told = Pipeline("backpressure", *more)
+    history = Pipeline("backpressure", *more)
     for n in range(1, usual + 1):
-        told.completed(n, n * 10 * SECOND)
-    return told
+        history.completed(n, n * 10 * SECOND)
+    return history
 
 
 def test_a_slow_operator_that_drags_three_checkpoints_is_a_warning_that_names_it() -> None:
@@ -95,39 +95,39 @@ def test_a_job_that_catches_up_after_a_restart_is_not_warned_of() -> None:
 
 
 def test_a_savepoint_that_takes_long_drags_nothing() -> None:
-    told = pipeline().slow()
+    history = pipeline().slow()
     for n in range(3):
         done = (120 + n * 20) * SECOND
-        told.triggered(10 + n, done - 15 * SECOND, kind="Savepoint").completed(10 + n, done, lasting="15 s")
-    assert told.reported() == []
+        history.triggered(10 + n, done - 15 * SECOND, kind="Savepoint").completed(10 + n, done, lasting="15 s")
+    assert history.reported() == []
 
 
 def test_it_ends_when_checkpoints_are_fast_again_and_not_before() -> None:
-    told = pipeline().slow().dragged().completed(14, 210 * SECOND)
-    assert told.reported()[-1].transition != "resolved"
-    found = told.completed(15, 220 * SECOND).reported()
+    history = pipeline().slow().dragged().completed(14, 210 * SECOND)
+    assert history.reported()[-1].transition != "resolved"
+    found = history.completed(15, 220 * SECOND).reported()
     assert [t.transition for t in found] == ["opened", "resolved"]
     assert found[-1].reason == "2 checkpoints in a row were as fast as usual"
 
 
 def test_jobs_whose_tasks_have_the_same_ids_are_kept_apart() -> None:
-    told = pipeline().slow(job=OTHER).dragged()
+    history = pipeline().slow(job=OTHER).dragged()
     for n in range(1, 40):
-        told.completed(n, n * 10 * SECOND, job=OTHER)
-    assert told.reported() == []
+        history.completed(n, n * 10 * SECOND, job=OTHER)
+    assert history.reported() == []
 
 
 def test_late_acknowledgements_lead_and_backpressure_supports_them_in_one_incident() -> None:
-    told = pipeline(9, "late_barrier_acks").slow().dragged().expired(14, 205 * SECOND)
+    history = pipeline(9, "late_barrier_acks").slow().dragged().expired(14, 205 * SECOND)
     for n in range(3):
-        told.line("checkpoint_acked_late", 206 * SECOND + n, checkpoint="14", job=JOB, attempt=str(n) * 32)
-    found = told.reported()
+        history.line("checkpoint_acked_late", 206 * SECOND + n, checkpoint="14", job=JOB, attempt=str(n) * 32)
+    found = history.reported()
     assert len({t.incident for t in found}) == 1
     assert found[0].cause == "backpressure"
     assert found[-1].cause == "late_barrier_acks"
 
 
-def test_one_sample_a_record_says_the_same_as_a_whole_scrape() -> None:
+def test_one_sample_a_record_reports_the_same_as_a_whole_scrape() -> None:
     whole, single = pipeline().slow().dragged(), Pipeline("backpressure")
     for event in whole.events:
         if isinstance(event, MetricEvent):
@@ -135,18 +135,18 @@ def test_one_sample_a_record_says_the_same_as_a_whole_scrape() -> None:
                 single.scrape(sample, at=event.time - START)
         else:
             single.add(event)
-    said = [(t.cause, t.severity, t.at) for t in whole.reported()]
-    assert said
-    assert [(t.cause, t.severity, t.at) for t in single.reported()] == said
+    reported = [(t.cause, t.severity, t.at) for t in whole.reported()]
+    assert reported
+    assert [(t.cause, t.severity, t.at) for t in single.reported()] == reported
 
 
 def test_expired_checkpoints_are_in_the_numbers_at_the_age_at_which_they_expired() -> None:
     """Completed ones alone would show a recovery while none completes any more."""
-    told = pipeline().slow(until=220 * SECOND)
+    history = pipeline().slow(until=220 * SECOND)
     for n in range(4):
         start = (120 + n * 20) * SECOND
-        told.triggered(10 + n, start).expired(10 + n, start + 15 * SECOND)
-    series = [f.series for t in told.reported() for f in t.findings if f.series is not None]
+        history.triggered(10 + n, start).expired(10 + n, start + 15 * SECOND)
+    series = [f.series for t in history.reported() for f in t.findings if f.series is not None]
     assert [age for _, age in series[-1].failed][:3] == [15.0, 15.0, 15.0]
     assert series[-1].failed[0][0] == START + 135 * SECOND
     assert all(took < 1 for _, took in series[-1].points)

@@ -18,12 +18,12 @@ class Watched(Followed):
     """The checkpoints of a job, one after the other."""
 
     def took(self, duration: float, size: int = 1_000_000, gap: int = MINUTE, kind: str = "") -> list[Finding]:
-        """What is said of one checkpoint; the next one is triggered `gap` after it, or when it has completed."""
+        """The findings of one checkpoint; the next one is triggered `gap` after it, or when it has completed."""
         self.checkpoint(round(duration), size=size, kind=kind).gap(max(gap, round(duration)))
-        return self.heard()
+        return self.findings()
 
     def run(self, durations: Iterable[float], gap: int = MINUTE, size: Durations = lambda i: 1e6) -> list[Finding]:
-        """What is said of all of them."""
+        """The findings of all of them."""
         return [f for i, d in enumerate(durations) for f in self.took(d, round(size(i)), gap)]
 
     def open(self) -> bool:
@@ -46,7 +46,7 @@ def creep(i: int) -> float:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_creep_is_said_after_a_quarter_of_growth_and_within_25_checkpoints(seed: int) -> None:
+def test_a_creep_is_reported_after_a_quarter_of_growth_and_within_25_checkpoints(seed: int) -> None:
     watched = watch()
     for i, duration in enumerate(noisy(creep, 90, 0.15, seed)):
         if watched.took(duration):
@@ -58,13 +58,13 @@ def test_a_creep_is_said_after_a_quarter_of_growth_and_within_25_checkpoints(see
 @pytest.mark.parametrize("seed", range(6))
 def test_half_way_the_forecast_is_right_within_a_factor_of_two(seed: int) -> None:
     watched = watch(timeout="100s")
-    said = watched.run(noisy(creep, 150, 0.15, seed))
+    reported = watched.run(noisy(creep, 150, 0.15, seed))
     truth = START + (60 + 184) * MINUTE
-    forecast = said[-1].forecast
+    forecast = reported[-1].forecast
     assert forecast is not None
     assert "timeout" in forecast.what
-    left = truth - said[-1].at
-    assert left / 2 <= forecast.at - said[-1].at <= left * 2
+    left = truth - reported[-1].at
+    assert left / 2 <= forecast.at - reported[-1].at <= left * 2
     assert forecast.earliest <= forecast.at <= forecast.latest
 
 
@@ -82,9 +82,9 @@ def test_half_way_the_forecast_is_right_within_a_factor_of_two(seed: int) -> Non
 )
 def test_a_creep_is_found_on_every_scale(durations: list[float], gap: int) -> None:
     watched = watch(timeout="20m")
-    said = watched.run(durations, gap)
-    assert said
-    assert all(f.closed_at is None for f in said)
+    reported = watched.run(durations, gap)
+    assert reported
+    assert all(f.closed_at is None for f in reported)
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.15, 0.3])
@@ -102,7 +102,7 @@ def test_a_creep_is_found_on_every_scale(durations: list[float], gap: int) -> No
     ],
     ids=["flat", "one jump", "fills up", "plateau", "saturates", "day and night", "milliseconds", "slow sink"],
 )
-def test_what_only_looks_like_a_creep_is_not_said(shape: Durations, gap: int, sigma: float) -> None:
+def test_what_only_looks_like_a_creep_is_not_reported(shape: Durations, gap: int, sigma: float) -> None:
     assert watch().run(noisy(shape, 500, sigma), gap) == []
 
 
@@ -136,40 +136,40 @@ def test_savepoints_the_first_after_a_restore_and_full_ones_among_incremental_do
 
 
 def test_a_failover_in_between_does_not_end_the_creep() -> None:
-    watched, said = watch(), []
+    watched, reported = watch(), []
     for i, duration in enumerate(noisy(creep, 100, 0.1)):
         if i == 70:
             watched.gap(-10).state("RESTARTING").gap(5).line("job_restored", job=JOB).gap(5)
-        said += watched.took(duration)
-    assert said
+        reported += watched.took(duration)
+    assert reported
     assert watched.open()
 
 
 def test_it_ends_when_the_durations_are_back() -> None:
     watched = watch()
     watched.run(noisy(creep, 120, 0.1))
-    said = watched.run(noisy(lambda i: 8_500, 10, 0.1))
-    assert [f.closed_at is not None for f in said] == [True]
-    assert said[0].closed_because.startswith("the last 6 checkpoints took ")
+    reported = watched.run(noisy(lambda i: 8_500, 10, 0.1))
+    assert [f.closed_at is not None for f in reported] == [True]
+    assert reported[0].closed_because.startswith("the last 6 checkpoints took ")
 
 
 def test_it_ends_when_the_durations_no_longer_grow() -> None:
     watched = watch()
     watched.run(noisy(creep, 120, 0.1))
-    said = watched.run(noisy(lambda i: 38_000, 300, 0.1))
-    assert said[-1].closed_at is not None
-    assert "no longer grows" in said[-1].closed_because
+    reported = watched.run(noisy(lambda i: 38_000, 300, 0.1))
+    assert reported[-1].closed_at is not None
+    assert "no longer grows" in reported[-1].closed_because
 
 
 @pytest.mark.parametrize("state", ["CANCELED", "FINISHED", "FAILED"])
 def test_it_ends_with_the_job_and_with_a_start_from_a_savepoint(state: str) -> None:
     watched = watch()
     watched.run(noisy(creep, 120, 0.1))
-    assert [f.closed_because for f in watched.state(state).heard()] == [f"the job is {state}"]
+    assert [f.closed_because for f in watched.state(state).findings()] == [f"the job is {state}"]
     watched = watch()
     watched.run(noisy(creep, 120, 0.1))
     restored = watched.line("job_restored", job=JOB, text=f"Starting job {JOB} from savepoint s3://b/savepoint-1 ()")
-    assert [f.closed_because for f in restored.heard()] == ["the job was started from a savepoint"]
+    assert [f.closed_because for f in restored.findings()] == ["the job was started from a savepoint"]
 
 
 def test_critical_only_when_the_timeout_is_less_than_an_hour_away() -> None:
@@ -188,7 +188,7 @@ def test_the_timeout_is_learned_from_the_configuration_and_better_from_an_expiry
     assert limit(learned.expired(at="20 s").at("1 min")) == 20
 
 
-def test_it_says_whether_the_state_grows_or_only_the_time() -> None:
+def test_it_reports_whether_the_state_grows_or_only_the_time() -> None:
     with_state = watch().run(noisy(creep, 100, 0.1), size=lambda i: 1e8 + max(0, i - 60) * 1e7)
     assert "state size grew too, from 1" in with_state[-1].summary
     assert "state size stays at" in watch().run(noisy(creep, 100, 0.1))[-1].summary
@@ -202,9 +202,9 @@ def test_without_lines_the_gauge_is_followed_one_sample_a_record() -> None:
             watched.measure("last_checkpoint_duration", round(duration), scrape, job_id=JOB)
             watched.measure("completed_checkpoints", i + 1, scrape, job_id=JOB)
             watched.measure("last_checkpoint_size", 1e6, scrape, job_id=JOB)
-    said = watched.heard()
-    assert said
-    assert said[-1].evidence[-1].text.startswith("lastCheckpointDuration ")
+    findings = watched.findings()
+    assert findings
+    assert findings[-1].evidence[-1].text.startswith("lastCheckpointDuration ")
     assert set(watched.readings()) == {
         "checkpoint_duration_slope_ratio",
         "checkpoint_limit_reached_timestamp_seconds",
@@ -222,12 +222,12 @@ def test_a_gauge_that_stands_still_is_one_checkpoint() -> None:
 def test_durations_that_grow_with_the_input_are_load() -> None:
     def rising(load: bool) -> bool:
         watched = watch()
-        said: list[Finding] = []
+        reported: list[Finding] = []
         for i, duration in enumerate(noisy(creep, 110, 0.1)):
             rate = creep(i) if load else 8_000.0
             watched.topology.intake = {JOB: {0: InputRate(0, 0, round(rate))}}
-            said += watched.took(duration)
-        return bool(said)
+            reported += watched.took(duration)
+        return bool(reported)
 
     assert rising(load=False)
     assert not rising(load=True)

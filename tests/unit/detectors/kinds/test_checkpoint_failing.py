@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from detectors.flink.facts import FAILURE
-from tests.unit.detectors.story import JOB, SECOND, Followed
-from tests.unit.detectors.streams import START
+from tests.unit.detectors.story import JOB, MINUTE, SECOND, Followed, story
+from tests.unit.detectors.streams import START, encoded
 
 DECLINED = "org.apache.flink.runtime.checkpoint.CheckpointException: "
 
@@ -15,7 +15,7 @@ class Failing(Followed):
     """A job whose checkpoints fail."""
 
     def failed(self, number: int, at: int, why: str = "", root: str = "", message: str = "") -> "Failing":
-        """A checkpoint fails; the stack that follows tells `why`, and its root cause."""
+        """A checkpoint fails; the stack trace that follows has `why` and its root cause."""
         self.line("checkpoint_failed", at, checkpoint=str(number), job=JOB)
         if not why:
             return self
@@ -34,7 +34,7 @@ class Failing(Followed):
         return self
 
     def threw(self, number: int, at: int, source: str = "jm") -> "Failing":
-        """A snapshot threw: the task fails, the job restarts, and the coordinator's suspension is told of it."""
+        """A snapshot threw: the task fails, the job restarts, and the suspended coordinator is notified of it."""
         first = f"java.io.IOException: Could not perform checkpoint {number} for operator map (2/2)#0."
         own = {"of": "task_state", "first": first, "frame": "", "id": str(number), "state": "FAILED"}
         self.triggered(number, at - 1)
@@ -50,32 +50,32 @@ def job() -> Failing:
     return Failing("checkpoint_failing")
 
 
-def test_the_third_expiry_in_a_row_is_said_and_a_completed_checkpoint_ends_it() -> None:
-    told = job().expired(1, 0).expired(2, 10 * SECOND)
-    assert told.heard() == []
-    (said,) = told.expired(3, 20 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 3): it expired before completing"
-    assert (said.since, said.severity, len(said.evidence)) == (START, "critical", 3)
-    (ended,) = told.completed(4, 30 * SECOND).heard()
+def test_the_third_expiry_in_a_row_is_reported_and_a_completed_checkpoint_ends_it() -> None:
+    history = job().expired(1, 0).expired(2, 10 * SECOND)
+    assert history.findings() == []
+    (finding,) = history.expired(3, 20 * SECOND).findings()
+    assert finding.summary == "3 checkpoints in a row failed (last: checkpoint 3): it expired before completing"
+    assert (finding.since, finding.severity, len(finding.evidence)) == (START, "critical", 3)
+    (ended,) = history.completed(4, 30 * SECOND).findings()
     assert ended.closed_because == "checkpoint 4 completed"
 
 
 def test_a_completed_checkpoint_between_them_starts_the_count_anew() -> None:
-    told = job()
+    history = job()
     for n in range(1, 12):
         if n % 3 == 0:
-            told.completed(n, n * 10 * SECOND)
+            history.completed(n, n * 10 * SECOND)
         else:
-            told.expired(n, n * 10 * SECOND)
-    assert told.heard() == []
+            history.expired(n, n * 10 * SECOND)
+    assert history.findings() == []
 
 
 def test_the_same_checkpoint_failing_in_several_lines_counts_once() -> None:
-    told = job()
+    history = job()
     for n in (1, 2):
         at = n * 10 * SECOND
-        told.declined(n, at).failed(n, at).expired(n, at).expired(n, at)
-    assert told.heard() == []
+        history.declined(n, at).failed(n, at).expired(n, at).expired(n, at)
+    assert history.findings() == []
 
 
 @pytest.mark.parametrize(
@@ -94,121 +94,135 @@ def test_the_same_checkpoint_failing_in_several_lines_counts_once() -> None:
     ],
 )
 def test_what_a_start_a_restart_or_an_end_takes_with_it_does_not_count(why: str) -> None:
-    told = job()
+    history = job()
     for n in range(1, 9):
-        told.failed(n, n * 20 * SECOND, why).until((n * 20 + 19) * SECOND)
-    assert told.heard() == []
+        history.failed(n, n * 20 * SECOND, why).until((n * 20 + 19) * SECOND)
+    assert history.findings() == []
 
 
 def test_a_failure_near_a_restart_whose_reason_was_lost_does_not_count() -> None:
-    told = job()
+    history = job()
     for n in range(1, 9):
         at = n * 20 * SECOND
-        told.failed(n, at).state("RESTARTING", at=at + 5).declined(n + 100, at + 500).until(at + 19 * SECOND)
-    assert told.heard() == []
+        history.failed(n, at).state("RESTARTING", at=at + 5).declined(n + 100, at + 500).until(at + 19 * SECOND)
+    assert history.findings() == []
 
 
 def test_savepoints_do_not_count() -> None:
-    told = job()
+    history = job()
     for n in range(1, 6):
-        told.triggered(n, n * 20 * SECOND, kind="SavepointType{name='Savepoint'}").expired(n, (n * 20 + 10) * SECOND)
-    assert told.heard() == []
+        history.triggered(n, n * 20 * SECOND, kind="SavepointType{name='Savepoint'}").expired(n, (n * 20 + 10) * SECOND)
+    assert history.findings() == []
 
 
-def test_declined_checkpoints_are_said_with_their_root_cause_once_it_is_known() -> None:
-    told = job()
+def test_declined_checkpoints_are_reported_with_their_root_cause_once_it_is_known() -> None:
+    history = job()
     for n in (1, 2, 3):
         why, root, message = "Asynchronous task checkpoint failed.", "java.io.IOException", "No space left on device"
-        told.failed(n, n * 20 * SECOND, why, root, message)
-    assert told.heard() == []
-    assert [f.summary for f in told.until(63 * SECOND).heard()] == [
+        history.failed(n, n * 20 * SECOND, why, root, message)
+    assert history.findings() == []
+    assert [f.summary for f in history.until(63 * SECOND).findings()] == [
         "3 checkpoints in a row failed (last: checkpoint 3): IOException: No space left on device"
     ]
 
 
-def test_without_a_reason_they_are_said_after_the_waiting_time() -> None:
-    told = job()
+def test_without_a_reason_they_are_reported_after_the_waiting_time() -> None:
+    history = job()
     for n in (1, 2, 3):
-        told.declined(n, n * 20 * SECOND)
-    assert told.until(60_500).heard() == []
-    (said,) = told.until(63 * SECOND).heard()
-    assert (said.confidence, told.until(70 * SECOND).heard()) == ("fair", [])
+        history.declined(n, n * 20 * SECOND)
+    assert history.until(60_500).findings() == []
+    (finding,) = history.until(63 * SECOND).findings()
+    assert (finding.confidence, history.until(70 * SECOND).findings()) == ("fair", [])
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_the_exceeded_tolerance_is_said_at_once(before: int) -> None:
-    told = job().expiries(before)
+def test_the_exceeded_tolerance_is_reported_at_once(before: int) -> None:
+    history = job().expiries(before)
     exceeded = {
         "of": "job_state",
         "class": "org.apache.flink.util.FlinkRuntimeException",
         "message": "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to …",
         "first": "org.apache.flink.util.FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold.",
     }
-    (said,) = told.line(FAILURE, 20 * SECOND, job=JOB, **exceeded).heard()
-    assert said.summary.startswith("the job restarts because it exceeded the tolerable number of failed checkpoints; ")
-    assert told.line(FAILURE, 20_001, job=JOB, **exceeded).heard() == []
+    (finding,) = history.line(FAILURE, 20 * SECOND, job=JOB, **exceeded).findings()
+    assert finding.summary.startswith(
+        "the job restarts because it exceeded the tolerable number of failed checkpoints; "
+    )
+    assert history.line(FAILURE, 20_001, job=JOB, **exceeded).findings() == []
 
 
 def test_lines_that_come_again_after_the_end_open_nothing() -> None:
-    told = job().expiries().completed(4, 40 * SECOND)
-    assert [f.closed_at is not None for f in told.heard()] == [False, True]
-    assert told.expiries().heard() == []
+    history = job().expiries().completed(4, 40 * SECOND)
+    assert [f.closed_at is not None for f in history.findings()] == [False, True]
+    assert history.expiries().findings() == []
 
 
 @pytest.mark.parametrize("state", ["CANCELED", "FAILED", "FINISHED"])
 def test_it_ends_with_the_job(state: str) -> None:
-    *_, ended = job().expiries().state(state, at=40 * SECOND).heard()
+    *_, ended = job().expiries().state(state, at=40 * SECOND).findings()
     assert ended.closed_because == f"the job is {state}"
 
 
-def test_a_flink_that_does_not_count_expiries_is_told() -> None:
-    told = job()
-    told.topology.version = "1.9.3"
-    (said,) = told.expiries().heard()
-    assert said.summary.endswith("does not count expired checkpoints, so it will not restart the job")
+def test_a_flink_that_does_not_count_expiries_is_reported() -> None:
+    history = job()
+    history.topology.version = "1.9.3"
+    (finding,) = history.expiries().findings()
+    assert finding.summary.endswith("does not count expired checkpoints, so it will not restart the job")
 
 
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
-    told = job().expiries(40)
-    assert told.heard()[-1].summary.startswith("40 checkpoints in a row failed (last: checkpoint 40)")
-    assert len(told.detector_state.jobs[JOB].failed) <= 16
-    assert list(told.readings().values()) == [40]
+    history = job().expiries(40)
+    assert history.findings()[-1].summary.startswith("40 checkpoints in a row failed (last: checkpoint 40)")
+    assert len(history.detector_state.jobs[JOB].failed) <= 16
+    assert list(history.readings().values()) == [40]
 
 
-def test_a_snapshot_that_throws_fails_its_task_and_counts_whatever_the_restart_says_of_it() -> None:
-    told = job().threw(5, 0).threw(6, 5 * SECOND)
-    assert told.heard() == []
-    (said,) = told.threw(7, 10 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 7): IOException: No space left on device"
-    (ended,) = told.completed(8, 30 * SECOND).heard()
+def test_a_snapshot_that_throws_fails_its_task_and_counts_whatever_the_restart_reports_of_it() -> None:
+    history = job().threw(5, 0).threw(6, 5 * SECOND)
+    assert history.findings() == []
+    (finding,) = history.threw(7, 10 * SECOND).findings()
+    assert finding.summary == "3 checkpoints in a row failed (last: checkpoint 7): IOException: No space left on device"
+    (ended,) = history.completed(8, 30 * SECOND).findings()
     assert ended.closed_because == "checkpoint 8 completed"
 
 
 def six_throws(prepare: Callable[[Failing], object], source: str = "jm") -> Failing:
-    told = job()
-    prepare(told)
+    history = job()
+    prepare(history)
     for n in range(6):
-        told.threw(n, 5 * SECOND * n, source)
-    return told
+        history.threw(n, 5 * SECOND * n, source)
+    return history
 
 
-def test_what_a_taskmanager_tells_of_a_snapshot_that_threw_is_no_other_job() -> None:
-    told = six_throws(lambda one: one.topology.tm_of_source.update({"tm-1": "tm-1:1-a"}), source="tm-1")
-    assert told.until(60 * SECOND).heard() == []
+def test_what_a_taskmanager_reports_of_a_snapshot_that_threw_is_no_other_job() -> None:
+    history = six_throws(lambda one: one.topology.tm_of_source.update({"tm-1": "tm-1:1-a"}), source="tm-1")
+    assert history.until(60 * SECOND).findings() == []
 
 
 def test_a_snapshot_that_threw_is_of_the_job_that_was_at_that_checkpoint() -> None:
-    told = six_throws(lambda one: one.topology.job_of_source.update({"jm": "b" * 32}))
-    assert {f.subject for f in told.heard()} == {JOB}
+    history = six_throws(lambda one: one.topology.job_of_source.update({"jm": "b" * 32}))
+    assert {f.subject for f in history.findings()} == {JOB}
 
 
-def test_failures_right_after_a_restart_count_once_their_own_reason_is_told() -> None:
-    told = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
+def test_failures_right_after_a_restart_count_once_their_own_reason_is_reported() -> None:
+    history = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
     for n in range(3):
-        told.failed(n + 1, (11 + n) * SECOND, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down")
-    (said,) = told.until(20 * SECOND).heard()
-    assert said.summary == "3 checkpoints in a row failed (last: checkpoint 3): IOException: 503 Slow Down"
+        history.failed(
+            n + 1, (11 + n) * SECOND, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down"
+        )
+    (finding,) = history.until(20 * SECOND).findings()
+    assert finding.summary == "3 checkpoints in a row failed (last: checkpoint 3): IOException: 503 Slow Down"
     silent = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
     for n in range(5):
         silent.failed(n, (11 + n) * SECOND)
-    assert silent.until(60 * SECOND).heard() == []
+    assert silent.until(60 * SECOND).findings() == []
+
+
+def test_a_stack_trace_that_is_sent_again_after_the_recovery_opens_nothing() -> None:
+    exceeded = ("org.apache.flink.util.FlinkRuntimeException", "Exceeded checkpoint tolerable failure threshold.", "")
+    jm = story("checkpoint_failing").runs()
+    jm.restart(exceeded, at=MINUTE).completed(1, 80 * SECOND).completed(2, 100 * SECOND)
+    once = jm.transitions(10 * MINUTE)
+    assert [t.transition for t in once][:1] == ["opened"]
+    jm.sent_again(60 * SECOND, only=lambda e: e.event_type == "thrown")
+    assert encoded(jm.transitions(10 * MINUTE)) == encoded(once)

@@ -8,56 +8,56 @@ def overdue() -> Story:
     return story("checkpoint_overdue").job("orders")
 
 
-def said(told: Story, until: int | str = "4 min") -> list[tuple[str, int]]:
+def reported(history: Story, until: int | str = "4 min") -> list[tuple[str, int]]:
     """Each change with its cause and its time in seconds."""
-    return [(t.cause, (t.at - START) // SECOND) for t in told.said(until)]
+    return [(t.cause, (t.at - START) // SECOND) for t in history.transitions(until)]
 
 
 def hung(measured_until: int, every: int = 5 * SECOND) -> Story:
     """Six quick checkpoints, a seventh that is triggered after a minute and never ends, and the job's gauge."""
-    told = overdue().at("10 s").checkpoints(6, every="10 s", lasting="20 ms").triggered()
-    return in_progress(told, 2 * SECOND, measured_until, every, 70 * SECOND)
+    history = overdue().at("10 s").checkpoints(6, every="10 s", lasting="20 ms").triggered()
+    return in_progress(history, 2 * SECOND, measured_until, every, 70 * SECOND)
 
 
-def in_progress(told: Story, start: int, until: int, every: int, hangs: int, last: float = 1.0) -> Story:
+def in_progress(history: Story, start: int, until: int, every: int, hangs: int, last: float = 1.0) -> Story:
     """The gauge of checkpoints in progress: 0, and `last` once one hangs."""
     for at in range(start, until, every):
-        told.measure("checkpoints_in_progress", last if at > hangs else 0.0, at, job_id=JOB)
-    return told
+        history.measure("checkpoints_in_progress", last if at > hangs else 0.0, at, job_id=JOB)
+    return history
 
 
-def test_it_is_said_after_thirty_seconds_while_its_jobmanager_is_measured() -> None:
-    assert said(hung(4 * MINUTE)) == [("checkpoint_overdue", 101)]
+def test_it_is_reported_after_thirty_seconds_while_its_jobmanager_is_measured() -> None:
+    assert reported(hung(4 * MINUTE)) == [("checkpoint_overdue", 101)]
 
 
-def test_it_is_said_after_thirty_seconds_where_only_lines_come_or_samples_are_rare() -> None:
-    for told in (hung(0), hung(4 * MINUTE, every=MINUTE)):
-        assert said(told) == [("checkpoint_overdue", 101)]
+def test_it_is_reported_after_thirty_seconds_where_only_lines_come_or_samples_are_rare() -> None:
+    for history in (hung(0), hung(4 * MINUTE, every=MINUTE)):
+        assert reported(history) == [("checkpoint_overdue", 101)]
 
 
 def test_rare_samples_are_waited_for_since_a_line_may_have_been_lost() -> None:
     def rare(last: float) -> Story:
-        told = overdue().at("12 s").checkpoints(5, every="20 s", lasting="20 ms").triggered()
-        return in_progress(told, 9 * SECOND, 4 * MINUTE, 50 * SECOND, 112 * SECOND, last)
+        history = overdue().at("12 s").checkpoints(5, every="20 s", lasting="20 ms").triggered()
+        return in_progress(history, 9 * SECOND, 4 * MINUTE, 50 * SECOND, 112 * SECOND, last)
 
-    assert said(rare(0.0)) == []
-    assert said(rare(1.0)) == [("checkpoint_overdue", 160)]
-
-
-def test_where_the_metrics_stop_with_the_lines_it_may_have_completed_unheard() -> None:
-    assert said(hung(72 * SECOND)) == []
+    assert reported(rare(0.0)) == []
+    assert reported(rare(1.0)) == [("checkpoint_overdue", 160)]
 
 
-def test_metrics_that_had_stopped_long_before_say_nothing_of_the_lines() -> None:
-    assert said(hung(40 * SECOND)) == [("checkpoint_overdue", 101)]
+def test_where_the_metrics_stop_with_the_lines_it_may_have_completed_unseen() -> None:
+    assert reported(hung(72 * SECOND)) == []
 
 
-def test_it_is_said_all_the_same_when_nothing_more_is_heard_for_long() -> None:
-    assert said(hung(72 * SECOND), until="10 min") == [("checkpoint_overdue", 371)]
+def test_metrics_that_had_stopped_long_before_report_nothing_of_the_lines() -> None:
+    assert reported(hung(40 * SECOND)) == [("checkpoint_overdue", 101)]
 
 
-def test_a_line_that_comes_without_metrics_lets_the_next_one_be_said_in_time() -> None:
-    told = in_progress(overdue(), 0, 70 * SECOND, 5 * SECOND, 70 * SECOND)
-    told.at("10 s").checkpoints(6, every="10 s", lasting="20 ms")
-    told.triggered(at="71 s").completed(at="131 s", lasting="20 ms").triggered(at="150 s")
-    assert said(told) == [("checkpoint_overdue", 181)]
+def test_it_is_reported_all_the_same_when_nothing_more_is_seen_for_long() -> None:
+    assert reported(hung(72 * SECOND), until="10 min") == [("checkpoint_overdue", 371)]
+
+
+def test_a_line_that_comes_without_metrics_lets_the_next_one_be_reported_in_time() -> None:
+    history = in_progress(overdue(), 0, 70 * SECOND, 5 * SECOND, 70 * SECOND)
+    history.at("10 s").checkpoints(6, every="10 s", lasting="20 ms")
+    history.triggered(at="71 s").completed(at="131 s", lasting="20 ms").triggered(at="150 s")
+    assert reported(history) == [("checkpoint_overdue", 181)]

@@ -24,14 +24,14 @@ def exhausted() -> Story:
     return story("direct_memory_exhaustion")
 
 
-def findings(told: Story) -> list[Finding]:
-    return told.said(3 * MINUTE)[-1].findings
+def findings(history: Story) -> list[Finding]:
+    return history.transitions(3 * MINUTE)[-1].findings
 
 
 @pytest.mark.parametrize("fault", DIRECT, ids=lambda f: f[1][:22])
 def test_it_is_known_in_any_words_and_belongs_to_the_taskmanager_named(fault: Thrown) -> None:
     wrapped = ("java.io.IOException", "wrapped", "")
-    (opened,) = exhausted().task_failed(wrapped, fault, at=MINUTE, **PLACE).said(2 * MINUTE)
+    (opened,) = exhausted().task_failed(wrapped, fault, at=MINUTE, **PLACE).transitions(2 * MINUTE)
     assert (opened.cause, opened.findings[0].entity["tm_id"]) == ("direct_memory_exhaustion", TM)
 
 
@@ -39,7 +39,7 @@ def test_heap_and_other_failures_are_not_this() -> None:
     other = exhausted().task_failed((OOM, "Java heap space", ""), at=MINUTE, **PLACE)
     other.task_failed((OOM, "Metaspace", ""), at=2 * MINUTE, **PLACE)
     other.task_failed(("java.lang.RuntimeException", "Direct buffer memory", ""), at=3 * MINUTE, **PLACE)
-    assert other.said() == []
+    assert other.transitions() == []
 
 
 def test_the_logs_of_the_taskmanager_and_of_the_jobmanager_are_one_finding() -> None:
@@ -56,7 +56,7 @@ def test_restarts_and_the_end_of_the_job_that_follow_are_the_same_incident() -> 
         jm.task_failed(DIRECT[0], at=at, attempt=attempt, **PLACE)
         jm.line("tasks_restarting", at + 2, failed=attempt).state("RESTARTING", at=at + 2)
     jm.at(50 * SECOND).state("FAILING").stack(DIRECT[0]).gap(5).state("FAILED", "FAILING")
-    transitions = jm.said(2 * MINUTE)
+    transitions = jm.transitions(2 * MINUTE)
     assert {t.incident for t in transitions} == {transitions[0].incident}
     assert transitions[-1].cause == "direct_memory_exhaustion"
     assert {f.kind for f in transitions[-1].findings} == {"direct_memory_exhaustion", "restart_loop", "job_failed"}
@@ -64,9 +64,9 @@ def test_restarts_and_the_end_of_the_job_that_follow_are_the_same_incident() -> 
 
 def test_it_ends_when_checkpoints_complete_a_while_after() -> None:
     jm = exhausted().task_failed(DIRECT[0], at=MINUTE, **PLACE).completed(1, MINUTE + 20 * SECOND)
-    assert [t.transition for t in jm.said(4 * MINUTE)] == ["opened"]
+    assert [t.transition for t in jm.transitions(4 * MINUTE)] == ["opened"]
     jm.completed(1, 3 * MINUTE)
-    assert [t.transition for t in jm.said(5 * MINUTE)] == ["opened", "resolved"]
+    assert [t.transition for t in jm.transitions(5 * MINUTE)] == ["opened", "resolved"]
 
 
 def test_a_failure_of_the_job_alone_blames_no_process() -> None:

@@ -17,8 +17,8 @@ class Election(Story):
         return self.line(meaning, AT + time, source=source, **fields)
 
     def reported(self) -> list[Transition]:
-        """What is said within five minutes."""
-        return self.said(AT + 5 * MINUTE)
+        """The transitions of five minutes."""
+        return self.transitions(AT + 5 * MINUTE)
 
 
 def election() -> Election:
@@ -36,17 +36,17 @@ def test_a_suspended_connection_is_a_warning_and_a_lost_leadership_critical() ->
     assert [t.severity for t in suspended.then(20, "leader_revoked").reported()] == ["critical"]
 
 
-def test_a_lost_session_is_said_without_waiting_for_its_return() -> None:
-    said = election().then(0, "ha_suspended").then(1 * SECOND, "ha_lost").reported()
-    assert said[0].severity == "critical"
-    assert said[0].at <= START + AT + 5 * SECOND
+def test_a_lost_session_is_reported_without_waiting_for_its_return() -> None:
+    transitions = election().then(0, "ha_suspended").then(1 * SECOND, "ha_lost").reported()
+    assert transitions[0].severity == "critical"
+    assert transitions[0].at <= START + AT + 5 * SECOND
 
 
 def test_all_processes_that_lose_it_are_one_finding() -> None:
-    said = election().then(0, "ha_lost").then(1, "ha_lost", "tm-1").then(2, "ha_lost", "tm-2").reported()
-    assert [t.transition for t in said] == ["opened"]
-    assert [len(t.findings) for t in said] == [1]
-    assert "jm, tm-1, tm-2" in said[0].summary
+    transitions = election().then(0, "ha_lost").then(1, "ha_lost", "tm-1").then(2, "ha_lost", "tm-2").reported()
+    assert [t.transition for t in transitions] == ["opened"]
+    assert [len(t.findings) for t in transitions] == [1]
+    assert "jm, tm-1, tm-2" in transitions[0].summary
 
 
 def test_it_ends_when_the_last_process_is_connected_again() -> None:
@@ -82,16 +82,16 @@ def test_a_lock_that_could_not_be_renewed_once_is_nothing_and_twice_is(again: in
 
 
 def test_the_end_of_the_session_is_forecast_from_what_was_negotiated() -> None:
-    said = election().line("ha_session", 0, session="8000").then(0, "ha_suspended").reported()
-    assert said[0].forecast is not None
-    assert said[0].forecast.at == START + AT + 8 * SECOND
+    transitions = election().line("ha_session", 0, session="8000").then(0, "ha_suspended").reported()
+    assert transitions[0].forecast is not None
+    assert transitions[0].forecast.at == START + AT + 8 * SECOND
     later = election().then(0, "ha_suspended").then(60 * SECOND, "ha_lost").reported()
     assert later[-1].forecast is not None
     assert later[-1].forecast.at == START + AT + 5 * MINUTE
 
 
 def test_a_lost_session_explains_the_jobmanager_that_goes_with_it() -> None:
-    told = story("ha_connection_lost", "jobmanager_lost").line("ha_lost", AT).line("jm_fatal", AT + SECOND)
-    said = told.said(AT + 5 * MINUTE)
-    assert {t.incident for t in said} == {said[0].incident}
-    assert said[-1].cause == "ha_connection_lost"
+    history = story("ha_connection_lost", "jobmanager_lost").line("ha_lost", AT).line("jm_fatal", AT + SECOND)
+    transitions = history.transitions(AT + 5 * MINUTE)
+    assert {t.incident for t in transitions} == {transitions[0].incident}
+    assert transitions[-1].cause == "ha_connection_lost"

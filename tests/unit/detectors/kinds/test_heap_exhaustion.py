@@ -30,8 +30,8 @@ class Heap(Story):
         return self.line("native_line", 15_000 * n + lag, source="tm-1", written=written)
 
     def reported(self) -> list[Transition]:
-        """What is said until two minutes after the last event."""
-        return self.said(after="2 min")
+        """The transitions until two minutes after the last event."""
+        return self.transitions(after="2 min")
 
 
 def tm() -> Heap:
@@ -39,9 +39,9 @@ def tm() -> Heap:
 
 
 def test_a_third_of_a_minute_in_collections_warns_and_a_heap_that_stays_full_is_critical() -> None:
-    told = tm().heaps(range(12), lambda n: (700, 4_000 * n, n))
-    told.heaps(range(12, 24), lambda n: (950, 48_000 + 9_000 * (n - 12), n))
-    assert [t.severity for t in told.reported()] == ["warning", "critical"]
+    history = tm().heaps(range(12), lambda n: (700, 4_000 * n, n))
+    history.heaps(range(12, 24), lambda n: (950, 48_000 + 9_000 * (n - 12), n))
+    assert [t.severity for t in history.reported()] == ["warning", "critical"]
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,16 @@ def test_it_is_no_exhaustion(course: Callable[[int], tuple[float, float, int]], 
 
 
 def test_it_is_over_when_collections_are_few_again() -> None:
-    told = tm().heaps(range(60), lambda n: (700, 5_000 * min(n, 12), min(n, 12)))
-    assert [t.transition for t in told.reported()] == ["opened", "resolved"]
+    history = tm().heaps(range(60), lambda n: (700, 5_000 * min(n, 12), min(n, 12)))
+    assert [t.transition for t in history.reported()] == ["opened", "resolved"]
 
 
 @pytest.mark.parametrize("message", ["Java heap space", "GC overhead limit exceeded"])
 def test_the_error_is_critical_at_once_and_a_completed_checkpoint_ends_it(message: str) -> None:
-    told = tm().by("tm-1").line("tm_started", 0, tm=TM).stack((OOM, message, ""), at="5 s")
-    said = told.by("jm").completed(7, "70 s", lasting="1 s").reported()
-    assert [(t.transition, t.severity) for t in said] == [("opened", "critical"), ("resolved", "critical")]
-    assert said[0].findings[0].entity["tm_id"] == TM
+    history = tm().by("tm-1").line("tm_started", 0, tm=TM).stack((OOM, message, ""), at="5 s")
+    transitions = history.by("jm").completed(7, "70 s", lasting="1 s").reported()
+    assert [(t.transition, t.severity) for t in transitions] == [("opened", "critical"), ("resolved", "critical")]
+    assert transitions[0].findings[0].entity["tm_id"] == TM
 
 
 @pytest.mark.parametrize("message", ["Metaspace", "Direct buffer memory"])
@@ -85,11 +85,11 @@ def test_other_memory_than_the_heap_is_not_meant(message: str) -> None:
 
 def hung(until: int = 600 * SECOND) -> Heap:
     """Checkpoints grow, the old generation is collected, one more is triggered, and the scrapes of tm-1 stop."""
-    told = tm().runs(0)
+    history = tm().runs(0)
     for n in range(10):
-        told.at(n * 30 * SECOND).checkpoint("1 s", size=100 + 100 * n)
-    told.triggered(at="300 s").heaps(range(31), lambda n: (600, 100 * n, n // 3))
-    return told.heaps(range(until // (10 * SECOND)), lambda n: (200, 10 * n, 0), tm=OTHER_TM)
+        history.at(n * 30 * SECOND).checkpoint("1 s", size=100 + 100 * n)
+    history.triggered(at="300 s").heaps(range(31), lambda n: (600, 100 * n, n // 3))
+    return history.heaps(range(until // (10 * SECOND)), lambda n: (200, 10 * n, 0), tm=OTHER_TM)
 
 
 def test_scrapes_that_stop_while_a_grown_checkpoint_hangs_are_a_suspicion() -> None:
@@ -101,9 +101,9 @@ def test_they_are_none_when_its_connection_was_seen_to_close() -> None:
     assert hung().line("tm_unreachable", "301 s", tm=TM).reported() == []
 
 
-def test_they_are_none_when_it_was_told_to_stop() -> None:
-    told = hung().by("tm-1").line("tm_started", 0, tm=TM).line("process_signalled", "299 s", signal="15")
-    assert told.reported() == []
+def test_they_are_none_when_it_was_asked_to_stop() -> None:
+    history = hung().by("tm-1").line("tm_started", 0, tm=TM).line("process_signalled", "299 s", signal="15")
+    assert history.reported() == []
 
 
 def test_they_are_none_when_everything_stops() -> None:
@@ -111,28 +111,28 @@ def test_they_are_none_when_everything_stops() -> None:
 
 
 def test_a_line_printed_long_after_it_was_written_is_a_pause() -> None:
-    told = tm()
+    history = tm()
     for n in range(31):
-        told.native(n, 5 if n < 30 else 15_000)
-    said = told.reported()
-    assert [(t.severity, t.findings[0].confidence) for t in said] == [("warning", "learning")]
+        history.native(n, 5 if n < 30 else 15_000)
+    transitions = history.reported()
+    assert [(t.severity, t.findings[0].confidence) for t in transitions] == [("warning", "learning")]
 
 
-def test_a_helper_whose_every_fourth_line_is_late_tells_nothing() -> None:
-    told = tm()
+def test_a_helper_whose_every_fourth_line_is_late_reports_nothing() -> None:
+    history = tm()
     for n in range(60):
-        told.native(n, 15_000 if n % 4 == 0 else 5)
-    assert told.reported() == []
+        history.native(n, 15_000 if n % 4 == 0 else 5)
+    assert history.reported() == []
 
 
 def test_a_scrape_every_second_is_judged_as_well() -> None:
-    told = tm().heaps(range(120), lambda n: (700, 500 * n, n), every=SECOND)
-    assert [t.severity for t in told.reported()] == ["warning"]
+    history = tm().heaps(range(120), lambda n: (700, 500 * n, n), every=SECOND)
+    assert [t.severity for t in history.reported()] == ["warning"]
 
 
 def test_a_full_heap_explains_the_checkpoint_that_hangs() -> None:
-    told = Heap("heap_exhaustion", "checkpoint_overdue").and_also(hung())
-    said = told.reported()
-    assert {t.incident for t in said} == {said[0].incident}
-    assert said[-1].cause == "heap_exhaustion"
-    assert JOB in {f.entity.get("job_id") for f in said[-1].findings}
+    history = Heap("heap_exhaustion", "checkpoint_overdue").and_also(hung())
+    transitions = history.reported()
+    assert {t.incident for t in transitions} == {transitions[0].incident}
+    assert transitions[-1].cause == "heap_exhaustion"
+    assert JOB in {f.entity.get("job_id") for f in transitions[-1].findings}

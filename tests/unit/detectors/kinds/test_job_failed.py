@@ -1,8 +1,9 @@
-"""FAILED is said once, with its root cause; other ends are none."""
+"""FAILED is reported once, with its root cause; other ends are not."""
 
 import pytest
 
 from tests.unit.detectors.story import JOB, MINUTE, OTHER, PLANNED, SECOND, USER, Story, story
+from tests.unit.detectors.streams import encoded
 
 GAVE_UP = (
     "org.apache.flink.runtime.JobException",
@@ -29,8 +30,8 @@ def failed(at: int = MINUTE, job: str = JOB) -> Story:
     return jm
 
 
-def test_a_job_that_failed_is_said_with_its_deepest_cause() -> None:
-    (opened,) = failed().said(2 * MINUTE)
+def test_a_job_that_failed_is_reported_with_its_deepest_cause() -> None:
+    (opened,) = failed().transitions(2 * MINUTE)
     assert (opened.cause, opened.severity, opened.job_id) == ("job_failed", "critical", JOB)
     assert (
         opened.summary
@@ -44,14 +45,14 @@ def test_a_failed_start_without_a_line_of_state_waits_for_the_stack_that_follows
     jm.stack(
         ("org.apache.flink.runtime.client.JobInitializationException", "Could not start the JobMaster.", ""), USER, at=5
     )
-    (opened,) = jm.said(10 * SECOND)
+    (opened,) = jm.transitions(10 * SECOND)
     assert "IllegalStateException: cannot parse order 17" in opened.summary
 
 
-def test_a_job_that_failed_without_a_word_is_said_all_the_same() -> None:
+def test_a_job_that_failed_without_a_word_is_reported_all_the_same() -> None:
     jm = story("job_failed")
     jm.line("job_ended", 0, job=JOB, state="FAILED")
-    assert "the log gives no root cause" in jm.said(10 * SECOND)[0].summary
+    assert "the log gives no root cause" in jm.transitions(10 * SECOND)[0].summary
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "CANCELED", "SUSPENDED"])
@@ -63,7 +64,7 @@ def test_other_ends_are_no_failure(state: str) -> None:
 
 
 def test_a_job_that_fails_because_its_cluster_is_stopped_is_no_failure() -> None:
-    """Without a restart strategy it goes to FAILED when its TaskManager is told to stop."""
+    """Without a restart strategy it goes to FAILED when its TaskManager is asked to stop."""
 
     def stopped() -> Story:
         jm = story("job_failed")
@@ -83,19 +84,33 @@ def test_it_is_over_when_a_job_of_its_name_completes_a_checkpoint() -> None:
     jm = failed()
     jm.runs(3 * MINUTE, job=OTHER)
     jm.completed(1, 4 * MINUTE, job=OTHER)
-    assert jm.said(7 * MINUTE)[-1].transition == "resolved"
+    assert jm.transitions(7 * MINUTE)[-1].transition == "resolved"
 
 
-def test_another_job_says_nothing_of_it() -> None:
+def test_another_job_reports_nothing_of_it() -> None:
     jm = failed()
     jm.runs(3 * MINUTE, job=OTHER, name="other")
     jm.completed(1, 4 * MINUTE, job=OTHER)
-    assert "resolved" not in [t.transition for t in jm.said(14 * MINUTE)]
+    assert "resolved" not in [t.transition for t in jm.transitions(14 * MINUTE)]
 
 
 def test_a_job_without_checkpoints_is_back_when_it_has_long_been_running() -> None:
     jm = failed()
     jm.runs(3 * MINUTE, job=OTHER)
-    assert jm.said(15 * MINUTE)[-1].transition == "resolved"
+    assert jm.transitions(15 * MINUTE)[-1].transition == "resolved"
     jm.state("RESTARTING", at=4 * MINUTE, job=OTHER)
-    assert "resolved" not in [t.transition for t in jm.said(15 * MINUTE)]
+    assert "resolved" not in [t.transition for t in jm.transitions(15 * MINUTE)]
+
+
+@pytest.mark.parametrize("after", [1, 5 * SECOND, 100 * SECOND])
+def test_a_failure_that_is_sent_again_is_no_new_one(after: int) -> None:
+    jm = failed().runs(80 * SECOND, job=OTHER).completed(1, 90 * SECOND, job=OTHER)
+    once = jm.transitions(10 * MINUTE)
+    assert [t.transition for t in once] == ["opened", "resolved"]
+    assert encoded(jm.sent_again(after).transitions(10 * MINUTE)) == encoded(once)
+
+
+def test_a_job_whose_id_comes_again_fails_again() -> None:
+    jm = failed().runs(80 * SECOND).completed(1, 90 * SECOND)
+    jm.state("FAILED", "FAILING", at=5 * MINUTE)
+    assert [t.transition for t in jm.transitions(20 * MINUTE)][:3] == ["opened", "resolved", "updated"]

@@ -37,7 +37,7 @@ class Cluster(Story):
         return self
 
     def signalled(self, at: int, source: str = "jm", **line: int) -> "Cluster":
-        """A process is told to stop."""
+        """A process is asked to stop."""
         return self.line("process_signalled", at, source=source, signal="15", **line)
 
     def takes_over(self, at: int, recovers: bool = True) -> "Cluster":
@@ -54,8 +54,8 @@ class Cluster(Story):
         return self.triggered(number, at).completed(number, at + 200, lasting=200, size=7)
 
     def reported(self, until: int = AT + 5 * MINUTE) -> list[Transition]:
-        """What is said of it."""
-        return self.said(until)
+        """Its transitions."""
+        return self.transitions(until)
 
     def is_lost(self, until: int = AT + 5 * MINUTE) -> bool:
         """Whether its loss is one incident."""
@@ -75,9 +75,9 @@ def cluster(*tms: str) -> Cluster:
 
 
 def test_taskmanagers_that_lose_both_masters_are_one_loss() -> None:
-    said = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").reported()
-    assert [t.transition for t in said] == ["opened"]
-    finding = said[0].findings[0]
+    transitions = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").reported()
+    assert [t.transition for t in transitions] == ["opened"]
+    finding = transitions[0].findings[0]
     assert (finding.subject, finding.since) == (JM, START + AT)
     assert "tm-1, tm-2" in finding.summary
 
@@ -87,18 +87,18 @@ def test_a_single_taskmanager_is_enough_where_its_connection_is_refused() -> Non
 
 
 def test_a_frozen_taskmanager_blames_a_jobmanager_that_goes_on() -> None:
-    told = cluster("tm-1", "tm-2").silent(AT, "tm-1")
+    history = cluster("tm-1", "tm-2").silent(AT, "tm-1")
     for n in range(1, 20):
-        told.completes(n, AT - MINUTE + n * 5 * SECOND)
-    assert not told.is_lost()
+        history.completes(n, AT - MINUTE + n * 5 * SECOND)
+    assert not history.is_lost()
 
 
 def test_metrics_of_the_jobmanager_that_go_on_are_a_sign_of_life() -> None:
-    told = cluster("tm-1").silent(AT, "tm-1")
-    assert told.is_lost()
+    history = cluster("tm-1").silent(AT, "tm-1")
+    assert history.is_lost()
     for n in range(20):
-        told.scrape(Sample("jm_heap_used", {}, 1.0), at=AT - MINUTE + n * 10 * SECOND, host="jm")
-    assert not told.is_lost()
+        history.scrape(Sample("jm_heap_used", {}, 1.0), at=AT - MINUTE + n * 10 * SECOND, host="jm")
+    assert not history.is_lost()
 
 
 def test_one_taskmanager_alone_is_believed_only_when_the_jobmanager_stays_silent() -> None:
@@ -110,7 +110,7 @@ def test_one_taskmanager_alone_is_believed_only_when_the_jobmanager_stays_silent
     assert one().is_lost()
 
 
-def test_one_whose_jobmanager_was_never_heard_may_be_the_one_that_froze() -> None:
+def test_one_whose_jobmanager_was_never_seen_may_be_the_one_that_froze() -> None:
     """The JobManager's log may be shipped half a minute later."""
 
     def only() -> Cluster:
@@ -137,8 +137,8 @@ def test_an_address_that_is_not_the_jobmanagers_is_no_sign() -> None:
 
 @pytest.mark.parametrize("late", [-5 * SECOND, 1 * SECOND])
 def test_an_orderly_stop_is_no_loss_even_when_its_line_comes_late(late: int) -> None:
-    told = cluster("tm-1", "tm-2").signalled(AT + 8 * SECOND + late).killed("tm-1", "tm-2")
-    assert not told.is_lost()
+    history = cluster("tm-1", "tm-2").signalled(AT + 8 * SECOND + late).killed("tm-1", "tm-2")
+    assert not history.is_lost()
 
 
 def test_a_taskmanager_that_is_stopped_is_no_witness_and_no_end_of_the_jobmanager() -> None:
@@ -148,14 +148,14 @@ def test_a_taskmanager_that_is_stopped_is_no_witness_and_no_end_of_the_jobmanage
 
 
 def test_both_lines_of_a_fatal_error_are_one_loss_with_its_reason() -> None:
-    told = cluster("tm-1").completes(43, AT - MINUTE)
+    history = cluster("tm-1").completes(43, AT - MINUTE)
     thrown = ("x.y.KubernetesClientException", "too old resource version: 1 (2)", "")
     for after in (0, 1):
-        told.at(AT + after).line("jm_fatal").stack(thrown)
-    said = told.reported(AT + 20 * SECOND)
-    assert [t.transition for t in said] == ["opened"]
-    assert "KubernetesClientException: too old resource version: 1 (2)" in said[0].summary
-    assert "last completed checkpoint 43 (60 s before)" in said[0].summary
+        history.at(AT + after).line("jm_fatal").stack(thrown)
+    transitions = history.reported(AT + 20 * SECOND)
+    assert [t.transition for t in transitions] == ["opened"]
+    assert "KubernetesClientException: too old resource version: 1 (2)" in transitions[0].summary
+    assert "last completed checkpoint 43 (60 s before)" in transitions[0].summary
 
 
 def test_a_fatal_error_while_it_is_stopped_is_part_of_the_stop() -> None:
@@ -166,25 +166,25 @@ def test_the_end_that_follows_a_fatal_error_is_not_orderly() -> None:
     assert cluster("tm-1").line("jm_fatal", AT).line("cluster_ending", AT + 5, what="X", status="UNKNOWN").is_lost()
 
 
-def test_a_standby_that_takes_over_at_once_ends_a_loss_that_is_said_all_the_same() -> None:
-    said = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 9 * SECOND).reported()
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[1].reason == "the job runs again"
+def test_a_standby_that_takes_over_at_once_ends_a_loss_that_is_reported_all_the_same() -> None:
+    transitions = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 9 * SECOND).reported()
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[1].reason == "the job runs again"
 
 
 def test_a_new_jobmanager_that_brings_no_job_back_does_not_end_the_loss() -> None:
-    told = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
-    said = told.registers(AT + 30 * SECOND, "jm-2").reported()
-    assert [t.transition for t in said] == ["opened", "updated"]
-    assert said[1].summary.endswith("a JobManager leads again, but it did not recover job orders")
+    history = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
+    transitions = history.registers(AT + 30 * SECOND, "jm-2").reported()
+    assert [t.transition for t in transitions] == ["opened", "updated"]
+    assert transitions[1].summary.endswith("a JobManager leads again, but it did not recover job orders")
 
 
 def test_in_a_cluster_without_jobs_a_new_jobmanager_ends_the_loss() -> None:
-    told = Cluster("jobmanager_lost").starts(jobs=False).knows("tm-1", "tm-2")
-    told.silent(AT, "tm-1").silent(AT, "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
-    said = told.reported()
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[1].reason == "a JobManager was granted leadership"
+    history = Cluster("jobmanager_lost").starts(jobs=False).knows("tm-1", "tm-2")
+    history.silent(AT, "tm-1").silent(AT, "tm-2").takes_over(AT + 20 * SECOND, recovers=False)
+    transitions = history.reported()
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[1].reason == "a JobManager was granted leadership"
 
 
 def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None:
@@ -192,63 +192,67 @@ def test_a_jobmanager_that_registers_its_taskmanagers_again_never_went() -> None
 
 
 def test_what_comes_again_after_the_end_is_no_second_loss() -> None:
-    told = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 12 * SECOND)
-    told.line("jm_timed_out", AT + 8 * SECOND, source="tm-1", lag=5 * MINUTE, peer="JobManager").killed("tm-2")
-    assert [t.transition for t in told.reported()] == ["opened", "resolved"]
+    history = cluster("tm-1", "tm-2").killed("tm-1", "tm-2").takes_over(AT + 12 * SECOND)
+    history.line("jm_timed_out", AT + 8 * SECOND, source="tm-1", lag=5 * MINUTE, peer="JobManager").killed("tm-2")
+    assert [t.transition for t in history.reported()] == ["opened", "resolved"]
 
 
 def test_a_jobmanager_that_is_lost_again_elsewhere_is_the_same_incident() -> None:
-    told = cluster("tm-1").killed("tm-1").takes_over(AT + 20 * SECOND, recovers=False)
-    told.knows("tm-1", at=AT + 21 * SECOND, address=OTHER_JM)
-    said = told.gated(AT + 2 * MINUTE, "tm-1", OTHER_JM).silent(AT + 2 * MINUTE + 8 * SECOND, "tm-1").reported()
-    assert len({t.incident for t in said}) == 1
-    assert {f.subject for f in said[-1].findings} == {JM, OTHER_JM}
+    history = cluster("tm-1").killed("tm-1").takes_over(AT + 20 * SECOND, recovers=False)
+    history.knows("tm-1", at=AT + 21 * SECOND, address=OTHER_JM)
+    transitions = (
+        history.gated(AT + 2 * MINUTE, "tm-1", OTHER_JM).silent(AT + 2 * MINUTE + 8 * SECOND, "tm-1").reported()
+    )
+    assert len({t.incident for t in transitions}) == 1
+    assert {f.subject for f in transitions[-1].findings} == {JM, OTHER_JM}
 
 
 def test_the_exit_of_the_taskmanagers_is_forecast_from_the_timeout_in_force() -> None:
-    told = cluster("tm-1").killed("tm-1")
-    (by_default,) = told.reported()
+    history = cluster("tm-1").killed("tm-1")
+    (by_default,) = history.reported()
     assert by_default.forecast is not None
     assert by_default.forecast.at == START + AT + 308 * SECOND
-    (said,) = told.line("configured", 3, source="tm-1", key="taskmanager.registration.timeout", value="60 s").reported()
-    assert said.forecast is not None
-    assert said.forecast.at == START + AT + 68 * SECOND
+    (transition,) = history.line(
+        "configured", 3, source="tm-1", key="taskmanager.registration.timeout", value="60 s"
+    ).reported()
+    assert transition.forecast is not None
+    assert transition.forecast.at == START + AT + 68 * SECOND
 
 
 def test_after_the_exit_yarn_is_what_comes_next() -> None:
-    told = Cluster("jobmanager_lost").starts("YarnJobClusterEntrypoint").knows("tm-1").killed("tm-1")
-    told.line("registration_timed_out", AT + 308 * SECOND, source="tm-1", duration="300000 ms")
-    forecast = told.reported(AT + 320 * SECOND)[-1].forecast
+    history = Cluster("jobmanager_lost").starts("YarnJobClusterEntrypoint").knows("tm-1").killed("tm-1")
+    history.line("registration_timed_out", AT + 308 * SECOND, source="tm-1", duration="300000 ms")
+    forecast = history.reported(AT + 320 * SECOND)[-1].forecast
     assert forecast is not None
     assert forecast.what.startswith("YARN replaces")
     assert forecast.at == START + AT + 600 * SECOND
 
 
 def test_a_taskmanager_that_could_not_register_all_the_time_proves_it_alone() -> None:
-    told = Cluster("jobmanager_lost").line("registration_timed_out", AT, source="tm-1", duration="PT5M")
-    said = told.reported()
-    assert [t.transition for t in said] == ["opened"]
-    assert said[0].findings[0].since == START + AT - 5 * MINUTE
+    history = Cluster("jobmanager_lost").line("registration_timed_out", AT, source="tm-1", duration="PT5M")
+    transitions = history.reported()
+    assert [t.transition for t in transitions] == ["opened"]
+    assert transitions[0].findings[0].since == START + AT - 5 * MINUTE
 
 
 @pytest.mark.parametrize("tm", ["tm-1", "tm-2"])
 def test_a_rolling_upgrade_with_a_standby_is_no_loss(tm: str) -> None:
-    told = cluster("tm-1", "tm-2").signalled(AT).line("leader_granted", AT + 300, source="jm-2")
-    told.gated(AT + 500, tm).line("jm_leader_lost", AT + 600, source=tm, job=JOB)
-    assert not told.is_lost()
+    history = cluster("tm-1", "tm-2").signalled(AT).line("leader_granted", AT + 300, source="jm-2")
+    history.gated(AT + 500, tm).line("jm_leader_lost", AT + 600, source=tm, job=JOB)
+    assert not history.is_lost()
 
 
 def test_a_rolling_upgrade_behind_one_service_address_is_no_loss() -> None:
-    told = cluster("tm-1", "tm-2").signalled(AT).by("jm-b")
-    told.line("process_version", AT + 15 * SECOND, what="KubernetesApplicationClusterEntrypoint", version="1")
-    told.line("rpc_started", AT + 16 * SECOND, address=JM).line("leader_granted", AT + 17 * SECOND)
-    assert not told.gated(AT + 100, "tm-1").silent(AT + 45 * SECOND, "tm-1").is_lost()
+    history = cluster("tm-1", "tm-2").signalled(AT).by("jm-b")
+    history.line("process_version", AT + 15 * SECOND, what="KubernetesApplicationClusterEntrypoint", version="1")
+    history.line("rpc_started", AT + 16 * SECOND, address=JM).line("leader_granted", AT + 17 * SECOND)
+    assert not history.gated(AT + 100, "tm-1").silent(AT + 45 * SECOND, "tm-1").is_lost()
 
 
 def test_a_stop_that_is_read_again_after_the_next_start_hides_nothing() -> None:
-    told = cluster("tm-1")
+    history = cluster("tm-1")
     for lag in (100, 45 * SECOND):
-        told.signalled(AT - MINUTE, lag=lag, offset=900)
-    told.line("process_version", AT - 50 * SECOND, what="StandaloneSessionClusterEntrypoint", version="1")
-    told.line("leader_granted", AT - 49 * SECOND).line("rpc_started", AT - 48 * SECOND, address=JM)
-    assert told.knows("tm-1", at=AT - 40 * SECOND).killed("tm-1").is_lost()
+        history.signalled(AT - MINUTE, lag=lag, offset=900)
+    history.line("process_version", AT - 50 * SECOND, what="StandaloneSessionClusterEntrypoint", version="1")
+    history.line("leader_granted", AT - 49 * SECOND).line("rpc_started", AT - 48 * SECOND, address=JM)
+    assert history.knows("tm-1", at=AT - 40 * SECOND).killed("tm-1").is_lost()

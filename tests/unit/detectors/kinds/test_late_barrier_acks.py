@@ -6,6 +6,7 @@ from detectors.events.event import Sample
 from detectors.incident import Finding
 from detectors.patterns.keep_state import KEEP_STATE
 from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story
+from tests.unit.detectors.streams import START, encoded
 from tests.unit.test_advice import first_danger
 
 TM, OTHER_TM = "tm-2:6122-bbbbbb", "tm-1:6122-aaaaaa"
@@ -31,8 +32,8 @@ class Job(Story):
         return self
 
     def finding(self) -> Finding:
-        """The last that is said within two minutes."""
-        return self.said(AT + 2 * MINUTE)[-1].findings[0]
+        """The cause in the last transition of two minutes."""
+        return self.transitions(AT + 2 * MINUTE)[-1].findings[0]
 
 
 def job(expired: int = 14) -> Job:
@@ -45,11 +46,11 @@ def tm_label(tm: str) -> str:
 
 def test_three_late_acknowledgements_of_one_checkpoint_name_their_taskmanager() -> None:
     assert job().late(2).opened() == []
-    told = job().late(3)
-    assert [(t.transition, t.cause, t.severity) for t in told.said(AT + MINUTE)][:1] == [
+    history = job().late(3)
+    assert [(t.transition, t.cause, t.severity) for t in history.transitions(AT + MINUTE)][:1] == [
         ("opened", "late_barrier_acks", "warning")
     ]
-    finding = told.finding()
+    finding = history.finding()
     assert (finding.entity["tm_id"], finding.entity["host"], finding.entity["checkpoint"]) == (TM, "tm-2", "14")
     assert finding.confidence == "sure"
     assert finding.summary.startswith("3 subtasks acknowledged checkpoint 14 up to 1 s after it expired, all on tm-2")
@@ -62,7 +63,7 @@ def test_a_place_is_named_only_when_most_late_subtasks_are_there() -> None:
     assert "80% of them on tm-2" in job().late(4).late(1, tm=OTHER_TM).finding().summary
 
 
-def test_an_acknowledgement_that_is_told_twice_counts_once() -> None:
+def test_an_acknowledgement_that_is_reported_twice_counts_once() -> None:
     assert job().late(2).late(2, after=3 * SECOND).opened() == []
 
 
@@ -76,52 +77,107 @@ def test_an_acknowledgement_of_a_checkpoint_that_did_not_expire_is_nothing() -> 
 
 
 def test_few_of_each_of_two_checkpoints_prove_it_too_and_more_are_critical() -> None:
-    told = job().late(1).expired(15, AT + 30 * SECOND).late(1, 15, after=31 * SECOND)
-    assert [t.severity for t in told.said(AT + MINUTE)] == ["warning"]
-    told.expired(16, AT + 60 * SECOND).late(1, 16, after=61 * SECOND)
-    assert [t.severity for t in told.said(AT + 2 * MINUTE)][-1] == "critical"
-    assert "; 2 checkpoints affected so far" in told.finding().summary
+    history = job().late(1).expired(15, AT + 30 * SECOND).late(1, 15, after=31 * SECOND)
+    assert [t.severity for t in history.transitions(AT + MINUTE)] == ["warning"]
+    history.expired(16, AT + 60 * SECOND).late(1, 16, after=61 * SECOND)
+    assert [t.severity for t in history.transitions(AT + 2 * MINUTE)][-1] == "critical"
+    assert "; 2 checkpoints affected so far" in history.finding().summary
 
 
 @pytest.mark.parametrize("notice_after", [-2 * SECOND, 2 * SECOND])
 def test_one_abort_notice_names_the_taskmanager_that_wrote_it_before_or_after_the_expiry(notice_after: int) -> None:
-    told = job().by("tm-2").line("tm_started", 0, tm=TM)
-    told.line("checkpoint_abort_noticed", AT + notice_after, checkpoint="14")
-    assert told.opened() == ["late_barrier_acks"]
-    assert told.finding().entity["tm_id"] == TM
-    assert "barriers wait behind data" in told.finding().summary
+    history = job().by("tm-2").line("tm_started", 0, tm=TM)
+    history.line("checkpoint_abort_noticed", AT + notice_after, checkpoint="14")
+    assert history.opened() == ["late_barrier_acks"]
+    assert history.finding().entity["tm_id"] == TM
+    assert "barriers wait behind data" in history.finding().summary
 
 
 def test_a_notice_of_another_checkpoint_is_nothing() -> None:
-    told = job().by("tm-2").line("tm_started", 0, tm=TM)
-    assert told.line("checkpoint_abort_noticed", AT + SECOND, checkpoint="13").opened() == []
+    history = job().by("tm-2").line("tm_started", 0, tm=TM)
+    assert history.line("checkpoint_abort_noticed", AT + SECOND, checkpoint="13").opened() == []
 
 
 def test_it_ends_after_two_checkpoints_in_a_row() -> None:
-    told = job().late(3).completed(15, AT + MINUTE)
-    assert [t.transition for t in told.said(AT + 4 * MINUTE)] == ["opened"]
-    told.completed(16, AT + 2 * MINUTE)
-    said = told.said(AT + 4 * MINUTE)
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[-1].reason == "2 checkpoints in a row completed, the last is 16"
+    history = job().late(3).completed(15, AT + MINUTE)
+    assert [t.transition for t in history.transitions(AT + 4 * MINUTE)] == ["opened"]
+    history.completed(16, AT + 2 * MINUTE)
+    transitions = history.transitions(AT + 4 * MINUTE)
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[-1].reason == "2 checkpoints in a row completed, the last is 16"
 
 
 def test_an_expiry_between_two_completed_checkpoints_does_not_end_it() -> None:
-    told = job().late(3).completed(15, AT + MINUTE).expired(16, AT + 90 * SECOND).completed(17, AT + 2 * MINUTE)
-    assert "resolved" not in [t.transition for t in told.said(AT + 4 * MINUTE)]
+    history = job().late(3).completed(15, AT + MINUTE).expired(16, AT + 90 * SECOND).completed(17, AT + 2 * MINUTE)
+    assert "resolved" not in [t.transition for t in history.transitions(AT + 4 * MINUTE)]
 
 
 @pytest.mark.parametrize("state", ["CANCELED", "FINISHED", "FAILED", "SUSPENDED"])
 def test_it_ends_with_the_job(state: str) -> None:
-    said = job().late(3).state(state, at=AT + MINUTE).said(AT + 3 * MINUTE)
-    assert (said[-1].transition, said[-1].reason) == ("resolved", f"the job is {state}")
+    transitions = job().late(3).state(state, at=AT + MINUTE).transitions(AT + 3 * MINUTE)
+    assert (transitions[-1].transition, transitions[-1].reason) == ("resolved", f"the job is {state}")
 
 
 def test_numbers_that_begin_anew_after_a_restore_are_other_checkpoints() -> None:
-    told = job().late(3).line("job_restored", AT + 20 * SECOND, job=JOB)
-    told.expired(2, AT + 40 * SECOND).late(3, 2, after=41 * SECOND, tm=OTHER_TM)
-    entity = told.finding().entity
+    history = job().late(3).line("job_restored", AT + 20 * SECOND, job=JOB)
+    history.expired(2, AT + 40 * SECOND).late(3, 2, after=41 * SECOND, tm=OTHER_TM)
+    entity = history.finding().entity
     assert (entity["tm_id"], entity["checkpoint"]) == (OTHER_TM, "2")
+
+
+def restored_and_expired_again() -> Job:
+    """Checkpoint 14 expired with late acknowledgements; the job went back to 13, and its next checkpoint is 14."""
+    told = job().late(4).line("job_restored", AT + 20 * SECOND, job=JOB)
+    return told.expired(14, AT + 40 * SECOND)
+
+
+def test_a_number_that_expires_again_after_a_restore_is_another_checkpoint() -> None:
+    said = restored_and_expired_again().late(3, after=43 * SECOND, tm=OTHER_TM).transitions(AT + 2 * MINUTE)
+    assert {t.incident for t in said} == {said[0].incident}
+    before, after = said[0].findings[0], said[-1].findings[0]
+    assert after.summary.startswith("3 subtasks acknowledged checkpoint 14 up to 3 s after it expired, all on tm-1")
+    assert "; 2 checkpoints affected so far" in after.summary
+    assert after.severity == "critical"
+    assert after.since == before.since == START + AT
+    assert {e.time for e in after.evidence} == {START + AT + 40 * SECOND, START + AT + 43 * SECOND}
+
+
+def test_until_a_number_that_expired_again_has_late_acknowledgements_the_proven_one_is_shown() -> None:
+    once = job().late(4)
+    assert [t.summary for t in restored_and_expired_again().transitions(AT + 2 * MINUTE)] == [
+        t.summary for t in once.transitions(AT + 2 * MINUTE)
+    ]
+    ended = restored_and_expired_again().state("CANCELED", at=AT + MINUTE).transitions(AT + 4 * MINUTE)
+    assert (ended[-1].transition, ended[-1].summary) == ("resolved", ended[0].summary.replace("3 sub", "4 sub"))
+
+
+@pytest.mark.parametrize("again", [30 * SECOND, 45 * SECOND])
+def test_late_acknowledgements_of_before_a_restore_are_not_those_of_after_it(again: int) -> None:
+    told = restored_and_expired_again()
+    told.late(2, after=42 * SECOND, tm=OTHER_TM)
+    once = told.transitions(AT + 2 * MINUTE)
+    told.sent_again(again, only=lambda e: e.local_time < START + AT + 20 * SECOND)
+    assert encoded(told.transitions(AT + 2 * MINUTE)) == encoded(once)
+
+
+@pytest.mark.parametrize("again", [30 * SECOND, 50 * SECOND])
+def test_an_abort_notice_of_before_a_restore_is_not_of_the_checkpoint_after_it(again: int) -> None:
+    told = job().by("tm-2").line("tm_started", 0, tm=TM).line("checkpoint_abort_noticed", AT + 1, checkpoint="14")
+    told.sent_again(again, only=lambda e: e.event_type == "checkpoint_abort_noticed")
+    told.by("jm").line("job_restored", AT + 20 * SECOND, job=JOB).expired(14, AT + 40 * SECOND)
+    assert [t.transition for t in told.transitions(AT + 2 * MINUTE)] == ["opened"]
+
+
+def test_what_is_sent_again_after_the_end_of_the_job_opens_nothing() -> None:
+    told = job().late(3).state("CANCELED", at=AT + MINUTE)
+    assert [t.transition for t in told.sent_again(2 * MINUTE).transitions()] == ["opened", "resolved"]
+
+
+def test_the_end_of_an_earlier_run_that_is_sent_again_does_not_end_the_finding() -> None:
+    """Without high availability all application clusters use the same job id."""
+    told = Job("late_barrier_acks").state("CANCELED", at=AT - 10 * SECOND).sent_again(20 * SECOND)
+    told.runs(AT - 8 * SECOND).expired(14, AT).late(3)
+    assert [t.transition for t in told.transitions(AT + 4 * MINUTE)] == ["opened"]
 
 
 def test_key_skew_is_not_answered_with_a_restart() -> None:

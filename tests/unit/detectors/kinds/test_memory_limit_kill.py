@@ -1,4 +1,4 @@
-"""A process that was killed for its memory: by whom it is told, and which other ends are none."""
+"""A process that was killed for its memory: which lines prove it, and which other ends are no such kill."""
 
 import pytest
 
@@ -23,18 +23,18 @@ def test_yarns_kill_is_read_from_the_nodemanager_and_from_diagnostics(line: str,
     killed = match.match_anywhere(f"2022-06-15 05:25:33,348 WARN org.apache.hadoop.ContainersMonitorImpl: {line}")
     assert killed is not None
     both = story("memory_limit_kill", "taskmanager_lost").by("nm").line(killed[0], MINUTE, **killed[1])
-    assert used in both.said(2 * MINUTE)[0].summary
+    assert used in both.transitions(2 * MINUTE)[0].summary
     worker = match.match(f"Worker {killed[1]['tm']} is terminated. Diagnostics: [2022]{line}")
     assert worker is not None
     diagnostics = worker[0], MINUTE + SECOND
     both.by("jm").line(*diagnostics, **worker[1])
     jm = story("memory_limit_kill", "taskmanager_lost").line(*diagnostics, **worker[1])
-    assert {t.incident for t in both.said(2 * MINUTE)} == {both.said(2 * MINUTE)[0].incident}
-    for told in (both, jm):
-        assert told.said(2 * MINUTE)[-1].cause == "memory_limit_kill"
+    assert {t.incident for t in both.transitions(2 * MINUTE)} == {both.transitions(2 * MINUTE)[0].incident}
+    for history in (both, jm):
+        assert history.transitions(2 * MINUTE)[-1].cause == "memory_limit_kill"
 
 
-def test_kubernetes_kill_is_told_from_other_ends_of_a_pod() -> None:
+def test_kubernetes_kill_is_distinguished_from_other_ends_of_a_pod() -> None:
     def ended(status: str) -> list[str]:
         reason = f"Pod terminated, statuses: [main({status})], failed"
         jm = story("memory_limit_kill").line("tm_closed", MINUTE, tm="orders-taskmanager-1-3", reason=reason)

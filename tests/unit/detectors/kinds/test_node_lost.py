@@ -24,8 +24,8 @@ class Nodes(Story):
         return self.line("container_killed", at, source=source, container=container)
 
     def reported(self, until: int = AT + 2 * MINUTE) -> list[Transition]:
-        """What is said within two minutes."""
-        return self.said(until)
+        """The transitions of two minutes."""
+        return self.transitions(until)
 
 
 def nodes(*more: str) -> Nodes:
@@ -33,12 +33,12 @@ def nodes(*more: str) -> Nodes:
 
 
 def test_all_lines_about_a_node_are_one_finding_that_names_its_containers() -> None:
-    said = nodes().lost().reported()
-    assert [t.transition for t in said] == ["opened"]
-    assert said[0].severity == "critical"
-    assert CONTAINER in said[0].summary
-    assert "no heartbeat for 10 min" in said[0].summary
-    assert said[0].findings[0].entity["node"] == NODE
+    transitions = nodes().lost().reported()
+    assert [t.transition for t in transitions] == ["opened"]
+    assert transitions[0].severity == "critical"
+    assert CONTAINER in transitions[0].summary
+    assert "no heartbeat for 10 min" in transitions[0].summary
+    assert transitions[0].findings[0].entity["node"] == NODE
 
 
 def test_a_node_on_which_nothing_of_the_cluster_is_known_is_a_warning() -> None:
@@ -48,23 +48,23 @@ def test_a_node_on_which_nothing_of_the_cluster_is_known_is_a_warning() -> None:
 
 
 def test_two_nodes_are_two_findings_of_one_incident() -> None:
-    said = nodes().lost().lost(AT + 30 * SECOND, "hdfs09:45454").reported()
-    assert len({t.incident for t in said}) == 1
-    assert {f.subject for f in said[-1].findings} == {NODE, "hdfs09:45454"}
+    transitions = nodes().lost().lost(AT + 30 * SECOND, "hdfs09:45454").reported()
+    assert len({t.incident for t in transitions}) == 1
+    assert {f.subject for f in transitions[-1].findings} == {NODE, "hdfs09:45454"}
 
 
 def test_a_container_killed_later_or_in_another_log_was_not_on_the_node() -> None:
     later = nodes().lost(container="").killed(AT + 30 * SECOND)
     elsewhere = nodes().lost(container="").killed(AT + 13, source="rm-2")
-    for told in (later, elsewhere):
-        assert CONTAINER not in told.reported()[-1].summary
+    for history in (later, elsewhere):
+        assert CONTAINER not in history.reported()[-1].summary
 
 
 def test_a_node_that_is_back_and_a_job_that_runs_again_end_it() -> None:
     back = nodes().lost().line("node_back", AT + 20 * SECOND, source="rm", node=NODE)
     runs = nodes().lost().runs(AT + 20 * SECOND)
-    for told in (back, runs):
-        assert [t.transition for t in told.reported()] == ["opened", "resolved"]
+    for history in (back, runs):
+        assert [t.transition for t in history.reported()] == ["opened", "resolved"]
 
 
 def test_a_checkpoint_of_a_process_that_does_not_know_yet_ends_nothing() -> None:
@@ -87,11 +87,11 @@ def test_a_node_explains_what_was_on_it_however_its_name_is_written() -> None:
 
 
 def test_it_is_lost_since_it_fell_silent_and_explains_what_went_with_it_however_patient_yarn_is() -> None:
-    told = nodes("taskmanager_lost").line("node_lost", 30 * MINUTE, source="rm", node=NODE, silent="1500")
-    told.line("tm_registered", 0, tm="tm-1:1-a", host="hdfs08-dev").line("tm_timed_out", 6 * MINUTE, tm="tm-1:1-a")
-    said = told.reported(31 * MINUTE)
-    assert [(f.kind, f.since - START) for f in said[-1].findings] == [
+    history = nodes("taskmanager_lost").line("node_lost", 30 * MINUTE, source="rm", node=NODE, silent="1500")
+    history.line("tm_registered", 0, tm="tm-1:1-a", host="hdfs08-dev").line("tm_timed_out", 6 * MINUTE, tm="tm-1:1-a")
+    transitions = history.reported(31 * MINUTE)
+    assert [(f.kind, f.since - START) for f in transitions[-1].findings] == [
         ("taskmanager_lost", 6 * MINUTE),
         ("node_lost", 5 * MINUTE),
     ]
-    assert said[-1].cause == "node_lost"
+    assert transitions[-1].cause == "node_lost"

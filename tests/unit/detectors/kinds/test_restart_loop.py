@@ -28,7 +28,7 @@ def loop(*ats: int, fault: Thrown = USER) -> Story:
 
 def test_the_third_restart_with_the_same_fault_is_a_loop() -> None:
     assert loop(10 * SECOND, 30 * SECOND).opened() == []
-    opened = loop(10 * SECOND, 30 * SECOND, 45 * SECOND).said()[0]
+    opened = loop(10 * SECOND, 30 * SECOND, 45 * SECOND).transitions()[0]
     assert (opened.cause, opened.severity, opened.job_id) == ("restart_loop", "critical", JOB)
     assert "3 times in 35 s (first 20 s apart, now 15 s)" in opened.summary
     assert opened.summary.endswith(
@@ -41,7 +41,7 @@ def test_the_same_fault_may_name_another_order_and_subtask_each_time() -> None:
     for n in range(3):
         outer = ("java.lang.RuntimeException", f"order {n} failed", f"com.example.Enrich.map(Enrich.java:{n})")
         jm.restart(outer, ("java.net.ConnectException", "Connection refused", ""), at=n * 20 * SECOND)
-    assert "java.net.ConnectException: Connection refused" in jm.said()[0].summary
+    assert "java.net.ConnectException: Connection refused" in jm.transitions()[0].summary
 
 
 def test_three_different_faults_are_no_loop() -> None:
@@ -59,7 +59,7 @@ def test_restarts_that_are_only_consequences_are_no_loop(fault: Thrown) -> None:
     assert loop(*(n * 18 * SECOND for n in range(4)), fault=fault).opened() == []
 
 
-def test_restarts_for_want_of_slots_are_told_as_that() -> None:
+def test_restarts_for_want_of_slots_are_reported_as_that() -> None:
     starved = loop(*(n * 3 * SECOND for n in range(6)), fault=NO_SLOTS)
     assert starved.opened() == []
     assert story("restart_loop", "slots_unavailable").and_also(starved).opened() == ["slots_unavailable"]
@@ -75,7 +75,7 @@ def test_a_cause_deep_in_a_chain_that_begins_with_a_lost_taskmanager_is_a_conseq
 
 
 def test_restarts_hours_apart_are_a_loop_when_their_period_is_constant() -> None:
-    steady = loop(*(n * 5 * HOUR for n in range(4))).said(16 * HOUR)
+    steady = loop(*(n * 5 * HOUR for n in range(4))).transitions(16 * HOUR)
     assert [(t.cause, t.severity) for t in steady][:1] == [("restart_loop", "warning")]
     assert loop(0, 5 * HOUR, 7 * HOUR, 15 * HOUR).opened(16 * HOUR) == []
 
@@ -91,7 +91,7 @@ def test_a_job_of_a_session_is_blamed_for_its_own_fault_only() -> None:
         jm.state("RESTARTING", at=at + 2)
         jm.line("tasks_restarting", at + 3, failed="d" * 32)
         jm.state("RESTARTING", at=at + 3, job=OTHER, name="other")
-    assert {(t.cause, t.job_id) for t in jm.said()} == {("restart_loop", JOB)}
+    assert {(t.cause, t.job_id) for t in jm.transitions()} == {("restart_loop", JOB)}
 
 
 def test_every_failing_task_announces_the_one_restart() -> None:
@@ -117,7 +117,7 @@ def test_a_region_restarts_without_a_line_of_the_jobs_state(restored: bool) -> N
     jm = story("restart_loop").runs()
     for n in range(3):
         region_failover(jm, MINUTE + n * 40 * SECOND, restored)
-    assert [(t.cause, t.job_id) for t in jm.said(5 * MINUTE)] == [("restart_loop", JOB)]
+    assert [(t.cause, t.job_id) for t in jm.transitions(5 * MINUTE)] == [("restart_loop", JOB)]
 
 
 def test_the_adaptive_scheduler_cancels_what_it_restarts() -> None:
@@ -144,7 +144,7 @@ def test_a_loop_is_over_when_checkpoints_complete_and_it_has_long_not_restarted(
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
     jm.completed(1, 60 * SECOND)
     jm.completed(1, 3 * MINUTE)
-    transitions = jm.said(5 * MINUTE)
+    transitions = jm.transitions(5 * MINUTE)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
     assert transitions[-1].ended_at is not None
     assert "the job has not restarted for" in transitions[-1].findings[0].closed_because
@@ -154,13 +154,13 @@ def test_a_checkpoint_between_two_restarts_does_not_end_it() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
     jm.completed(1, 80 * SECOND)
     jm.restart(USER, at=100 * SECOND)
-    assert [t.transition for t in jm.said(4 * MINUTE) if t.transition != "updated"] == ["opened"]
+    assert [t.transition for t in jm.transitions(4 * MINUTE) if t.transition != "updated"] == ["opened"]
 
 
 def test_a_loop_that_is_cancelled_is_over() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
     jm.line("job_ended", MINUTE, job=JOB, state="CANCELED")
-    assert [t.transition for t in jm.said(5 * MINUTE)] == ["opened", "resolved"]
+    assert [t.transition for t in jm.transitions(5 * MINUTE)] == ["opened", "resolved"]
 
 
 def test_a_loop_that_ends_in_failure_is_one_incident_until_the_job_is_back() -> None:
@@ -169,15 +169,15 @@ def test_a_loop_that_ends_in_failure_is_one_incident_until_the_job_is_back() -> 
     jm.state("FAILING", at=60 * SECOND)
     jm.stack(("org.apache.flink.runtime.JobException", "Recovery is suppressed by X", ""), USER, at=60 * SECOND)
     jm.state("FAILED", "FAILING", at=60 * SECOND + 50)
-    first = jm.said(5 * MINUTE)
+    first = jm.transitions(5 * MINUTE)
     assert [t.transition for t in first if t.reason != "still open: job_failed"] == ["opened", "updated"]
     assert {f.kind for f in first[-1].findings} == {"restart_loop", "job_failed"}
     jm.runs(6 * MINUTE, job=OTHER)
     jm.completed(1, 7 * MINUTE, job=OTHER)
-    assert jm.said(9 * MINUTE)[-1].transition == "resolved"
+    assert jm.transitions(9 * MINUTE)[-1].transition == "resolved"
 
 
-def test_a_restart_that_is_told_again_later_does_not_count_twice() -> None:
+def test_a_restart_that_is_reported_again_later_does_not_count_twice() -> None:
     jm = loop(10 * SECOND, 30 * SECOND)
     restarts = [e for e in jm.events if e.fields.get("state") == "RESTARTING"]  # type: ignore[union-attr]
     jm.events += [msgspec.structs.replace(e, timestamp=e.timestamp + 20_000, offset=e.offset + 10**6) for e in restarts]

@@ -26,12 +26,12 @@ def running(first: int, last: int, count: float, hosts: tuple[str, ...] = ("jm-1
         "Not enough free slots available to run the job. You can decrease the operator parallelism or increase the",
     ],
 )
-def test_a_failure_for_want_of_slots_is_said_in_any_versions_words(text: str) -> None:
+def test_a_failure_for_want_of_slots_is_reported_in_any_versions_words(text: str) -> None:
     jm = story("slots_unavailable").runs()
     jm.restart(
         ("java.util.concurrent.CompletionException", f"{NO_SLOTS[0]}: {text}", ""), (NO_SLOTS[0], text, ""), at=MINUTE
     )
-    opened = jm.said(2 * MINUTE)[0]
+    opened = jm.transitions(2 * MINUTE)[0]
     assert (opened.cause, opened.job_id) == ("slots_unavailable", JOB)
     assert opened.summary == f"job orders has no slots to run in: {text.partition('. ')[0].rstrip('.')}"
 
@@ -44,7 +44,7 @@ def test_jobs_that_all_lack_slots_and_fail_are_one_incident() -> None:
         jm.state("FAILING", at=2 * MINUTE, job=job)
         jm.stack(NO_SLOTS, at=2 * MINUTE)
         jm.state("FAILED", "FAILING", at=2 * MINUTE + 5, job=job)
-    transitions = jm.said(4 * MINUTE)
+    transitions = jm.transitions(4 * MINUTE)
     assert {t.incident for t in transitions} == {transitions[0].incident}
     assert transitions[-1].cause == "slots_unavailable"
 
@@ -79,8 +79,8 @@ def test_slots_that_a_taskmanager_takes_with_its_goodbye_may_be_missing_until_an
     assert jm.opened() == []
 
 
-def test_a_goodbye_without_a_replacement_is_said_after_a_minute() -> None:
-    (opened,) = replaced(4 * MINUTE).said(5 * MINUTE)[:1]
+def test_a_goodbye_without_a_replacement_is_reported_after_a_minute() -> None:
+    (opened,) = replaced(4 * MINUTE).transitions(5 * MINUTE)[:1]
     assert (opened.cause, opened.severity) == ("slots_unavailable", "critical")
     assert 2 * MINUTE <= opened.at - START <= 2 * MINUTE + SECOND
 
@@ -91,14 +91,14 @@ def test_a_job_that_fails_for_good_while_a_taskmanager_is_replaced_failed_for_wa
     jm.state("FAILING", at=at)
     jm.stack(NO_SLOTS, at=at)
     jm.state("FAILED", "FAILING", at=at + 5)
-    assert jm.said(5 * MINUTE)[-1].cause == "slots_unavailable"
+    assert jm.transitions(5 * MINUTE)[-1].cause == "slots_unavailable"
 
 
 def test_a_goodbye_long_ago_excuses_nothing() -> None:
     jm = story("slots_unavailable").runs()
     jm.line("tm_closed", SECOND, tm="old", reason=GOODBYE)
     jm.restart(NO_SLOTS, at=3 * MINUTE)
-    assert jm.said(4 * MINUTE)[0].at - START <= 3 * MINUTE + SECOND
+    assert jm.transitions(4 * MINUTE)[0].at - START <= 3 * MINUTE + SECOND
 
 
 def test_it_is_over_when_the_job_completes_a_checkpoint_and_not_when_another_does() -> None:
@@ -111,10 +111,10 @@ def test_it_is_over_when_the_job_completes_a_checkpoint_and_not_when_another_doe
 
     jm = stuck()
     jm.completed(1, 2 * MINUTE, job=OTHER)
-    assert [t.transition for t in jm.said(4 * MINUTE)] == ["opened"]
+    assert [t.transition for t in jm.transitions(4 * MINUTE)] == ["opened"]
     jm = stuck()
     jm.completed(1, 2 * MINUTE)
-    assert [t.transition for t in jm.said(4 * MINUTE)] == ["opened", "resolved"]
+    assert [t.transition for t in jm.transitions(4 * MINUTE)] == ["opened", "resolved"]
 
 
 def test_a_job_that_waits_for_its_taskmanagers_at_start_is_healthy() -> None:
@@ -123,12 +123,12 @@ def test_a_job_that_waits_for_its_taskmanagers_at_start_is_healthy() -> None:
     assert jm.opened(6 * MINUTE) == []
 
 
-def test_a_job_that_says_running_without_any_taskmanager_is_said_and_over_when_one_is_there() -> None:
+def test_a_job_that_reports_running_without_any_taskmanager_is_reported_and_over_when_one_is_there() -> None:
     jm = running(0, 5 * MINUTE, 0.0)
-    opened = jm.said(5 * MINUTE)[0]
+    opened = jm.transitions(5 * MINUTE)[0]
     assert opened.summary.startswith("job orders has no slots to run in: no TaskManager has been registered for 3 min")
     registered(jm, 5 * MINUTE, 2.0)
-    assert [t.transition for t in jm.said(7 * MINUTE)] == ["opened", "resolved"]
+    assert [t.transition for t in jm.transitions(7 * MINUTE)] == ["opened", "resolved"]
 
 
 def test_a_standby_jobmanager_has_no_taskmanagers_and_a_cluster_without_jobs_needs_none() -> None:

@@ -11,20 +11,20 @@ AT = 10 * MINUTE
 
 
 class TaskManagers(Story):
-    """A cluster with one TaskManager, of which something is told ten minutes after START."""
+    """A cluster with one TaskManager, of which something is logged ten minutes after START."""
 
     def then(self, after: int, meaning: str, source: str = "jm", **fields: str) -> "TaskManagers":
         """A line so long after AT."""
         return self.line(meaning, AT + after, source=source, **fields)
 
     def reported(self, minutes: int = 4) -> list[Transition]:
-        """What is said within so many minutes of AT."""
-        return self.said(AT + minutes * MINUTE)
+        """The transitions within so many minutes of AT."""
+        return self.transitions(AT + minutes * MINUTE)
 
 
 def cluster() -> TaskManagers:
-    told = TaskManagers("taskmanager_lost").runs(0).by("tm-1").line("tm_started", 0, tm=TM).by("jm")
-    return told.line("tm_registered", 1, tm=TM, host="tm-1")
+    history = TaskManagers("taskmanager_lost").runs(0).by("tm-1").line("tm_started", 0, tm=TM).by("jm")
+    return history.line("tm_registered", 1, tm=TM, host="tm-1")
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,18 @@ def test_each_hard_line_is_a_loss_two_seconds_later(meaning: str, fields: dict[s
 
 
 def test_all_lines_about_one_taskmanager_are_one_finding() -> None:
-    told = cluster().then(0, "tm_timed_out", tm=TM).then(10, "tm_unreachable", tm=TM)
-    (opened,) = told.then(20, "tm_closed", tm=TM, reason="The heartbeat of TaskManager with id x timed out.").reported()
+    history = cluster().then(0, "tm_timed_out", tm=TM).then(10, "tm_unreachable", tm=TM)
+    (opened,) = history.then(
+        20, "tm_closed", tm=TM, reason="The heartbeat of TaskManager with id x timed out."
+    ).reported()
     assert [f.subject for f in opened.findings] == [TM]
     assert len(opened.findings[0].evidence) == 3
 
 
 def test_taskmanagers_that_go_together_are_one_incident() -> None:
-    said = cluster().then(0, "tm_timed_out", tm=TM).then(30 * SECOND, "tm_timed_out", tm=NEW).reported()
-    assert {t.incident for t in said} == {said[0].incident}
-    assert {f.subject for f in said[-1].findings} == {TM, NEW}
+    transitions = cluster().then(0, "tm_timed_out", tm=TM).then(30 * SECOND, "tm_timed_out", tm=NEW).reported()
+    assert {t.incident for t in transitions} == {transitions[0].incident}
+    assert {f.subject for f in transitions[-1].findings} == {TM, NEW}
 
 
 @pytest.mark.parametrize(
@@ -72,41 +74,41 @@ def test_a_goodbye_is_no_loss(reason: str) -> None:
 
 
 @pytest.mark.parametrize("lost_after", [-SECOND, SECOND, 50 * SECOND])
-def test_what_is_told_of_it_around_an_orderly_end_is_that_end(lost_after: int) -> None:
-    told = cluster().then(0, "tm_closed", tm=TM, reason="The TaskExecutor is shutting down.")
-    assert told.then(lost_after, "tm_timed_out", tm=TM).reported() == []
+def test_what_is_reported_of_it_around_an_orderly_end_is_that_end(lost_after: int) -> None:
+    history = cluster().then(0, "tm_closed", tm=TM, reason="The TaskExecutor is shutting down.")
+    assert history.then(lost_after, "tm_timed_out", tm=TM).reported() == []
 
 
 def test_a_loss_long_after_an_orderly_end_is_one() -> None:
-    told = cluster().then(0, "tm_closed", tm=TM, reason="The TaskExecutor is shutting down.")
-    assert len(told.then(61 * SECOND, "tm_timed_out", tm=TM).reported()) == 1
+    history = cluster().then(0, "tm_closed", tm=TM, reason="The TaskExecutor is shutting down.")
+    assert len(history.then(61 * SECOND, "tm_timed_out", tm=TM).reported()) == 1
 
 
-def test_the_end_of_one_jobs_jobmaster_says_nothing_of_the_process() -> None:
-    told = cluster().then(0, "tm_closed", tm=TM, reason="Stopping JobMaster for job orders.")
-    assert len(told.then(SECOND, "tm_timed_out", tm=TM).reported()) == 1
+def test_the_end_of_one_jobs_jobmaster_reports_nothing_of_the_process() -> None:
+    history = cluster().then(0, "tm_closed", tm=TM, reason="Stopping JobMaster for job orders.")
+    assert len(history.then(SECOND, "tm_timed_out", tm=TM).reported()) == 1
 
 
 @pytest.mark.parametrize("source", ["tm-1", "jm"])
 def test_a_signal_to_the_taskmanager_or_to_the_jobmanager_is_an_orderly_end(source: str) -> None:
-    told = cluster().then(0, "process_signalled", source, signal="15")
-    assert told.then(SECOND, "tm_unreachable", tm=TM).reported() == []
+    history = cluster().then(0, "process_signalled", source, signal="15")
+    assert history.then(SECOND, "tm_unreachable", tm=TM).reported() == []
 
 
 def test_a_signal_to_another_taskmanager_explains_nothing() -> None:
-    told = cluster().line("tm_started", 2, source="tm-2", tm=NEW).then(0, "process_signalled", "tm-2", signal="15")
-    assert [t.findings[0].subject for t in told.then(SECOND, "tm_unreachable", tm=TM).reported()] == [TM]
+    history = cluster().line("tm_started", 2, source="tm-2", tm=NEW).then(0, "process_signalled", "tm-2", signal="15")
+    assert [t.findings[0].subject for t in history.then(SECOND, "tm_unreachable", tm=TM).reported()] == [TM]
 
 
 def test_a_kill_for_memory_comes_with_a_signal_and_is_a_loss_all_the_same() -> None:
-    told = cluster().then(0, "process_signalled", "tm-1", signal="15")
+    history = cluster().then(0, "process_signalled", "tm-1", signal="15")
     killed = "Container [pid=1,containerID=x] is running beyond the 'PHYSICAL' memory limit. Exit code is 143"
-    assert len(told.then(SECOND, "tm_closed", tm=TM, reason=killed).reported()) == 1
+    assert len(history.then(SECOND, "tm_closed", tm=TM, reason=killed).reported()) == 1
 
 
 def test_the_end_of_the_cluster_is_no_loss() -> None:
-    told = cluster().then(0, "cluster_ending", what="X", status="SUCCEEDED")
-    assert told.then(SECOND, "tm_unreachable", tm=TM).reported() == []
+    history = cluster().then(0, "cluster_ending", what="X", status="SUCCEEDED")
+    assert history.then(SECOND, "tm_unreachable", tm=TM).reported() == []
 
 
 def test_a_gated_address_alone_is_nothing_and_dates_the_loss_that_follows() -> None:
@@ -125,20 +127,24 @@ def test_a_peer_that_saw_the_connection_close_dates_the_loss_and_proves_none() -
 
 
 def test_another_taskmanager_that_registers_ends_it() -> None:
-    said = cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=NEW, host="tm-2").reported()
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[-1].reason == f"TaskManager {NEW} registered in its place"
+    transitions = (
+        cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=NEW, host="tm-2").reported()
+    )
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[-1].reason == f"TaskManager {NEW} registered in its place"
 
 
-def test_it_is_said_although_another_takes_its_place_at_once() -> None:
-    said = cluster().then(0, "tm_timed_out", tm=TM).then(SECOND, "tm_registered", tm=NEW, host="tm-2").reported()
-    assert [t.transition for t in said] == ["opened", "resolved"]
+def test_it_is_reported_although_another_takes_its_place_at_once() -> None:
+    transitions = cluster().then(0, "tm_timed_out", tm=TM).then(SECOND, "tm_registered", tm=NEW, host="tm-2").reported()
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
 
 
 def test_one_that_returns_under_its_id_was_paused() -> None:
-    said = cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=TM, host="tm-1").reported()
-    assert said[-1].transition == "resolved"
-    assert "registered again under the same id" in said[-1].reason
+    transitions = (
+        cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=TM, host="tm-1").reported()
+    )
+    assert transitions[-1].transition == "resolved"
+    assert "registered again under the same id" in transitions[-1].reason
 
 
 def test_one_replacement_replaces_one() -> None:
@@ -147,15 +153,15 @@ def test_one_replacement_replaces_one() -> None:
     assert "resolved" not in [t.transition for t in both.reported()]
 
 
-def test_a_line_that_the_other_component_tells_late_is_no_second_loss() -> None:
-    told = cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=NEW, host="tm-2")
-    said = told.then(50 * SECOND, "tm_unreachable", tm=TM).reported()
-    assert [t.transition for t in said] == ["opened", "resolved"]
+def test_a_line_that_the_other_component_reports_late_is_no_second_loss() -> None:
+    history = cluster().then(0, "tm_timed_out", tm=TM).then(20 * SECOND, "tm_registered", tm=NEW, host="tm-2")
+    transitions = history.then(50 * SECOND, "tm_unreachable", tm=TM).reported()
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
 
 
 def test_checkpoints_that_complete_without_it_for_five_minutes_end_it() -> None:
-    told = cluster().then(0, "tm_timed_out", tm=TM).completed(7, AT + 4 * MINUTE)
-    assert [t.transition for t in told.reported(8)] == ["opened"]
-    said = told.completed(8, AT + 6 * MINUTE).reported(8)
-    assert [t.transition for t in said] == ["opened", "resolved"]
-    assert said[-1].reason.startswith("checkpoints have completed without it for ")
+    history = cluster().then(0, "tm_timed_out", tm=TM).completed(7, AT + 4 * MINUTE)
+    assert [t.transition for t in history.reported(8)] == ["opened"]
+    transitions = history.completed(8, AT + 6 * MINUTE).reported(8)
+    assert [t.transition for t in transitions] == ["opened", "resolved"]
+    assert transitions[-1].reason.startswith("checkpoints have completed without it for ")

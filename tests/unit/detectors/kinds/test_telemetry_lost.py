@@ -1,4 +1,4 @@
-"""What is silent, told apart by what goes on; and every end that is no silence."""
+"""Sources without data, distinguished by which other data continues; and every end that is no lost telemetry."""
 
 import pytest
 
@@ -32,8 +32,8 @@ class Cluster(Story):
         return self
 
     def reported(self, until: int = END) -> list[Transition]:
-        """What is said by then."""
-        return self.said(until)
+        """The transitions until then."""
+        return self.transitions(until)
 
 
 def cluster(until: int = END) -> Cluster:
@@ -53,12 +53,12 @@ def test_a_taskmanager_that_the_jobmanager_still_counts_is_silent_and_named() ->
     assert 60_000 <= found[0].at - (START + STOP - 10 * SECOND) <= 75_000
 
 
-def test_it_is_over_when_it_is_heard_again() -> None:
+def test_it_is_over_when_it_is_seen_again() -> None:
     found = with_taskmanagers().scrapes("b", start=8 * MINUTE).scrapes(registered=2).reported()
     assert [t.transition for t in found] == ["opened", "resolved"]
 
 
-def test_a_log_that_says_nothing_of_an_end_speaks_for_the_taskmanager() -> None:
+def test_a_log_that_contains_no_end_speaks_for_the_taskmanager() -> None:
     assert [t.severity for t in with_taskmanagers().reported()] == ["warning"]
 
 
@@ -76,12 +76,12 @@ def test_a_taskmanager_that_the_jobmanager_no_longer_counts_has_gone() -> None:
     ],
     ids=["released", "lost", "replaced", "stopped"],
 )
-def test_a_taskmanager_whose_end_is_told_is_not_silent(
+def test_a_taskmanager_whose_end_is_reported_is_not_silent(
     meaning: str, after: int, source: str, fields: dict[str, str]
 ) -> None:
-    told = with_taskmanagers().scrapes(registered=2)
-    told.line("tm_started", 0, source="b", tm="b").line("tm_registered", 0, source="b", tm="b")
-    assert told.line(meaning, STOP + after, source=source, **fields).reported() == []
+    history = with_taskmanagers().scrapes(registered=2)
+    history.line("tm_started", 0, source="b", tm="b").line("tm_registered", 0, source="b", tm="b")
+    assert history.line(meaning, STOP + after, source=source, **fields).reported() == []
 
 
 def test_a_new_id_on_a_host_replaces_the_old_one() -> None:
@@ -101,16 +101,16 @@ def test_a_log_that_stops_while_checkpoints_are_counted_has_lost_its_way() -> No
 
 
 def test_a_log_that_stops_with_the_checkpoints_is_no_silence() -> None:
-    told = cluster(STOP).scrapes("a").scrapes(counting=True, until=STOP)
+    history = cluster(STOP).scrapes("a").scrapes(counting=True, until=STOP)
     for at in range(STOP, END, 10 * SECOND):
-        told.scraped(at, completed=10)
-    assert told.reported() == []
+        history.scraped(at, completed=10)
+    assert history.reported() == []
 
 
-def test_a_cluster_of_which_nothing_arrives_any_more_is_said_once() -> None:
-    told = cluster(STOP).scrapes("a", until=STOP).scrapes("b", until=STOP).scrapes(until=STOP)
-    assert told.reported(STOP + 4 * MINUTE) == []
-    found = told.reported(STOP + 6 * MINUTE)
+def test_a_cluster_of_which_nothing_arrives_any_more_is_reported_once() -> None:
+    history = cluster(STOP).scrapes("a", until=STOP).scrapes("b", until=STOP).scrapes(until=STOP)
+    assert history.reported(STOP + 4 * MINUTE) == []
+    found = history.reported(STOP + 6 * MINUTE)
     assert [t.transition for t in found] == ["opened"]
     assert found[0].summary.startswith("no data from this cluster: no metrics of its 3 processes")
 
@@ -126,8 +126,8 @@ def test_a_cluster_of_which_nothing_arrives_any_more_is_said_once() -> None:
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_a_cluster_that_was_stopped_or_whose_job_is_over_is_not_silent(meaning: str, fields: dict[str, str]) -> None:
-    told = cluster(STOP).line(meaning, STOP, **fields).scrapes("a", until=STOP).scrapes(until=STOP)
-    assert told.reported(60 * MINUTE) == []
+    history = cluster(STOP).line(meaning, STOP, **fields).scrapes("a", until=STOP).scrapes(until=STOP)
+    assert history.reported(60 * MINUTE) == []
 
 
 def test_a_cluster_known_by_its_log_alone_that_ends_is_not_worth_a_warning() -> None:
@@ -150,8 +150,8 @@ def test_a_source_that_is_scraped_rarely_is_given_the_time() -> None:
 
 
 def test_a_jobmanager_that_another_has_followed_is_not_silent() -> None:
-    told = cluster(STOP).scrapes("a").scrapes(until=STOP)
-    assert len(told.reported()) == 1
+    history = cluster(STOP).scrapes("a").scrapes(until=STOP)
+    assert len(history.reported()) == 1
     for at in range(STOP, END, 10 * SECOND):
-        told.scrape(Sample("jm_heap_used", {"host": "x"}, 1), at=at, source="x", host="x")
-    assert told.reported() == []
+        history.scrape(Sample("jm_heap_used", {"host": "x"}, 1), at=at, source="x", host="x")
+    assert history.reported() == []

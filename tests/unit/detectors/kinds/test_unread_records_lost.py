@@ -29,8 +29,8 @@ class Input(Story):
         return self.wrote(flinkwatch_itself.began_again(TOPIC, partition, 89), at)
 
     def reported(self) -> list[Transition]:
-        """What is said within ten minutes."""
-        return self.said("10 min")
+        """The transitions of ten minutes."""
+        return self.transitions("10 min")
 
 
 def records() -> Input:
@@ -72,9 +72,9 @@ def test_a_topic_that_was_made_again_is_a_warning_until_it_is_read() -> None:
 
 
 def test_a_topic_may_be_made_again_more_than_once_and_lose_records_afterwards() -> None:
-    """Offsets of the topic that is no more say nothing of the new one."""
-    told = records().lost(0, 10, 5_000).read_up(1 * SECOND)
-    told.began_again(100 * SECOND).read_up(101 * SECOND)
-    found = told.lost(200 * SECOND, 3, 40).read_up(201 * SECOND).reported()
+    """Offsets of the deleted topic do not apply to the new one."""
+    history = records().lost(0, 10, 5_000).read_up(1 * SECOND)
+    history.began_again(100 * SECOND).read_up(101 * SECOND)
+    found = history.lost(200 * SECOND, 3, 40).read_up(201 * SECOND).reported()
     assert "deleted 3 unread records of flink.logs/0" in found[-1].summary
     assert found[-1].transition == "resolved"

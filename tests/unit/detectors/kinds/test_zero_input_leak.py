@@ -55,8 +55,8 @@ class Leak(Story):
         return self
 
     def reported(self) -> list[Transition]:
-        """What is said until two minutes after the last event."""
-        return self.said(after="2 min")
+        """The transitions until two minutes after the last event."""
+        return self.transitions(after="2 min")
 
 
 def job() -> Leak:
@@ -64,18 +64,18 @@ def job() -> Leak:
 
 
 def test_checkpoints_complete_and_a_reader_with_a_split_commits_nothing() -> None:
-    said = job().idle().reported()
-    assert [(t.transition, t.severity) for t in said] == [("opened", "warning")]
-    assert said[0].findings[0].entity["topic"] == "orders"
+    transitions = job().idle().reported()
+    assert [(t.transition, t.severity) for t in transitions] == [("opened", "warning")]
+    assert transitions[0].findings[0].entity["topic"] == "orders"
 
 
 def test_each_of_many_readers_has_its_history() -> None:
-    told = job()
+    history = job()
     for n in range(20):
-        told.checkpoints_so_far(n * 15_000, 3 * n)
+        history.checkpoints_so_far(n * 15_000, 3 * n)
         for subtask in range(600):
-            told.reader(n * 15_000 + 3_000, 0, subtask=str(subtask))
-    assert any(t.summary.startswith("600 Kafka readers of orders") for t in told.reported())
+            history.reader(n * 15_000 + 3_000, 0, subtask=str(subtask))
+    assert any(t.summary.startswith("600 Kafka readers of orders") for t in history.reported())
 
 
 def test_a_reader_without_a_split_leaks_nothing() -> None:
@@ -95,34 +95,34 @@ def test_a_connector_that_is_fixed_leaks_nothing() -> None:
 
 
 def test_commits_that_fail_are_no_leak() -> None:
-    told = job()
+    history = job()
     for n in range(40):
-        told.checkpoints_so_far(n * 15_000, 3 * n).reader(n * 15_000 + 3_000, 0, failed=n)
-    assert told.reported() == []
+        history.checkpoints_so_far(n * 15_000, 3 * n).reader(n * 15_000 + 3_000, 0, failed=n)
+    assert history.reported() == []
 
 
 def test_a_count_of_checkpoints_that_is_older_than_the_readers_sample_does_not_count_twice() -> None:
     """One commit a checkpoint, ten a second; the JobManager is scraped once a minute, the reader just before it."""
-    told = job()
+    history = job()
     for n in range(20):
-        told.reader((n + 1) * MINUTE - 100, 600 * (n + 1)).checkpoints_so_far(n * MINUTE, 600 * n)
-    assert told.reported() == []
+        history.reader((n + 1) * MINUTE - 100, 600 * (n + 1)).checkpoints_so_far(n * MINUTE, 600 * n)
+    assert history.reported() == []
 
 
 def test_a_commit_ends_it() -> None:
-    told = job().idle().reader(605_000, 1, offset=0).reader(620_000, 2, offset=0)
-    assert told.reported()[-1].findings[0].closed_because != ""
+    history = job().idle().reader(605_000, 1, offset=0).reader(620_000, 2, offset=0)
+    assert history.reported()[-1].findings[0].closed_because != ""
 
 
 def test_the_end_of_the_job_ends_it() -> None:
-    told = job().idle().line("job_ended", 610 * SECOND, job=JOB, state="CANCELED")
-    assert told.reported()[-1].findings[0].closed_because == "the job is CANCELED"
+    history = job().idle().line("job_ended", 610 * SECOND, job=JOB, state="CANCELED")
+    assert history.reported()[-1].findings[0].closed_because == "the job is CANCELED"
 
 
 def test_a_floor_that_rises_without_input_and_outlives_old_collections_is_a_leak_by_itself() -> None:
-    said = job().sawtooth(growth=30).reported()
-    assert [t.transition for t in said][:1] == ["opened"]
-    forecast = said[0].forecast
+    transitions = job().sawtooth(growth=30).reported()
+    assert [t.transition for t in transitions][:1] == ["opened"]
+    forecast = transitions[0].forecast
     assert forecast is not None
     assert forecast.earliest <= START + (1000 - 100) // 30 * HOUR <= forecast.latest
 
@@ -137,24 +137,24 @@ def test_growth_that_the_input_explains_is_none() -> None:
 
 def test_a_floor_of_young_collections_that_an_old_one_takes_down_again_is_none() -> None:
     """Old garbage: 300 MB an hour up, back every hour, and the old collection is counted then."""
-    told = job()
+    history = job()
     for m in range(360):
-        told.memory(m, 100 + 5 * (m % 60) + 20 * (m % 10), m // 60, collector="PS_MarkSweep")
-    assert told.reported() == []
+        history.memory(m, 100 + 5 * (m % 60) + 20 * (m % 10), m // 60, collector="PS_MarkSweep")
+    assert history.reported() == []
 
 
 def test_meaning_and_memory_together_are_critical_and_one_incident() -> None:
-    told = job().sawtooth(growth=30)
+    history = job().sawtooth(growth=30)
     for n in range(6 * 60):
-        told.checkpoints_so_far(n * MINUTE + 10_000, 6 * n).reader(n * MINUTE + 20_000, 0)
-    said = told.reported()
-    assert {t.incident for t in said} == {said[0].incident}
-    assert (said[0].severity, said[-1].severity) == ("warning", "critical")
+        history.checkpoints_so_far(n * MINUTE + 10_000, 6 * n).reader(n * MINUTE + 20_000, 0)
+    transitions = history.reported()
+    assert {t.incident for t in transitions} == {transitions[0].incident}
+    assert (transitions[0].severity, transitions[-1].severity) == ("warning", "critical")
 
 
 def test_a_new_process_under_the_same_name_begins_a_new_floor() -> None:
     """Each restart gives the memory back; the collectors' counters begin anew."""
-    told = job()
+    history = job()
     for m in range(360):
-        told.memory(m, 100 + 1.5 * (m % 90) + 20 * (m % 10), m % 90 // 10, collector="PS_Scavenge")
-    assert told.reported() == []
+        history.memory(m, 100 + 1.5 * (m % 90) + 20 * (m % 10), m % 90 // 10, collector="PS_Scavenge")
+    assert history.reported() == []

@@ -62,7 +62,7 @@ def test_the_newest_points_are_as_they_were_measured(given: list[tuple[int, floa
     same(history.points(0), known[-WINDOW:], 0)
     same(history.points(0, 5), known[-5:], 0)
     assert history.scales[0].values() == [p.value for p in history.points(0)]
-    assert history.newest() == known[-1].time
+    assert history.last == known[-1].time
     assert history.time(0, -1) == history.points(0)[-1].time
     assert history.points(len(history.scales)) == []
 
@@ -109,7 +109,7 @@ def test_eight_scales_are_kept_and_all_of_them_are_forgotten_together() -> None:
         history.add(Point(START + n * 1_000, 1.0))
     assert len(history.scales) == 8
     history.clear()
-    assert (history.scales, history.newest() < 0) == ([], True)
+    assert (history.scales, history.last < 0) == ([], True)
 
 
 @settings(max_examples=30, deadline=None)

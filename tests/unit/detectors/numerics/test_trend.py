@@ -72,7 +72,7 @@ def test_points_of_one_time_have_no_slope() -> None:
     assert theil_sen([5], [1]) == Slope(0.0, 1, -math.inf, math.inf)
 
 
-def test_noise_is_called_a_trend_no_more_often_than_the_p_value_says() -> None:
+def test_noise_is_called_a_trend_no_more_often_than_the_p_value_permits() -> None:
     chance = random.Random(11)
     found = sum(mann_kendall([chance.lognormvariate(0, 1) for _ in range(40)]) < 0.05 for _ in range(600))
     assert found <= 600 * 0.05 * 1.5

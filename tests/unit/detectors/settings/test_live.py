@@ -52,7 +52,7 @@ def test_a_duration_survives_writing_and_reading(ms: int) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "5", 5, None, "5 m", "m", "-5m", "5y", "٥m5"])
-def test_what_is_no_duration_says_what_to_write(bad: object) -> None:
+def test_what_is_no_duration_is_an_error_with_an_example(bad: object) -> None:
     with pytest.raises(ValueError, match="write a number with a unit"):
         parse_duration(bad)
 

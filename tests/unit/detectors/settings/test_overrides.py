@@ -10,15 +10,17 @@ from pydantic import ValidationError
 
 from detectors import DETECTORS
 from detectors.detector import Detector
-from detectors.engine.engine import ClusterState, Engine, JobSettings
+from detectors.engine import fold
+from detectors.engine.engine import Engine, JobSettings
 from detectors.engine.engines import Configuration
+from detectors.engine.state import ClusterState
 from detectors.events.event import Event
 from detectors.flink.topology import Topology
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override, resolve
 from tests.recorded import events
-from tests.unit.detectors.changes import TWIN, Played, findings, live, told, twin
+from tests.unit.detectors.changes import TWIN, Played, findings, live, serialized, twin
 from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, run
 
 PER_JOB = [d for d in DETECTORS if d.per_job]
@@ -105,7 +107,7 @@ def test_settings_of_every_job_are_as_those_for_all(kind: str, data: st.DataObje
     end = stream[-1].timestamp + 2_000_000
     for_all = run(stream, (), end, live({kind: OTHER[kind]}))
     for_each = run(stream, (), end, live(overrides=[by_job(EVERY_JOB, kind, **OTHER[kind])]))
-    assert told(for_each) == told(for_all)
+    assert serialized(for_each) == serialized(for_all)
 
 
 class _Untouchable:
@@ -128,7 +130,7 @@ def test_a_detector_that_decides_for_jobs_never_looks_at_the_general_settings(
     state = ClusterState()
     for start in range(0, len(stream), 200):
         batch = stream[start : start + 200]
-        engine.step("c", state, batch, max(e.timestamp for e in batch))
+        fold.step(engine, "c", state, batch, max(e.timestamp for e in batch))
         engine.next_step(state)
 
 

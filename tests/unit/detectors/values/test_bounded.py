@@ -1,8 +1,8 @@
-"""What keeps state small keeps as much as it says."""
+"""What keeps state small keeps as much as it promises."""
 
 import pytest
 
-from detectors.values.bounded import intern_index, put_bounded, to_int
+from detectors.values.bounded import intern_index, put_bounded, setdefault_bounded, to_int
 
 
 def test_the_oldest_gives_way_when_there_are_as_many_as_may_be_and_a_known_one_keeps_its_place() -> None:
@@ -14,6 +14,13 @@ def test_the_oldest_gives_way_when_there_are_as_many_as_may_be_and_a_known_one_k
     assert list(entries.items()) == [("a", 9), ("b", 1), ("c", 2)]
     put_bounded(entries, "d", 3, 3)
     assert list(entries.items()) == [("b", 1), ("c", 2), ("d", 3)]
+
+
+def test_a_default_is_added_only_for_a_new_key_and_drops_the_oldest() -> None:
+    entries = {"a": 0, "b": 1}
+    assert setdefault_bounded(entries, "a", 9, 2) == 0
+    assert setdefault_bounded(entries, "c", 2, 2) == 2
+    assert list(entries.items()) == [("b", 1), ("c", 2)]
 
 
 def test_names_are_numbered_as_they_come_and_what_is_too_much_has_no_number() -> None:

@@ -10,8 +10,8 @@ from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import NotificationLog
 from sinks.delivery.outbox import Clocks
 from sinks.delivery.worker import DeliveryWorker
-from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 from sinks.receivers import make_receivers
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
@@ -169,11 +169,11 @@ def test_what_is_refused_for_good_is_kept_counted_and_tried_again(world: World) 
     assert (entry.state, entry.reason.split(":")[0]) == ("undelivered", "msg_too_long")
     assert metric(world.board, "flinkwatch_notifications_undelivered", integration="slack") == 1
     assert world.kafka.committed[FIRST] == 1
-    assert world.board.undelivered() == "undelivered incidents, which are kept and retried: 1 on slack"
+    assert world.board.delivery.undelivered_words() == "undelivered incidents, which are kept and retried: 1 on slack"
     world.settle(3700)
     world.settle(3700)
     assert len(world.slack.parents()) == 1
-    assert world.board.undelivered() is None
+    assert world.board.delivery.undelivered_words() is None
 
 
 def test_what_could_not_be_delivered_for_a_day_is_put_aside_and_told_when_it_can_be(world: World) -> None:
@@ -358,8 +358,8 @@ def test_alertmanager_hears_of_everything_open_after_a_restart(slack: SlackServe
 
 def test_ready_tells_of_undelivered_incidents_and_is_ready(world: World) -> None:
     page = StatusServer(PrometheusConfig())
-    page.add_remark("delivery", world.board.undelivered)
-    world.board.set_undelivered("slack", 3)
+    page.add_remark("delivery", world.board.delivery.undelivered_words)
+    world.board.delivery.undelivered.labels("slack").set(3)
     status, _, body = page.answer("/-/ready", "")
     assert (status, body.decode().splitlines()) == (
         200,

@@ -17,7 +17,8 @@ from sinks.delivery.worker import DeliveryWorker
 from sinks.integrations.slack.message.message import Message, render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
+from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.receivers import make_receivers
 from sinks.secret import SecretError
 from sinks.settings import Sinks

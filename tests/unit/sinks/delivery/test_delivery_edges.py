@@ -429,15 +429,21 @@ class TestStorms:
         (digest,) = digests(world)
         assert f"{len(folded) - 1} open" in digest.text
 
-    def test_a_storm_that_is_over_holds_no_memory(self, world: World) -> None:
-        opened = [make_transition(incident=f"i{number}") for number in range(100)]
-        world.say(*opened)
+    def test_a_change_hours_after_a_storm_leaves_the_counts_of_its_digest(self, world: World) -> None:
+        """That of an incident which has had its own message since the storm ended."""
+        for number in range(100):
+            world.say(make_transition(incident=f"i{number}"))
         run(world, 60)
-        world.say(*(msgspec.structs.replace(one, seq=2, transition="resolved") for one in opened))
+        folded = [number for number in range(100) if state_in(world, number, 0) == "folded"]
+        for number in folded[1:]:
+            world.say(make_transition(incident=f"i{number}", seq=2, transition="resolved"))
         run(world, 120)
-        world.settle(3_600)
+        world.settle(2 * 3_600)
         run(world, 20)
-        assert world.dispatcher._storms._storms == {}
+        world.say(make_transition(incident=f"i{folded[0]}", seq=2, transition="resolved"))
+        run(world, 20)
+        (digest,) = digests(world)
+        assert f"Storm of {len(folded)} incidents: 0 open, {len(folded)} over" in digest.text
 
 
 def digests(world: World) -> list[Posted]:

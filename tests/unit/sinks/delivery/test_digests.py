@@ -42,35 +42,44 @@ class Digests:
         self.outbox.done(f"{PREFIX}{BEGAN}")
 
 
+def sent(incident: str, at: int = BEGAN, **more: object) -> Entry:
+    return msgspec.convert({"incident": incident, "seq": 1, "state": "sent", "at": at, **more}, Entry)
+
+
 @pytest.fixture
 def digests() -> Digests:
     return Digests()
 
 
-def test_a_digest_is_forgotten_an_hour_after_it_began_when_all_of_it_is_over_and_told(digests: Digests) -> None:
-    digests.fold("i")
-    assert digests.change("i", seq=2, transition="resolved")
-    digests.told()
-    digests.storms.ended(BEGAN + HOUR - 1, 10)
-    assert digests.storms.summary(BEGAN).total == 1
-    digests.storms.ended(BEGAN + HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 0
-
-
-def test_a_digest_is_kept_while_it_waits_to_be_sent(digests: Digests) -> None:
-    digests.fold("i")
-    digests.change("i", seq=2, transition="resolved")
-    digests.storms.ended(BEGAN + HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 1
-
-
-def test_a_digest_is_kept_while_one_of_it_is_open_and_told_nowhere_else(digests: Digests) -> None:
+def test_a_digest_counts_its_incidents_for_as_long_as_the_log_knows_them(digests: Digests) -> None:
     digests.fold("over")
     digests.fold("open")
     digests.change("over", seq=2, transition="resolved")
     digests.told()
     digests.storms.ended(BEGAN + 2 * HOUR, 10)
-    assert digests.storms.summary(BEGAN).total == 2
+    assert (digests.storms.summary(BEGAN).total, digests.storms.summary(BEGAN).open) == (2, 1)
+    digests.log.forget_resolved(BEGAN + 1)
+    assert digests.storms.summary(BEGAN).total == 1
+
+
+def test_a_change_of_an_incident_with_its_own_message_hours_later_leaves_the_counts_of_its_digest(
+    digests: Digests,
+) -> None:
+    digests.fold("i")
+    known = digests.log.get(0, "i")
+    assert known is not None
+    assert known.folded is not None
+    alone = msgspec.structs.replace(known.folded, has_own_message=True)
+    digests.log.set_soon(0, "i", msgspec.structs.replace(known, state="sent", ts="1.1", folded=alone))
+    digests.told()
+    digests.storms.ended(BEGAN + 2 * HOUR, 10)
+    sent = digests.log.get(0, "i")
+    assert sent is not None
+    digests.storms.refresh(sent)
+    queued = digests.outbox.get(f"{PREFIX}{BEGAN}")
+    assert queued is not None
+    assert queued.summary is not None
+    assert (queued.summary().total, queued.summary().with_own_message) == (1, 1)
 
 
 def test_what_comes_an_hour_after_a_digest_began_gets_another_one(digests: Digests) -> None:
@@ -147,13 +156,142 @@ def test_what_another_process_folded_goes_on_in_a_digest_of_ours_while_it_is_tol
     assert digests.storms.summary(BEGAN + MINUTE).total == total
 
 
+def folded_entry(incident: str, storm: int = BEGAN, **changes: object) -> Entry:
+    one = {"storm": storm, "kind": "k", "cluster": "c", "job": "j", "severity": "warning", "since": BEGAN}
+    return sent(incident, state="folded", folded=one, **changes)
+
+
+def load(digests: Digests, partition: int, *entries: Entry) -> None:
+    """A partition becomes ours, and its log holds these entries."""
+    digests.log.load(partition, [(f"slack/{e.incident}".encode(), msgspec.json.encode(e)) for e in entries])
+    digests.storms.take_over(partition)
+
+
+def digest_sent(digests: Digests, ts: str = "7.7") -> None:
+    """The log knows a try to send the digest that waits, with a message if `ts` names one."""
+    digests.told()
+    digests.log.remember(0, f"{PREFIX}{BEGAN}", sent(f"{PREFIX}{BEGAN}", channel="C1", ts=ts))
+
+
+def test_a_digest_is_sent_at_once_and_edited_five_seconds_after_a_change(digests: Digests) -> None:
+    digests.fold("i")
+    assert digests.outbox.next_due() == 0.0
+    digest_sent(digests)
+    digests.change("i")
+    waiting = digests.outbox.get(f"{PREFIX}{BEGAN}")
+    assert waiting is not None
+    assert (waiting.due, waiting.method, waiting.transition.seq) == (5.0, "edit", 2)
+
+
+def test_a_digest_whose_message_is_not_known_counts_as_a_new_message(digests: Digests) -> None:
+    digests.fold("i")
+    digest_sent(digests, ts="")
+    digests.change("i")
+    waiting = digests.outbox.get(f"{PREFIX}{BEGAN}")
+    assert waiting is not None
+    assert waiting.method == "post"
+
+
+def test_twice_as_many_critical_incidents_as_others_get_messages_of_their_own_within_a_minute() -> None:
+    storms = Digests(limit=2).storms
+    critical, warning = make_transition(severity="critical"), make_transition(severity="warning")
+    assert [storms.floods(critical) for _ in range(5)] == [False] * 4 + [True]
+    assert [storms.floods(warning) for _ in range(3)] == [False] * 2 + [True]
+
+
+def test_one_that_becomes_critical_stays_in_the_digest_if_the_channel_can_take_no_more() -> None:
+    digests = Digests(limit=1)
+    for name in ("a", "b", "c"):
+        digests.fold(name)
+    assert [digests.change(name, severity="critical") for name in ("a", "b", "c")] == [False, False, True]
+    assert digests.storms.summary(BEGAN).severities == {"critical": 1, "warning": 2}
+
+
+def test_what_is_deleted_from_the_log_is_in_no_digest(digests: Digests) -> None:
+    for name in ("deleted", "sent since", "open"):
+        digests.fold(name)
+    digests.log.set_soon(0, "deleted", None)
+    digests.log.set_soon(0, "sent since", sent("sent since"))
+    assert digests.storms.summary(BEGAN).total == 1
+    assert len(digests.storms.ended(BEGAN + MINUTE, 10)) == 1
+
+
+def test_a_silenced_incident_that_resolves_counts_as_resolved(digests: Digests) -> None:
+    digests.fold("i")
+    digests.change("i", silence=SILENCE)
+    digests.change("i", silence=SILENCE, transition="resolved")
+    summary = digests.storms.summary(BEGAN)
+    assert (summary.total, summary.resolved, summary.silenced) == (1, 1, 0)
+
+
+def test_an_incident_goes_into_the_newest_digest(digests: Digests) -> None:
+    digests.fold("first")
+    digests.fold("second", at=BEGAN + HOUR)
+    digests.fold("third", at=BEGAN + HOUR + MINUTE)
+    assert [digests.storms.summary(storm).total for storm in (BEGAN, BEGAN + HOUR)] == [1, 2]
+
+
+def test_an_entry_that_is_folded_but_lost_its_content_changes_nothing(digests: Digests) -> None:
+    digests.log.remember(0, "i", sent("i", state="folded"))
+    assert digests.change("i")
+    assert len(digests.outbox) == 0
+
+
+class TestMovedPartitions:
+    """Partitions that come and go while a storm lasts."""
+
+    def test_a_digest_whose_entry_is_ours_continues_with_the_incidents_of_a_partition_that_comes(
+        self, digests: Digests
+    ) -> None:
+        digest_sent(digests)
+        digests.now_ms = BEGAN + MINUTE
+        load(digests, 1, sent("own message"), folded_entry("i"))
+        assert digests.storms.summary(BEGAN).total == 1
+        assert f"{PREFIX}{BEGAN}" in digests.outbox
+        assert digests.storms.ended(BEGAN + MINUTE, 10) == [(1, -1)]
+
+    def test_what_another_process_has_put_into_its_digest_meanwhile_is_no_longer_in_ours(
+        self, digests: Digests
+    ) -> None:
+        digest_sent(digests)
+        load(digests, 1, folded_entry("i"))
+        digests.fold("j")
+        digests.storms.release(1)
+        digests.log.drop(1)
+        load(digests, 1, folded_entry("i", BEGAN + MINUTE), sent(f"{PREFIX}{BEGAN + MINUTE}", channel="C1", ts="8.8"))
+        assert [digests.storms.summary(storm).total for storm in (BEGAN, BEGAN + MINUTE)] == [1, 1]
+
+    def test_a_digest_without_a_partition_of_ours_gets_no_more_incidents(self, digests: Digests) -> None:
+        digests.fold("i")
+        digests.storms.release(0)
+        digests.outbox.drop(0)
+        digests.log.drop(0)
+        digests.log.load(1, ())
+        digests.now_ms = BEGAN + MINUTE
+        digests.storms.fold(make_transition(incident="j"), 1, 0)
+        assert f"{PREFIX}{BEGAN + MINUTE}" in digests.outbox
+        assert f"{PREFIX}{BEGAN}" not in digests.outbox
+
+
 def test_what_was_deleted_from_the_log_is_not_known_and_what_was_written_is() -> None:
     kafka = MemoryKafka()
     log = NotificationLog(kafka.producer(), TOPICS.deliveries, "slack")
+    assert not log.is_failing
     i, j = (msgspec.json.encode(Entry(incident=name, seq=1, state="sent", at=BEGAN)) for name in "ij")
     assert log.load(0, [(b"slack/i", i), (b"slack/i", None), (b"slack/j", j)]) == []
     assert (log.get(0, "i"), log.get(0, "j") is not None) == (None, True)
     log.set_soon(0, "i", Entry(incident="i", seq=1, state="sent", at=BEGAN))
+    assert not log.is_failing
+
+
+def test_a_log_fails_from_a_write_that_the_brokers_refuse_until_one_that_they_take() -> None:
+    kafka = MemoryKafka()
+    log = NotificationLog(kafka.producer(), TOPICS.deliveries, "slack")
+    kafka.refuse_writes = True
+    assert not log.try_set(0, "i", sent("i"))
+    assert log.is_failing
+    kafka.refuse_writes = False
+    assert log.try_set(0, "i", sent("i"))
     assert not log.is_failing
 
 
@@ -179,10 +317,6 @@ class Producer:
         self.closed = True
 
 
-def sent(incident: str, at: int = BEGAN, **more: object) -> Entry:
-    return msgspec.convert({"incident": incident, "seq": 1, "state": "sent", "at": at, **more}, Entry)
-
-
 def test_a_flush_waits_once_for_what_was_written_since_the_last_one() -> None:
     producer = Producer()
     log = NotificationLog(producer, TOPICS.deliveries, "slack")
@@ -198,6 +332,7 @@ def test_a_log_that_is_written_again_has_all_of_it_and_nothing_of_the_old_produc
     log = NotificationLog(old, TOPICS.deliveries, "slack")
     for name in ("i", "j"):
         log.set_soon(0, name, sent(name))
+    log.set_soon(0, "deleted", None)
     log.write_again(new)
     log.flush()
     assert old.closed

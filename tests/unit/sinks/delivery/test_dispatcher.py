@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
@@ -214,7 +215,14 @@ class TestHistory:
         bench.settle()
         assert len(bench.sink.sent) == told
 
-    def test_what_began_and_ended_before_the_log_is_not_told(self, bench: Bench) -> None:
+    def test_a_message_that_shows_an_older_change_is_edited(self, bench: Bench) -> None:
+        self.accept(bench, UPDATED, 1)
+        bench.settle()
+        assert sent(bench) == [(OPENED.incident, 2, "7.7")]
+
+    @pytest.mark.parametrize("notifies_already_resolved", [True, False])
+    def test_what_began_and_ended_before_the_log_is_not_told(self, notifies_already_resolved: bool) -> None:
+        bench = self.begun(replace(EDITS, notifies_already_resolved=notifies_already_resolved))
         self.accept(bench, make_transition(incident="other"), 0)
         self.accept(bench, make_transition(incident="other", seq=2, transition="resolved"), 1)
         bench.settle()
@@ -233,12 +241,76 @@ class TestHistory:
         bench.settle()
         assert (sent(bench), bench.entry("other")) == ([], None)
 
+    @pytest.mark.parametrize("offset", [1, 5])
+    def test_a_message_that_the_log_names_is_edited_although_its_incident_is_older_than_the_log(
+        self, bench: Bench, offset: int
+    ) -> None:
+        kept(bench, OPENED.incident, 0)
+        self.accept(bench, replace(UPDATED, opened_at=bench.now_ms() - DAY_MS), offset, DAY_MS)
+        bench.settle()
+        assert sent(bench) == [(OPENED.incident, 2, "9.9")]
+        assert [incident for _, incident, _ in bench.sink.looked] == [""]
+
+    @pytest.mark.parametrize(
+        ("seq", "opened_before_ms", "changes", "looked_up"),
+        [
+            (2, 1, {}, True),
+            (2, 0, {}, False),
+            (1, 1, {}, False),
+            (2, 1, {"silenced_before": SILENCE}, False),
+        ],
+        ids=["older", "younger", "opening", "silenced before"],
+    )
+    def test_a_change_of_an_incident_that_is_older_than_the_log_and_not_in_it_is_looked_up_before_it_is_sent(
+        self, bench: Bench, seq: int, opened_before_ms: int, changes: dict[str, Any], looked_up: bool
+    ) -> None:
+        one = make_transition(incident="other", seq=seq, opened_at=bench.now_ms() - opened_before_ms, **changes)
+        self.accept(bench, one, 5)
+        bench.settle()
+        assert (bench.sink.looked[-1][1] == "other") == looked_up
+        assert sent(bench) == [("other", seq, "")]
+
+    @pytest.mark.parametrize("can_look_up", [True, False])
+    def test_quiet_hours_hold_an_incident_that_is_older_than_the_log_unless_its_message_can_be_looked_up(
+        self, can_look_up: bool
+    ) -> None:
+        quiet = {"quiet_until": lambda _, now: now + timedelta(minutes=10)}
+        bench = Bench(replace(EDITS, can_look_up=can_look_up), **quiet)
+        bench.dispatcher.bootstrap.start_log(0, 5, bench.now_ms())
+        self.accept(bench, replace(UPDATED, opened_at=bench.now_ms() - DAY_MS), 5)
+        bench.settle()
+        assert (len(bench.sink.looked), len(bench.dispatcher.outbox)) == ((1, 0) if can_look_up else (0, 1))
+
+    def test_a_record_from_before_the_log_is_not_looked_up_by_itself(self, bench: Bench) -> None:
+        self.accept(bench, make_transition(incident="other", seq=2, opened_at=bench.now_ms() - DAY_MS), 1)
+        bench.settle()
+        assert [incident for _, incident, _ in bench.sink.looked] == [""]
+        assert sent(bench) == [("other", 2, "")]
+
+    def test_what_is_older_than_the_log_and_for_another_receiver_is_left_alone(self) -> None:
+        bench = Bench(is_target=lambda _: False)
+        bench.dispatcher.bootstrap.start_log(0, 5, bench.now_ms())
+        self.accept(bench, replace(UPDATED, opened_at=bench.now_ms() - DAY_MS), 5)
+        bench.settle()
+        assert (sent(bench), bench.sink.looked) == ([], [])
+
+    def test_what_waits_already_is_not_looked_up(self, bench: Bench) -> None:
+        bench.sink.answers.append(AWAY)
+        old = bench.now_ms() - DAY_MS
+        self.accept(bench, make_transition(incident="other", opened_at=old), 5)
+        bench.settle()
+        self.accept(bench, make_transition(incident="other", seq=2, opened_at=old), 6)
+        bench.settle(1)
+        assert [incident for _, incident, _ in bench.sink.looked] == [""]
+        assert sent(bench) == [("other", 1, ""), ("other", 2, "")]
+
 
 class TestRouting:
     def test_what_is_for_another_receiver_is_left_alone_until_it_was_told_here(self) -> None:
         ours: list[bool] = [False]
         bench = Bench(is_target=lambda _: ours[0])
         bench.say(OPENED)
+        bench.settle()
         ours[0] = True
         bench.say(UPDATED)
         bench.settle()
@@ -246,6 +318,17 @@ class TestRouting:
         bench.say(RESOLVED)
         bench.settle()
         assert [seq for _, seq, _ in sent(bench)] == [2, 3]
+
+    def test_a_change_of_what_waits_to_be_sent_is_sent_whatever_the_routes_say_by_then(self) -> None:
+        ours: list[bool] = [True]
+        bench = Bench(is_target=lambda _: ours[0])
+        bench.sink.answers.append(AWAY)
+        bench.say(OPENED)
+        bench.settle()
+        ours[0] = False
+        bench.say(UPDATED)
+        bench.settle(1)
+        assert [seq for _, seq, _ in sent(bench)] == [1, 2]
 
     def test_quiet_hours_put_off_the_first_message_and_what_ends_in_them_is_not_told(self) -> None:
         until: list[datetime | None] = [None]
@@ -271,6 +354,7 @@ class TestRouting:
         bench.say(OPENED)
         until[0] = None
         bench.say(UPDATED)
+        assert bench.dispatcher.outbox.oldest() == bench.now_ms()
         bench.settle()
         assert [seq for _, seq, _ in sent(bench)] == [2]
 
@@ -352,16 +436,16 @@ class TestRouting:
         assert sent(bench) == [(OPENED.incident, 1, ""), (OPENED.incident, 2, "")]
 
     @pytest.mark.parametrize(
-        ("change", "sends"),
+        ("change", "sends", "counts"),
         [
-            ({"transition": "updated", "severity": "critical"}, [2, 3]),
-            ({"transition": "resolved"}, [2]),
-            ({"transition": "updated", "silence": SILENCE}, [2]),
+            ({"transition": "updated", "severity": "critical"}, [2, 3], (0, 0, 1)),
+            ({"transition": "resolved"}, [2], (1, 0, 0)),
+            ({"transition": "updated", "silence": SILENCE}, [2], (0, 1, 0)),
         ],
         ids=["worse", "over", "silenced"],
     )
     def test_one_of_a_digest_that_waits_to_be_told_alone_is_not_once_it_is_over_or_silenced(
-        self, change: dict[str, Any], sends: list[int]
+        self, change: dict[str, Any], sends: list[int], counts: tuple[int, int, int]
     ) -> None:
         bench = Bench(digest_above=1)
         bench.say(make_transition(incident="i0"), make_transition(incident="i1"))
@@ -375,6 +459,31 @@ class TestRouting:
         entry = bench.entry("i1")
         assert entry is not None
         assert (entry.seq, entry.state) == (3, "sent" if len(sends) == 2 else "folded")
+        bench.settle(5)
+        summary = [one.summary for one in bench.sink.notifications if one.summary is not None][-1]
+        assert (summary.resolved, summary.silenced, summary.with_own_message) == counts
+
+    def test_a_change_of_one_in_a_digest_is_shown_there_also_after_the_storm(self) -> None:
+        bench = Bench(digest_above=1)
+        bench.say(*(make_transition(incident=f"i{number}") for number in range(3)))
+        bench.settle()
+        bench.settle(120)
+        bench.say(make_transition(incident="i1", seq=2, transition="updated"))
+        bench.settle(5)
+        assert {name for name, *_ in sent(bench) if not name.startswith("~")} == {"i0"}
+
+    @pytest.mark.parametrize(
+        ("traits", "changes"),
+        [({"min_severity": "critical"}, {}), ({}, {"silence": SILENCE})],
+        ids=["minor", "silenced"],
+    )
+    def test_incidents_that_are_not_notified_make_no_storm(
+        self, traits: dict[str, Any], changes: dict[str, Any]
+    ) -> None:
+        bench = Bench(replace(EDITS, **traits), digest_above=1)
+        bench.say(*(make_transition(incident=f"i{number}", **changes) for number in range(3)))
+        bench.settle()
+        assert (sent(bench), list(bench.log.entries())) == ([], [])
 
 
 class TestSilences:
@@ -412,6 +521,21 @@ class TestSilences:
         bench.say(make_transition(seq=2, transition="updated", silence=SILENCE))
         bench.settle(60)
         assert (len(bench.sink.sent), len(bench.dispatcher.outbox)) == (1, 0)
+
+    @pytest.mark.parametrize("state", ["unknown", "undelivered"])
+    def test_whether_a_silenced_incident_has_a_message_is_looked_up_whatever_holds_up_new_messages(
+        self, state: str
+    ) -> None:
+        quiet: list[datetime | None] = [None]
+        bench = Bench(quiet_until=lambda *_: quiet[0])
+        bench.sink.answers.append(RetryAfter(60.0, "limited", "rateLimited"))
+        bench.say(make_transition(incident="other"))
+        bench.settle()
+        quiet[0] = datetime.fromtimestamp(bench.now_ms() / 1000 + 600, UTC)
+        kept(bench, OPENED.incident, 0, state=state, ts="")
+        bench.say(replace(UPDATED, silence=SILENCE))
+        bench.settle()
+        assert [incident for _, incident, _ in bench.sink.looked] == [OPENED.incident]
 
 
 class TestRevival:
@@ -457,8 +581,9 @@ class TestRevival:
             ("b", 3 * HOUR_MS, {"offset": 2}),
             ("c", HOUR_MS - 1, {"offset": 3}),
             ("d", 9 * HOUR_MS, {"offset": 4, "silenced": True}),
+            ("e", 9 * HOUR_MS, {"offset": 5, "state": "sent"}),
         ):
-            kept(bench, name, age, state="undelivered", ts="", **fields)
+            kept(bench, name, age, **{"state": "undelivered", "ts": "", **fields})
         assert bench.dispatcher.undelivered() == 3
         assert bench.dispatcher.to_read() == [(0, 2)]
         assert bench.dispatcher.to_read() == []
@@ -466,6 +591,35 @@ class TestRevival:
         bench.dispatcher.requeue(make_transition(incident="b"), 0, 2)
         assert bench.dispatcher.to_read() == []
         bench.settle()
+        assert bench.dispatcher.to_read() == [(0, 1)]
+
+    def test_what_was_given_up_and_waits_with_a_newer_change_is_not_read_again(self, bench: Bench) -> None:
+        self.given_up(bench, seq=1)
+        bench.say(UPDATED)
+        assert bench.dispatcher.to_read() == []
+
+    def test_what_waits_with_a_newer_change_keeps_all_its_tries(self, bench: Bench) -> None:
+        self.given_up(bench, seq=1)
+        bench.say(UPDATED)
+        bench.dispatcher.requeue(UPDATED, 0, 0)
+        bench.sink.answers.append(AWAY)
+        bench.settle()
+        assert len(bench.dispatcher.outbox) == 1
+
+    def test_what_is_read_again_waits_since_then(self, bench: Bench) -> None:
+        self.given_up(bench)
+        bench.dispatcher.requeue(UPDATED, 0, 3)
+        assert bench.dispatcher.outbox.oldest() == bench.now_ms()
+
+    def test_what_is_open_after_a_storm_is_looked_for_every_five_seconds(self) -> None:
+        bench = Bench(digest_above=1)
+        bench.say(make_transition(incident="i0"), make_transition(incident="i1"))
+        bench.settle()
+        bench.now += 60
+        assert bench.dispatcher.to_read() == [(0, 1)]
+        bench.now += 4.9
+        assert bench.dispatcher.to_read() == []
+        bench.now += 0.1
         assert bench.dispatcher.to_read() == [(0, 1)]
 
 
@@ -513,6 +667,14 @@ class TestFigures:
         bench.dispatcher.accept(one, 0, 0, 0 if age_ms is None else bench.now_ms() - age_ms)
         assert bench.dispatcher.outbox.oldest() == bench.now_ms() - (age_ms or 0)
 
+    def test_the_oldest_message_of_unknown_fate_is_the_one_that_is_shown(self, bench: Bench) -> None:
+        bench.settle()
+        for name, age_ms in (("older", 9_000), ("younger", 2_000)):
+            kept(bench, name, age_ms, state="unknown", ts="")
+        oldest = (bench.now_ms() - 9_000) / 1000
+        bench.settle(1)
+        assert self.value(bench, "notification_log_oldest_unsettled_timestamp_seconds") == oldest
+
     def test_damaged_entries_are_counted(self, bench: Bench) -> None:
         bench.dispatcher.count_damaged(3)
         labels = {"topic": bench.log.topic, "reason": "not readable"}
@@ -521,9 +683,9 @@ class TestFigures:
 
 class TestTakingOver:
     def restarted(self, before: Bench, *partitions: int) -> Bench:
-        """Another process takes over these partitions."""
+        """Another process takes over these partitions, a second later."""
         after = Bench(digest_above=1)
-        after.now, after.kafka = before.now, before.kafka
+        after.now, after.kafka = before.now + 1, before.kafka
         for partition in partitions:
             after.log.load(partition, before.kafka.read_notification_log(partition))
             after.dispatcher.take_over(partition)
@@ -537,6 +699,20 @@ class TestTakingOver:
             bench.say(make_transition(incident=f"i{number}"), partition=number % 2)
         bench.settle()
         return bench
+
+    def test_what_another_put_into_its_own_digest_meanwhile_is_counted_there_alone(self, storm: Bench) -> None:
+        storm.now += 60
+        other = self.restarted(storm, 1)
+        other.settle()
+        storm.dispatcher.release(1)
+        storm.log.load(1, [(f"slack/{e.incident}".encode(), msgspec.json.encode(e)) for _, e in other.log.entries()])
+        storm.dispatcher.take_over(1)
+        storm.say(make_transition(incident="i2", seq=2, transition="resolved"))
+        storm.settle(10)
+        began = min(name for _, name, *_ in storm.sink.sent if name.startswith("~"))
+        summaries = [one.summary for one in storm.sink.notifications if one.transition.incident == began]
+        assert summaries[-1] is not None
+        assert (summaries[-1].total, summaries[-1].open) == (2, 1)
 
     def last(self, bench: Bench) -> tuple[int, int]:
         summary = [one.summary for one in bench.sink.notifications if one.summary is not None][-1]

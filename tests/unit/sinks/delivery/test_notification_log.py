@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.contract.sink import Traits
-from sinks.delivery.decision import Decision, Edit, Post, Skip, decide
+from sinks.delivery.dedup import Decision, Edit, Post, Skip, decide
 from sinks.delivery.notification_log import Entry, State
 from sinks.delivery.outbox import Outbox
 from tests.unit.sinks.samples import make_transition

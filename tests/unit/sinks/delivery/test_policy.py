@@ -392,3 +392,8 @@ def test_a_message_that_takes_the_place_of_one_that_is_gone_says_so() -> None:
     _, (send,) = advance(after, None, AttemptSignal.DUE, context(None))
     assert isinstance(send, effects.Send)
     assert send.notification.note == after.note
+
+
+def test_a_message_that_is_gone_and_of_which_the_log_knows_nothing_is_replaced() -> None:
+    _, asked = advance(Pending(), None, EVENTS["wrong target"], context(None, method="edit"))
+    assert asked == [effects.Write(None), effects.Again()]

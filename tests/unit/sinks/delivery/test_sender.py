@@ -276,6 +276,14 @@ class TestOutcomes:
             bench.settle(seconds)
             assert (len(bench.sink.looked), len(bench.sink.sent)) == (looks, sends)
 
+    def test_where_the_channel_is_not_known_nothing_is_looked_up_and_the_message_is_sent_again(self) -> None:
+        bench = Bench(channel="")
+        bench.sink.answers.append(LOST)
+        bench.say(OPENED)
+        bench.settle()
+        bench.settle(1)
+        assert (bench.sink.looked, seqs(bench)) == ([], [(OPENED.incident, 1)] * 2)
+
     @pytest.mark.parametrize(
         ("answer", "note"),
         [
@@ -414,6 +422,17 @@ class TestOutcomes:
         again = NotificationLog(None, TOPICS.deliveries, "slack")
         again.load(0, bench.kafka.read_notification_log(0))
         assert [one.state for _, one in again.entries()] == ["sent"]
+
+    def test_a_notification_is_logged_as_made_once_the_notification_log_has_it(self, bench: Bench) -> None:
+        bench.sink.on_send = lambda: setattr(bench.kafka, "refuse_writes", True)
+        bench.say(OPENED)
+        with capture_logs() as lines:
+            bench.settle()
+        assert "incident notified" not in [line["event"] for line in lines]
+        bench.kafka.refuse_writes = False
+        with capture_logs() as lines:
+            bench.settle(60)
+        assert [line["event"] for line in lines] == ["incident notified"]
 
     def test_a_message_that_was_sent_is_never_put_aside_however_long_the_log_is_away(self, bench: Bench) -> None:
         bench.sink.on_send = lambda: setattr(bench.kafka, "refuse_writes", True)
@@ -628,6 +647,22 @@ class TestDigests:
         assert [(e.state, bool(e.ts)) for _, e in bench.log.entries() if e.incident.startswith("~")] == [("sent", True)]
         assert bench.dispatcher.undelivered() == 0
 
+    def test_a_defect_in_counting_a_storm_delays_its_digest_and_nothing_else(self, storm: Bench) -> None:
+        self.change(storm, 1, 2, transition="updated")
+        digest = next(one for one in storm.sink.sent if one[1].startswith("~"))[1]
+        waiting = storm.dispatcher.outbox.get(digest)
+        assert waiting is not None
+        whole, waiting.summary = waiting.summary, lambda: 1 // 0  # type: ignore[assignment,return-value]
+        storm.settle(5)
+        self.change(storm, 0, 2, transition="updated")
+        storm.settle(0.5)
+        assert seqs(storm)[-1] == ("i0", 2)
+        failed = metric(storm.board, "flinkwatch_notifications_failed_total", integration="slack", reason="other")
+        assert failed == 1
+        waiting.summary = whole
+        storm.settle(60)
+        assert seqs(storm)[-1] == (digest, 2)
+
     def test_a_storm_that_is_over_before_its_digest_is_sent_is_not_told(self) -> None:
         bench = Bench(digest_above=1)
         bench.sink.answers.append(LIMITED)
@@ -677,3 +712,6 @@ class TestSilences:
         summary = bench.sink.notifications[-1].summary
         assert summary is not None
         assert (summary.total, summary.open, summary.silenced) == (1, 0, 1)
+        # Neither digests nor a message that turns out to be missing are notifications whose delay counts.
+        delays = metric(bench.board, "flinkwatch_notification_delay_seconds_count", integration="slack")
+        assert delays == len(bench.sink.followed)

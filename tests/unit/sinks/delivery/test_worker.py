@@ -12,7 +12,7 @@ from kafka.errors import KafkaTimeoutError
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from sinks.contract.outcome import RetryAfter
+from sinks.contract.outcome import Found, RetryAfter
 from sinks.delivery.notification_log import NotificationLog
 from sinks.delivery.worker import DeliveryWorker
 from tests.unit.sinks.memory_kafka import TOPICS, GroupConsumer, Kept
@@ -80,6 +80,15 @@ def test_a_worker_that_is_stopped_sends_what_is_due_if_there_is_time_and_kafka_a
     world.write("i")
     world.worker.run(stopped(), drain_s)
     assert len(world.sent()) == sent
+
+
+def test_a_worker_reads_and_sends_until_it_is_stopped(world: Round) -> None:
+    stop = Event()
+    world.sink.on_send = stop.set
+    world.consumer.subscribe([TOPICS.incidents], world.worker.ownership)
+    world.write("a")
+    world.worker.run(stop, 0.0)
+    assert world.sent() == ["a"]
 
 
 def test_after_a_full_poll_the_rest_is_read_before_anything_is_sent(
@@ -178,6 +187,73 @@ def test_what_was_polled_before_a_partition_moved_is_left_to_its_owner(world: Ro
     world.worker.poll_once()
     assert world.sent() == []
     assert world.kafka.committed.get(FIRST, 0) == 0
+
+
+@pytest.mark.parametrize("offsets_are_lost", [False, True])
+def test_while_the_group_rebalances_nothing_of_a_partition_that_may_go_is_sent_and_afterwards_nothing_is_lost(
+    world: Round, offsets_are_lost: bool
+) -> None:
+    world.begin()
+    world.sink.answers.append(RetryAfter(1.0, "away", "serverError"))
+    world.write("a")
+    world.worker.poll_once()
+    # The consumer lists it as assigned until the group has decided.
+    world.consumer.lose_for_now([FIRST])
+    assert FIRST in world.consumer.assignment()
+    world.now += 60
+    for _ in range(3):
+        world.worker.poll_once()
+    assert world.sent() == ["a"]
+    if offsets_are_lost:
+        world.kafka.committed.clear()
+    world.consumer.assign([FIRST])
+    while world.worker.poll_once():
+        pass
+    assert world.sent() == ["a", "a"]
+
+
+def test_an_incident_whose_entry_in_the_log_is_damaged_is_looked_up_and_its_message_edited(world: Round) -> None:
+    world.begin()
+    world.write("a")
+    world.worker.poll_once()
+    world.kafka.write(TOPICS.deliveries, "slack/a", b"{")
+    world.consumer.lose_for_now([FIRST])
+    world.consumer.assign([FIRST])
+    world.sink.finds.append(Found("C1", "7.7", 1))
+    newer = make_transition(incident="a", seq=2, transition="updated")
+    world.write("a", value=msgspec.json.encode(newer))
+    while world.worker.poll_once():
+        pass
+    assert [ts for *_, ts in world.sink.sent] == ["", "7.7"]
+
+
+def test_records_of_a_topic_that_was_created_again_are_no_history(world: Round) -> None:
+    world.write("a", "b")
+    world.begin()
+    world.kafka.logs[FIRST].clear()
+    world.kafka.committed.clear()
+    world.write("new")
+    # History of that age would go into a digest.
+    world.now += 7_200
+    world.consumer.lose_for_now([FIRST])
+    world.consumer.assign([FIRST])
+    while world.worker.poll_once():
+        pass
+    assert world.sent() == ["a", "b", "new"]
+
+
+def test_a_channel_that_cannot_be_read_is_asked_again_when_it_says_and_records_wait_for_it(world: Round) -> None:
+    world.sink.stands = RetryAfter(20.0, "limited", "rateLimited")
+    world.write("a")
+    world.begin()
+    for _ in range(80):
+        world.worker.poll_once()
+        world.now += 0.25
+    assert (len(world.sink.looked), world.sent()) == (1, [])
+    world.sink.stands = {}
+    for _ in range(3):
+        world.worker.poll_once()
+    assert (len(world.sink.looked), world.sent()) == (2, ["a"])
 
 
 def test_offsets_are_committed_once_and_up_to_what_waits(world: Round, monkeypatch: pytest.MonkeyPatch) -> None:

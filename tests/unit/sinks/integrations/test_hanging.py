@@ -9,9 +9,8 @@ import pytest
 
 from sinks.contract.outcome import RetryAfter, Unknown
 from sinks.delivery.service import Delivery
-from sinks.integrations.deadline import HangingError, within
+from sinks.integrations.calls import HangingError, classify_transport, within
 from sinks.integrations.http_post import post_json
-from sinks.integrations.slack.errors import classify_transport
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.delivery.test_delivery import ACCESS, FIRST, OPENED, UPDATED, World

@@ -15,7 +15,7 @@ from detectors.incident import decode_transition
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.contract.sink import Notification
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink, alert
-from sinks.integrations.http_post import retry_after
+from sinks.integrations.calls import retry_after
 from sinks.integrations.pagerduty import PagerDutyConfig, PagerDutySink
 from sinks.integrations.webhook import WebhookConfig, WebhookSink
 from sinks.secret import SecretError
@@ -123,12 +123,12 @@ def test_a_receiver_that_does_not_listen_was_sent_nothing() -> None:
 
 @given(st.text(max_size=40) | st.integers().map(str) | st.floats().map(str))
 def test_no_retry_after_makes_a_busy_loop_or_an_endless_wait(value: str) -> None:
-    seconds = retry_after(value, 0.0)
+    seconds = retry_after({"Retry-After": value}, 0.0)
     assert seconds is None or 1.0 <= seconds <= 3600.0
 
 
 def test_retry_after_may_be_a_date() -> None:
-    assert retry_after("Sun, 01 Mar 2026 14:04:00 GMT", OPENED_AT / 1000) == 60.0
+    assert retry_after({"retry-after": "Sun, 01 Mar 2026 14:04:00 GMT"}, OPENED_AT / 1000) == 60.0
 
 
 def test_what_cannot_work_is_an_error_that_says_so() -> None:

@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import BaseModel, ValidationError
 
-from sinks.kafka.access import KafkaAccess, client_options, spark_options
-from sinks.kafka.pem import private_key
+from sinks.kafka.access import KafkaAccess, client_options, private_key, spark_options
 from sinks.secret import SecretError
 
 SECRET = 'hunter2 "quoted" \\back'

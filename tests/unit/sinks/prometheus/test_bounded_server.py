@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 
 from sinks.prometheus import bounded_server
 from sinks.prometheus.bounded_server import MOST_CONNECTIONS, BoundedServer
-from sinks.prometheus.collector import PrometheusConfig
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 
 
 @pytest.fixture

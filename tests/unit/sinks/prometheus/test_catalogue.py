@@ -17,6 +17,7 @@ from detectors import DETECTORS
 from detectors.incident import Reading
 from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, MetricDescription
 from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.delivery_metrics import set_time
 from sinks.prometheus.http_server import Readiness
 from streaming.job import watch
 from streaming.job.telemetry import Telemetry
@@ -126,13 +127,12 @@ def every_metric() -> Shown:
     readiness = Readiness()
     readiness.add("query", lambda: None)
     registry.register(readiness)
-    board.integrate("slack")
-    board.set_oldest_waiting("slack", 1.0)
-    board.set_notification_log("slack", 1, 1.0)
-    board.count_suppressed("slack", "silence")
-    board.count_skipped("flinkwatch.incidents", "undecodable")
+    board.delivery.add_receiver("slack")
+    set_time(board.delivery.oldest_waiting, "slack", 1_000)
+    set_time(board.delivery.unsettled, "slack", 1_000)
+    board.delivery.suppressed.labels("slack", "silence")
+    board.delivery.skipped.labels("flinkwatch.incidents", "undecodable")
     board.show_incident("i", make_transition())
-    board.count_opened(make_transition())
     board.show_reading("", Reading(name="canary_timestamp_seconds", labels={}, value=2_000.0, at=0))
     telemetry.progressed(progress(0))
     for one in TABLE["readings"]:

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from detectors.incident import Reading
-from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 from tests.unit.sinks.samples import make_transition
 
 
@@ -83,7 +83,7 @@ def test_the_first_incident_of_a_kind_is_an_increase(page: StatusServer, board: 
     opened = make_transition()
     series = f"flinkwatch_incidents_total{{kind={opened.cause},severity={opened.severity}}}"
     assert scrape(page)[series] == 0
-    board.count_opened(opened)
+    board.delivery.count_opened(opened)
     assert scrape(page)[series] == 1
 
 
@@ -92,7 +92,7 @@ def test_no_message_and_no_id_but_that_of_an_open_incident_is_a_label(
 ) -> None:
     incident = make_transition()
     board.show_incident(incident.incident, incident)
-    board.count_opened(incident)
+    board.delivery.count_opened(incident)
     text = get(page, "/metrics")[1]
     assert {line.partition("{")[0] for line in text.splitlines() if incident.incident in line} == {
         "flinkwatch_incident_open",
@@ -141,6 +141,7 @@ def test_readings_of_any_value_and_label_text_can_be_scraped(page: StatusServer,
     assert len([name for name in scrape(page) if name.startswith("flinkwatch_slope")]) == 4
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["cluster", "job", "tm_id"]), st.text(), min_size=1))
 def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> None:
     """Whatever a log says of a job's name: the page has the one sample, with that very label."""
@@ -158,9 +159,9 @@ def test_no_text_of_a_label_adds_a_series_or_a_line(labels: dict[str, str]) -> N
 
 
 def test_failures_start_at_zero_with_alertmanagers_reasons(page: StatusServer, board: IncidentCollector) -> None:
-    board.integrate("slack")
-    board.count_attempt("slack", None)
-    board.count_attempt("slack", "rateLimited")
+    board.delivery.add_receiver("slack")
+    board.delivery.count_attempt("slack", None)
+    board.delivery.count_attempt("slack", "rateLimited")
     samples = scrape(page)
     assert samples["flinkwatch_notifications_total{integration=slack}"] == 2
     failures = {name: value for name, value in samples.items() if "notifications_failed_total" in name}

@@ -11,9 +11,9 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from prometheus_client import CollectorRegistry
 
-from sinks.prometheus.collector import IncidentCollector, PrometheusConfig
+from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.feed import CollectorFeed
-from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.http_server import PrometheusConfig, StatusServer
 from tests.unit.sinks.memory_kafka import TOPICS, BoardConsumer, MemoryKafka
 from tests.unit.sinks.samples import make_transition
 

@@ -8,9 +8,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from detectors.engine import bucket
 from detectors.incident import Forecast, Reading
-from sinks.prometheus.canary import Canary
 from sinks.prometheus.catalogue import READINGS
 from sinks.prometheus.collector import IncidentCollector
+from sinks.prometheus.delivery_metrics import set_time
+from sinks.prometheus.reading_metrics import Canary
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition, overdue_finding
@@ -61,15 +62,16 @@ def test_the_end_of_an_incident_ends_all_its_series(board: IncidentCollector) ->
 
 def test_nothing_waits_shows_no_age(board: IncidentCollector) -> None:
     """An age of nothing would be alerted on."""
-    board.integrate("slack")
-    board.set_oldest_waiting("slack", 1_000.0)
-    board.set_notification_log("slack", 3, 900.0)
+    board.delivery.add_receiver("slack")
+    set_time(board.delivery.oldest_waiting, "slack", 1_000_000)
+    board.delivery.log_entries.labels("slack").set(3)
+    set_time(board.delivery.unsettled, "slack", 900_000)
     found = samples(board)
     assert found["notifications_oldest_waiting_timestamp_seconds slack"] == 1_000
     assert found["notification_log_oldest_unsettled_timestamp_seconds slack"] == 900
-    board.set_oldest_waiting("slack", None)
-    board.set_oldest_waiting("slack", None)
-    board.set_notification_log("slack", 3, None)
+    set_time(board.delivery.oldest_waiting, "slack", None)
+    set_time(board.delivery.oldest_waiting, "slack", None)
+    set_time(board.delivery.unsettled, "slack", None)
     assert not [name for name in samples(board) if "oldest" in name]
     assert samples(board)["notification_log_entries slack"] == 3
 
@@ -156,14 +158,14 @@ def test_a_canary_that_is_late_makes_not_ready_until_the_next_comes() -> None:
     canary = Canary(wall)
     assert canary.problem(60_000) == "no canary has arrived yet"
     wall.now += 10
-    canary.back(wall.now - 2)
+    canary.arrived(wall.now - 2)
     assert canary.problem(60_000) is None
     assert [m.samples[0].value for m in canary.collect()] == [2.0, wall.now - 2]
     wall.now += 178
     assert canary.problem(60_000) is None
     wall.now += 1
     assert canary.problem(60_000) == "the last canary that arrived was sent 181 s ago"
-    canary.back(wall.now)
+    canary.arrived(wall.now)
     assert canary.problem(60_000) is None
 
 
@@ -171,7 +173,7 @@ def test_a_canary_of_days_ago_in_the_topic_tells_no_time_and_no_health() -> None
     """The compacted topic keeps the last one for a process that starts later; what it took nobody knows."""
     wall = Wall()
     canary = Canary(wall)
-    canary.back(wall.now - 5_000)
+    canary.arrived(wall.now - 5_000)
     assert [m.name for m in canary.collect()] == ["flinkwatch_canary_timestamp_seconds"]
     assert canary.problem(60_000) is not None
 
@@ -179,11 +181,11 @@ def test_a_canary_of_days_ago_in_the_topic_tells_no_time_and_no_health() -> None
 def test_a_canary_that_comes_twice_or_late_after_a_newer_one_changes_nothing() -> None:
     wall = Wall()
     canary = Canary(wall)
-    canary.back(wall.now + 1)
+    canary.arrived(wall.now + 1)
     before = [m.samples[0].value for m in canary.collect()]
     wall.now += 30
-    canary.back(10_001.0)
-    canary.back(10_000.5)
+    canary.arrived(10_001.0)
+    canary.arrived(10_000.5)
     assert [m.samples[0].value for m in canary.collect()] == before
 
 

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detectors.settings.live import LiveSettings, publish
-from streaming.cli import config as config_module
 from streaming.cli import options as options_module
 from streaming.cli.main import cli
 from streaming.errors import ConfigError, PublishedError
@@ -44,10 +43,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kafka:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FLINKWATCH_CONFIG", raising=False)
     made = Kafka()
-    monkeypatch.setattr(config_module, "ConfigTopic", made.config)
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", made.config)
     monkeypatch.setattr(
-        "streaming.cli.silenced_incidents.newest", lambda _access, name, _timeout: made.newest.get(name, {})
+        "streaming.cli.known_incidents.newest", lambda _access, name, _timeout: made.newest.get(name, {})
     )
     return made
 
@@ -126,7 +124,7 @@ def test_a_silence_is_made_also_where_the_incidents_cannot_be_read(
     def fail(*_: object) -> None:
         raise PublishedError("no broker answers")
 
-    monkeypatch.setattr("streaming.cli.silenced_incidents.newest", fail)
+    monkeypatch.setattr("streaming.cli.known_incidents.newest", fail)
     done = run("silence", "add", "--job", "a", "--for", "1h", *COMMENT)
     assert done.exit_code == 0
     assert "The incidents that it matches could not be read: no broker answers" in done.stdout

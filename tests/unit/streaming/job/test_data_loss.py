@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from detectors.events.vocabulary import flinkwatch_itself
 from sinks.kafka.access import KafkaAccess
-from streaming.errors import TopicMadeAgainError
+from streaming.errors import RestartNeededError
 from streaming.job.data_loss import DataLossWatch, FirstOffsets
 
 LOST = "flinkwatch: 4000 unread records were removed by Kafka from logs/0 before offset 5000"
@@ -71,7 +71,7 @@ def test_offsets_that_begin_again_under_the_query_end_it_so_that_the_next_start_
     lines: list[str] = []
     one = gaps(lines, [])
     one.progressed(progress(1, 80, 89, 89))
-    with pytest.raises(TopicMadeAgainError, match="logs was deleted and created again while it was read"):
+    with pytest.raises(RestartNeededError, match="logs was deleted and created again while it was read"):
         one.progressed(progress(2, 89, 32, 32))
 
 
@@ -81,7 +81,7 @@ def test_another_topic_id_ends_the_query_even_if_offsets_continue() -> None:
     one.compare({"config": "x"})
     one.progressed(progress(1, 80, 89, 89))
     one.compare({"logs": "new", "config": "x"})
-    with pytest.raises(TopicMadeAgainError, match="logs was deleted"):
+    with pytest.raises(RestartNeededError, match="logs was deleted"):
         one.progressed(progress(2, 89, 90, 90))
 
 

@@ -10,7 +10,7 @@ from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.deliver import new_delivery, run_delivery
 from streaming.job.heartbeat import HeartbeatWriter
-from streaming.shutdown import Stop
+from streaming.threads import Stop
 
 
 def test_delivery_loads_nothing_of_the_job() -> None:

@@ -30,7 +30,7 @@ from sinks.delivery.notification_log import NotificationLog
 from streaming.cli import config_report
 from streaming.configuration.silences import listed
 from streaming.configuration.topic import ConfigHistory, encode_silence
-from streaming.job import canary
+from streaming.job.heartbeat import canary_sent_at
 from tests.unit.sinks.samples import make_transition
 
 DEEP = "§deep§"
@@ -90,7 +90,7 @@ READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
         decode_reading,
     ),
     "notification log": (ENTRY, _notification_log),
-    "canary": ({"flinkwatch canary": 5}, canary.sent_at),
+    "canary": ({"flinkwatch canary": 5}, canary_sent_at),
 }
 readers = pytest.mark.parametrize("name", READERS)
 

@@ -13,8 +13,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import LiveSettings, encode_published, publish
-from streaming.job import canary
-from streaming.job.heartbeat import heartbeat_headers
+from streaming.job.heartbeat import canary_sent_at, canary_value, heartbeat_headers
 from streaming.job.prefilter import may_matter
 from streaming.job.read import SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
@@ -186,7 +185,7 @@ def test_a_line_of_the_driver_in_a_heartbeat_is_an_event_of_flinkwatchs_own_clus
 def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
     """Only the newest canary is kept, and it advances the clock like any other heartbeat."""
     heartbeats = [
-        Record("flinkwatch.heartbeat", 0, n, NOW + n, None, canary.value(sent)) for n, sent in enumerate((NOW, NOW + 9))
+        Record("flinkwatch.heartbeat", 0, n, NOW + n, None, canary_value(sent)) for n, sent in enumerate((NOW, NOW + 9))
     ]
     packed = run(batch(heartbeats))
     assert everything(packed) == ([], [])
@@ -198,12 +197,12 @@ def test_a_canary_goes_to_the_watchers_own_bucket_and_is_no_event() -> None:
 
 @pytest.mark.parametrize("value", [b"flinkwatch canary", b"flinkwatch canary -5", b"flinkwatch canary 5 x", b"", None])
 def test_a_heartbeat_that_is_no_canary_is_none(value: bytes | None) -> None:
-    assert canary.sent_at(value) == 0
+    assert canary_sent_at(value) == 0
 
 
 def test_replay_passes_over_a_recorded_canary() -> None:
     """Neither an event nor a rejection: a recording may hold the heartbeat."""
-    record = Record("flinkwatch.heartbeat", 0, 0, NOW, None, canary.value(NOW))
+    record = Record("flinkwatch.heartbeat", 0, 0, NOW, None, canary_value(NOW))
     assert read_one_by_one([record]) == ([], [])
 
 

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
-from streaming.job.wait_for_brokers import Stopped, await_brokers
-from streaming.shutdown import Stop
+from streaming.job.wait_for_brokers import await_brokers
+from streaming.threads import Stop, Stopped
 from tests.embedded.job_process import free_port
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from structlog.testing import capture_logs
 
 from detectors.engine import bucket
-from detectors.engine.engine import DroppedState
+from detectors.engine.fold import DroppedState
 from detectors.events.event import Record, Rejected
 from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES

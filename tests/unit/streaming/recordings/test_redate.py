@@ -9,7 +9,8 @@ from detectors.events.reader import Reader
 from detectors.settings.live import LiveSettings, publish
 from streaming.recordings.play import find_scenario
 from streaming.recordings.redate import redated
-from streaming.recordings.replay import load, replay
+from streaming.recordings.replay import load
+from tests.recorded import replay
 
 NOW = 1_900_000_000_123
 
@@ -22,9 +23,8 @@ def test_the_same_transitions_that_much_later(scenario: str) -> None:
     assert NOW <= later[0].timestamp < NOW + 1000
 
     def said(recording: list[Record]) -> list[tuple[object, ...]]:
-        transitions = replay(
-            recording, Reader(Identity(), frozenset({"flink.metrics"})), publish(LiveSettings(), 0, "test"), {}
-        )
+        reader = Reader(Identity(), frozenset({"flink.metrics"}))
+        transitions = replay(recording, reader, publish(LiveSettings(), 0, "test"))
         return [(t.at, t.transition, t.cause, t.severity, [f.kind for f in t.findings]) for t in transitions]
 
     before = said(records)

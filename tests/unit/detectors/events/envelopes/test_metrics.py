@@ -110,7 +110,7 @@ def test_what_grows_with_each_record_is_not_taken_for_a_level() -> None:
         (f"{line(NAME, 'gauge=1', TAGS)}\nwhat is this", "not_prometheus"),
     ],
 )
-def test_a_document_that_is_no_metric_says_why(value: str, reason: str) -> None:
+def test_a_document_that_is_no_metric_is_rejected_with_the_reason(value: str, reason: str) -> None:
     found = READER.read(Record("flink.metrics", 0, 0, AT, None, value.encode()))
     assert isinstance(found, Rejected)
     assert found.reason == reason

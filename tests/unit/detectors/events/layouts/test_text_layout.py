@@ -148,7 +148,7 @@ def test_a_failing_line_and_its_stack_are_the_same_in_every_layout_and_envelope(
         ("2026-11-21 00:06:25 INFO  o.a.f.X [] - ", AT - 154),
     ],
 )
-def test_a_time_is_reported_as_far_as_the_layout_tells_it(head: str, at: int) -> None:
+def test_a_time_is_as_exact_as_the_layout_prints_it(head: str, at: int) -> None:
     (event,) = read(head + MESSAGE)
     assert (event.event_type, event.local_time) == ("task_state", at)
 
@@ -283,7 +283,7 @@ def test_the_yarn_container_of_a_json_line_is_its_source_and_gives_its_cluster()
     ],
     ids=["vector-kubernetes", "logstash", "vector-file"],
 )
-def test_an_envelope_tells_where_its_line_comes_from(value: dict[str, Any], place: tuple[str, str, str]) -> None:
+def test_an_envelope_shows_where_its_line_comes_from(value: dict[str, Any], place: tuple[str, str, str]) -> None:
     event = read(json.dumps({**value, "message": LAYOUTS["text"].partition("\n")[0]}))[0]
     assert (event.cluster, event.source, event.host) == place
 

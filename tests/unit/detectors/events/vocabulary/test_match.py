@@ -57,6 +57,24 @@ def test_every_real_line_contains_a_prefilter_literal_also_inside_json() -> None
         assert any(literal in escaped for literal in match.PREFILTER), real["line"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "anchor"),
+    [
+        (r"Restarting job\.", "Restarting job."),
+        (r"Initializing job '?(?P<name>.+?)'? ", "Initializing job "),
+        (r"Checkpoints? (?P<checkpoint>\d+)", "Checkpoint"),
+        (r"Closing, because: a-b \[x\]", "Closing, because: a-b "),
+    ],
+)
+def test_the_anchor_is_the_text_with_which_the_pattern_begins(pattern: str, anchor: str) -> None:
+    assert match.LogPattern("x", pattern).anchor == anchor
+    assert match.LogPattern("x", pattern, anchor="rare").anchor == "rare"
+
+
+def test_every_pattern_has_an_anchor() -> None:
+    assert all(len(log_pattern.anchor) > 2 for log_pattern in match.PATTERNS)
+
+
 @pytest.mark.parametrize("log_pattern", match.PATTERNS, ids=lambda w: w.anchor)
 def test_an_anchor_looks_the_same_inside_json(log_pattern: match.LogPattern) -> None:
     assert json.dumps(log_pattern.anchor) == f'"{log_pattern.anchor}"'

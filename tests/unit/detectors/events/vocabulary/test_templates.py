@@ -47,7 +47,7 @@ VERSIONS = ("1.9.3", "1.11.4", "1.13.6", "1.14.6", "1.17.2", "1.20.5", "2.0.2", 
 
 ELSEWHERE = {
     "was deleted and made again, its offsets began again": "flinkwatch's own driver",
-    "execution.checkpointing.timeout": "GlobalConfiguration, which puts the line together",
+    "Loading configuration property: execution.checkpointing.timeout, ": "GlobalConfiguration",
     "taskmanager.registration.timeout": "GlobalConfiguration",
     "heartbeat.timeout": "GlobalConfiguration",
     "high-availability.zookeeper.client.session-timeout": "GlobalConfiguration",
@@ -73,7 +73,7 @@ ELSEWHERE = {
     "status is now: NodeReady": "Kubernetes",
     ".cc": "a native helper of Kinesis",
     "Offset commit on checkpoint is disabled": "the Kafka connector",
-    "Failed to commit consumer offsets": "the Kafka connector",
+    "Failed to commit consumer offsets for checkpoint ": "the Kafka connector",
     "unread records were removed by Kafka": "flinkwatch itself",
     "flinkwatch has read up to the end of": "flinkwatch itself",
 }

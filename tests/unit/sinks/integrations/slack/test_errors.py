@@ -38,7 +38,7 @@ def posted(world: World) -> list[tuple[str, int]]:
     return [(payload["incident"], payload["seq"]) for payload in payloads]
 
 
-def tell(world: World, *transitions: Any) -> None:
+def notify(world: World, *transitions: Any) -> None:
     """The job says something, and delivery does what it can at once."""
     world.say(*transitions)
     world.settle()
@@ -62,7 +62,7 @@ def test_after_429_slack_is_not_called_before_retry_after_and_nothing_is_lost(
     world: World, headers: dict[str, str], seconds: int
 ) -> None:
     world.slack.fail_next("chat.postMessage", status=429, headers=headers, error="ratelimited")
-    tell(world, OPENED, OTHER)
+    notify(world, OPENED, OTHER)
     for _ in range(9):
         world.settle(seconds / 10)
     assert world.methods() == ["chat.postMessage"]
@@ -73,19 +73,19 @@ def test_after_429_slack_is_not_called_before_retry_after_and_nothing_is_lost(
 
 
 def test_ratelimited_posts_do_not_hold_edits(world: World) -> None:
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "300"}, error="ratelimited")
-    tell(world, OTHER)
-    tell(world, RESOLVED)
+    notify(world, OTHER)
+    notify(world, RESOLVED)
     assert world.methods() == ["chat.postMessage", "chat.postMessage", "chat.update"]
     assert posted(world) == [(OPENED.incident, 3)]
 
 
 def test_ratelimited_edits_do_not_hold_posts(world: World) -> None:
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.slack.fail_next("chat.update", status=429, headers={"Retry-After": "300"}, error="ratelimited")
-    tell(world, RESOLVED)
-    tell(world, OTHER)
+    notify(world, RESOLVED)
+    notify(world, OTHER)
     assert sorted(posted(world)) == sorted([(OPENED.incident, 1), (OTHER.incident, 1)])
     world.settle(301)
     assert (OPENED.incident, 3) in posted(world)
@@ -93,7 +93,7 @@ def test_ratelimited_edits_do_not_hold_posts(world: World) -> None:
 
 def test_ratelimited_without_a_429_waits_as_well(world: World) -> None:
     world.slack.fail_next("chat.postMessage", error="ratelimited")
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.settle(29)
     assert len(world.slack.calls) == 1
     world.settle(2)
@@ -101,9 +101,9 @@ def test_ratelimited_without_a_429_waits_as_well(world: World) -> None:
 
 
 def test_a_line_that_was_ratelimited_is_reported_in_the_thread_later(world: World) -> None:
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "30"}, error="ratelimited")
-    tell(world, WORSE)
+    notify(world, WORSE)
     (parent,) = world.slack.parents()
     assert world.slack.replies(parent.ts) == []
     world.settle(31)
@@ -126,7 +126,7 @@ ACCEPTED = {f"{name} after acceptance": {**fault, "accept": True} for name, faul
 @pytest.mark.parametrize("fault", [*NOT_ACCEPTED.values(), *ACCEPTED.values()], ids=[*NOT_ACCEPTED, *ACCEPTED])
 def test_after_a_lost_answer_the_message_is_looked_up_and_stands_once(world: World, fault: dict[str, Any]) -> None:
     world.slack.fail_next("chat.postMessage", **fault)
-    tell(world, OPENED)
+    notify(world, OPENED)
     entry = world.log_entry(OPENED.incident)
     assert entry is not None
     assert entry.state == "unknown"
@@ -140,10 +140,10 @@ def test_after_a_lost_answer_the_message_is_looked_up_and_stands_once(world: Wor
 def test_without_the_right_to_look_at_most_one_message_is_doubled(world: World, fault: dict[str, Any]) -> None:
     world.slack.take_scope("channels:history")
     world.slack.fail_next("chat.postMessage", **fault)
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.settle(2)
     assert posted(world) in ([(OPENED.incident, 1)], [(OPENED.incident, 1)] * 2)
-    tell(world, RESOLVED)
+    notify(world, RESOLVED)
     assert posted(world)[-1] == (OPENED.incident, 3)
 
 
@@ -151,9 +151,9 @@ def test_without_the_right_to_look_at_most_one_message_is_doubled(world: World, 
 def test_an_edit_whose_answer_was_lost_is_sent_again_and_changes_nothing_twice(
     world: World, fault: dict[str, Any]
 ) -> None:
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.slack.fail_next("chat.update", **fault)
-    tell(world, RESOLVED)
+    notify(world, RESOLVED)
     world.settle(2)
     assert posted(world) == [(OPENED.incident, 3)]
     assert world.methods().count("chat.update") == 2
@@ -161,7 +161,7 @@ def test_an_edit_whose_answer_was_lost_is_sent_again_and_changes_nothing_twice(
 
 def test_503_is_tried_again_with_growing_pauses_and_holds_no_other_incident(world: World) -> None:
     world.slack.fail_next("chat.postMessage", status=503, error="service_unavailable", times=3)
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.say(OTHER)
     tried = []
     for _ in range(60):
@@ -183,7 +183,7 @@ def test_what_a_person_must_mend_is_tried_once_a_minute_and_nothing_is_lost(worl
     """Not once a minute for each of twenty incidents."""
     incidents = [make_transition(incident=f"incident{number}") for number in range(20)]
     world.slack.fail_next("chat.postMessage", error=error, times=3)
-    tell(world, *incidents)
+    notify(world, *incidents)
     for _ in range(12):
         world.settle(10)
     assert len(world.slack.calls) == 3
@@ -194,7 +194,7 @@ def test_what_a_person_must_mend_is_tried_once_a_minute_and_nothing_is_lost(worl
 
 def test_a_revoked_token_is_read_again_once_it_was_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-revoked")
-    tell(world, OPENED)
+    notify(world, OPENED)
     assert posted(world) == []
     monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
     world.settle(61)
@@ -203,7 +203,7 @@ def test_a_revoked_token_is_read_again_once_it_was_replaced(world: World, monkey
 
 def test_not_in_channel_is_mended_by_an_invitation(world: World) -> None:
     world.slack.remove_bot("flink-alerts")
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.settle(61)
     assert posted(world) == []
     world.slack.invite_bot("flink-alerts")
@@ -216,8 +216,8 @@ def test_a_channel_that_fails_does_not_hold_another(slack: SlackServer) -> None:
     failing = World(slack, now=1.0, channel=slack.channel_id("flink-alerts"))
     flowing = World(slack, now=1.0, channel=slack.channel_id("other"))
     slack.remove_bot("flink-alerts")
-    tell(failing, OPENED)
-    tell(flowing, OPENED, OTHER)
+    notify(failing, OPENED)
+    notify(flowing, OPENED, OTHER)
     parents = slack.parents()
     assert {message.channel for message in parents} == {slack.channel_id("other")}
     assert len(parents) == 2
@@ -228,13 +228,13 @@ def test_a_channel_that_fails_does_not_hold_another(slack: SlackServer) -> None:
 
 @pytest.mark.parametrize("error", ["message_not_found", "edit_window_closed", "cant_update_message"])
 def test_a_message_that_can_no_longer_be_edited_is_replaced_by_one_that_says_so(world: World, error: str) -> None:
-    tell(world, OPENED)
+    notify(world, OPENED)
     world.slack.fail_next("chat.update", error=error)
-    tell(world, WORSE)
+    notify(world, WORSE)
     first, second = world.slack.parents()
     assert "takes its place" in second.blocks[1]["text"]["text"]
     assert first.edited_ts is None
-    tell(world, RESOLVED)
+    notify(world, RESOLVED)
     assert posted(world) == [(OPENED.incident, 1), (OPENED.incident, 3)]
     # The thread continues under the message that exists.
     assert world.slack.replies(first.ts) == []
@@ -243,8 +243,8 @@ def test_a_message_that_can_no_longer_be_edited_is_replaced_by_one_that_says_so(
 
 def test_an_edit_names_the_channel_by_its_id_though_the_setting_is_a_name(slack: SlackServer) -> None:
     world = World(slack, now=1.0, channel="#flink-alerts")
-    tell(world, OPENED)
-    tell(world, RESOLVED)
+    notify(world, OPENED)
+    notify(world, RESOLVED)
     channels = {call.method: call.body["channel"] for call in slack.calls if "thread_ts" not in call.body}
     assert channels == {"chat.postMessage": "#flink-alerts", "chat.update": slack.channel_id("flink-alerts")}
     assert posted(world) == [(OPENED.incident, 3)]
@@ -259,9 +259,9 @@ TOO_MUCH = ["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "some_error
 @pytest.mark.parametrize("method", ["chat.postMessage", "chat.update"])
 def test_a_message_that_is_too_much_for_slack_is_sent_as_plain_text(world: World, error: str, method: str) -> None:
     if method == "chat.update":
-        tell(world, OPENED)
+        notify(world, OPENED)
     world.slack.fail_next(method, error=error)
-    tell(world, WORSE)
+    notify(world, WORSE)
     (parent,) = world.slack.parents()
     assert parent.blocks == []
     assert "96 s old" in parent.text
@@ -270,7 +270,7 @@ def test_a_message_that_is_too_much_for_slack_is_sent_as_plain_text(world: World
 @pytest.mark.parametrize("error", TOO_MUCH)
 def test_a_message_refused_even_as_plain_text_is_kept_and_holds_no_other(world: World, error: str) -> None:
     world.slack.fail_next("chat.postMessage", error=error, times=2)
-    tell(world, OPENED, OTHER)
+    notify(world, OPENED, OTHER)
     assert posted(world) == [(OTHER.incident, 1)]
     entry = world.log_entry(OPENED.incident)
     assert entry is not None

@@ -57,3 +57,13 @@ def test_a_checkpoint_elsewhere_cannot_be_looked_at() -> None:
     assert local_path("s3a://bucket/state") is None
     assert local_path("/var/lib/flinkwatch") == local_path("file:///var/lib/flinkwatch") == Path("/var/lib/flinkwatch")
     assert damage_in("s3a://bucket/state") == ""
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_damaged(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own error is reported, and not one of the search for damage; root, who runs some tests, may read anything."""
+
+    def refused(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    assert damage_in(str(checkpoint)) == ""

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.errors import PreflightError
 from streaming.job.checkpoint.lock import CheckpointLock
-from streaming.shutdown import Stop, Stopped
+from streaming.threads import Stop, Stopped
 
 
 def test_a_second_job_is_refused_with_the_process_that_has_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from streaming.cli.main import cli
 from streaming.configuration.settings import Kafka, Settings
 from streaming.job.checkpoint import rebuild
 from streaming.job.checkpoint.rebuild import Known, RebuildError
-from streaming.job.checkpoint.rebuilt import RebuildPlan, rebuilt_in
+from streaming.job.checkpoint.rebuild_plan import RebuildPlan, read_plan
 
 
 def known(incident: str, change: Change, since: int, seq: int = 3, at: int = 1_000) -> Known:
@@ -80,8 +80,8 @@ def test_the_old_checkpoint_is_moved_aside_and_never_deleted(tmp_path: Path) -> 
     assert (first / "state").is_dir()
     second = rebuild.replace(tmp_path, RebuildPlan(until=2), 60_000)
     assert second is not None
-    assert rebuilt_in(str(second)) == RebuildPlan(until=1)
-    assert rebuilt_in(str(tmp_path)) == RebuildPlan(until=2)
+    assert read_plan(str(second)) == RebuildPlan(until=1)
+    assert read_plan(str(tmp_path)) == RebuildPlan(until=2)
     assert (first / "metadata").read_text() == "first"
     assert (tmp_path / "flinkwatch.lock").exists()
 

@@ -22,15 +22,14 @@ from sinks.contract.outcome import Delivered
 from sinks.contract.sink import Notification
 from sinks.delivery import service as delivery_module
 from sinks.delivery.service import Delivery
-from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw
-from sinks.integrations.slack.charts.units import scale_for
+from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw, scale_for
 from sinks.integrations.slack.charts.worker import Charts, DrawingError, draw_apart
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.message import render
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.sink import SlackSink
 from sinks.kafka.access import KafkaAccess
-from sinks.prometheus.collector import PrometheusConfig
+from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
@@ -192,7 +191,7 @@ class Desk:
         posted = client.post(render(make_transition()), "incident", 1)
         assert isinstance(posted, Delivered)
         self.posted = posted
-        self.charts = Charts(client, draw=self._draw, wait=0.01)
+        self.charts = Charts(client.upload, draw=self._draw, wait=0.01)
 
     def order(self) -> None:
         """Orders one and waits for what becomes of it."""
@@ -270,16 +269,15 @@ def test_a_limited_upload_waits_as_long_as_slack_asks(desk: Desk) -> None:
 def test_in_a_storm_few_charts_wait_and_the_newest_are_drawn(slack: SlackServer) -> None:
     go, drawn = threading.Event(), []
 
-    class Uploader:
-        def upload(self, channel: str, ts: str, picture: Any) -> Delivered:
-            drawn.append(ts)
-            return Delivered(channel, ts)
+    def upload(channel: str, ts: str, picture: Any) -> Delivered:
+        drawn.append(ts)
+        return Delivered(channel, ts)
 
     def slow(_: ChartRequest) -> bytes:
         go.wait(10)
         return b""
 
-    charts = Charts(Uploader(), draw=slow)
+    charts = Charts(upload, draw=slow)
     for number in range(1000):
         charts.order(ORDER, "C1", str(number))
     worker = charts.worker
@@ -298,7 +296,7 @@ def test_after_close_nothing_more_is_drawn(desk: Desk) -> None:
 
 def test_what_is_not_drawn_when_the_process_ends_is_reported(desk: Desk) -> None:
     go = threading.Event()
-    charts = Charts(SlackClient(desk.config), draw=lambda _: str(go.wait(10)).encode())
+    charts = Charts(SlackClient(desk.config).upload, draw=lambda _: str(go.wait(10)).encode())
     for ts in ("1.1", "2.2", "3.3"):
         charts.order(ORDER, desk.posted.channel, ts)
     with capture_logs() as logged:

@@ -1,0 +1,31 @@
+"""Settings that several sinks have, each described once."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from detectors.incident import Severity
+from detectors.values.durations import Duration
+
+
+def file_with(what: str) -> Any:
+    """The field for a file with a secret, which goes with one for an environment variable."""
+    about = f"File with {what}, read at each request. It overrides the environment variable."
+    return Field(default=None, description=about)
+
+
+Timeout = Annotated[Duration, Field(ge=100, le=120_000, description="Timeout of a request, after which it is retried.")]
+MinSeverity = Annotated[
+    Severity, Field(description="Lowest severity that is sent. Other incidents are sent once they reach it.")
+]
+TokenEnv = Annotated[
+    str | None,
+    Field(description="Environment variable with a token, which is sent in the header Authorization as Bearer token."),
+]
+RunbookBaseUrl = Annotated[
+    str,
+    Field(
+        description="Address of the runbooks. {kind} is replaced by the kind of the incident's cause; without {kind}, "
+        "the kind is appended. On GitHub: https://github.com/ORG/REPO/blob/main/docs/runbooks/{kind}.md."
+    ),
+]

@@ -1,0 +1,62 @@
+"""Incidents and clusters that flinkwatch knows of, read from its topics, and which of them a silence matches."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import TypeVar
+
+from detectors.incident import Transition, decode_reading, decode_transition
+from detectors.incidents.silences import Silence
+from detectors.values.decoding import UndecodableError
+from sinks.contract.wording import kind_words
+from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
+from sinks.kafka.diagnosis import explained
+from sinks.kafka.reading import newest_values
+from streaming.configuration.settings import Kafka
+from streaming.configuration.silences import muted
+from streaming.errors import PublishedError
+
+_SHOWN = 5
+_Value = TypeVar("_Value")
+
+
+def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
+    """The current state of each incident in the topic. Raises PublishedError."""
+    return list(_decoded(decode_transition, newest(kafka.access, kafka.topics.incidents, within_ms)))
+
+
+def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
+    """Cluster and job of everything that flinkwatch has a reading of. Raises PublishedError."""
+    found = _decoded(decode_reading, newest(kafka.access, kafka.topics.readings, within_ms))
+    return {(reading.labels.get("cluster", ""), reading.labels.get("job", "")) for reading in found}
+
+
+def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
+    """The newest value of each key of a compacted topic. Raises PublishedError."""
+    with (
+        explained(access, PublishedError, f"{topic} could not be read: "),
+        closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
+    ):
+        return newest_values(consumer, topic, within_ms / 1000)
+
+
+def matches_now(silence: Silence, found: list[Transition], seen: Iterable[tuple[str, str]]) -> str:
+    """One sentence that says what a silence matches now."""
+    if own := muted(silence, found):
+        named = [f"{t.incident} {kind_words(t.cause)}, {t.job_name or t.job_id or t.cluster}" for t in own[:_SHOWN]]
+        more = f"; and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
+        return f"It matches {len(own)} open incident{'s' * (len(own) > 1)}: {'; '.join(named)}{more}."
+    if any(silence.fits(t.cluster, t.job_name, t.cause) for t in found):
+        return "It matches no open incident, but some resolved ones."
+    if any(silence.fits_cluster(cluster) and silence.fits_job(job) for cluster, job in seen):
+        return "It matches no incident, but a known cluster or job."
+    return "Warning: it matches no incident and no known cluster or job. Check the patterns."
+
+
+def _decoded(decode: Callable[[bytes], _Value], values: dict[bytes, bytes]) -> Iterator[_Value]:
+    for value in values.values():
+        try:
+            yield decode(value)
+        except UndecodableError:
+            # It was written by another version, which must not prevent a silence.
+            continue

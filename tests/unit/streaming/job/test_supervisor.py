@@ -1,0 +1,158 @@
+"""The query is started again where that is safe, and flinkwatch says so meanwhile. Without Spark."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from streaming.configuration.settings import Settings
+from streaming.errors import JobError, PreflightError, TopicMissingError
+from streaming.job import supervisor
+from streaming.job.health import Health
+from streaming.job.supervisor import QuerySupervisor
+from streaming.job.telemetry import Telemetry
+from streaming.threads import Stop
+
+Failure = BaseException | str
+
+
+class Clockless(Stop):
+    """Waiting takes no time; the waits are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        return super().wait(0)
+
+
+class Scene:
+    """Each start of the query fails as the list says, the last one runs until the end."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, checkpoint: Path, *failures: Failure) -> None:
+        self.left = list(failures)
+        self.starts = 0
+        self.problems: list[str | None] = []
+        self.stop = Clockless()
+        self.health = Health(1_000)
+        self.jvm = Mock(session=Mock())
+        self.jvm.gone.return_value = None
+        self.ask_kafka: Callable[[], Any] = lambda: {"in": {"0": -2}}
+        self.begun = Mock()
+        self.telemetry = Telemetry("hash", 1_000)
+        self.settings = Settings.model_validate({"streaming": {"checkpoint": str(checkpoint)}})
+        monkeypatch.setattr(supervisor, "start_query", self._start)
+        # They are read and written through Hadoop.
+        monkeypatch.setattr(supervisor, "kept_gaps", lambda *_: [])
+        monkeypatch.setattr(supervisor, "correct_offsets", lambda *_: [])
+
+    def run(self) -> None:
+        one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
+        one.run(self.jvm.session, {"in": {"0": -2}}, self.begun)
+
+    @property
+    def restarts(self) -> float:
+        return next(
+            sample.value
+            for metric in self.telemetry.collect()
+            for sample in metric.samples
+            if sample.name == "flinkwatch_query_restarts_total"
+        )
+
+    def _start(self, *_: object) -> Any:
+        self.starts += 1
+        self.problems.append(self.health.problem())
+        query = Mock(isActive=False, lastProgress=None)
+        if not self.left:
+            query.isActive, query.status = True, {"isTriggerActive": False}
+            self.stop.set()
+            return query
+        failure = self.left.pop(0)
+        if isinstance(failure, BaseException):
+            raise failure
+        query.exception.return_value = failure
+        return query
+
+
+def test_a_passing_failure_is_waited_out_and_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    killed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+    scene = Scene(monkeypatch, tmp_path, killed, killed)
+    scene.run()
+    assert scene.starts == 3
+    assert scene.restarts == 2
+    assert [pause for pause in scene.stop.waited if pause >= 1] == [1, 2]
+    assert scene.problems[0] == "no batch has finished yet"
+    assert "the query failed and is being restarted: A Python worker" in str(scene.problems[1])
+    scene.begun.assert_called_once()
+
+
+def test_what_does_not_pass_ends_the_process_after_so_many_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, *["java.lang.IllegalStateException: unheard of"] * 9)
+    with pytest.raises(JobError, match=r"unheard of\. 3 restarts within the last hour"):
+        scene.run()
+    assert scene.starts == 4
+
+
+@pytest.mark.parametrize("spark_error", ["[CONCURRENT_STREAM_LOG_UPDATE] x", "[MISSING_STATE_DIRECTORY] x"])
+def test_what_is_not_safe_ends_the_process_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark_error: str
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, spark_error)
+    with pytest.raises(JobError, match=str(tmp_path)) as raised:
+        scene.run()
+    assert "\n" not in str(raised.value)
+    assert scene.starts == 1
+
+
+def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scene = Scene(monkeypatch, tmp_path, Py4JNetworkError("Answer from Java side is empty"))
+    scene.jvm.gone.return_value = "Spark's JVM was killed (signal 9), probably by the kernel because memory was short"
+    started = []
+
+    def start(meanwhile: Callable[[], Any], *_: object) -> tuple[Any, Any]:
+        started.append(1)
+        scene.jvm.gone.return_value = None
+        return scene.jvm.session, meanwhile()
+
+    monkeypatch.setattr(supervisor, "start_session_while", start)
+    scene.run()
+    assert (len(started), scene.starts, scene.restarts) == (1, 2, 1)
+    assert "Spark's JVM was killed" in str(scene.problems[1])
+
+
+def test_a_topic_that_is_gone_ends_it_and_brokers_that_are_away_do_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers: list[Exception] = [PreflightError("no broker answers"), TopicMissingError("Kafka has no topic in")]
+
+    def ask() -> Any:
+        raise answers.pop(0)
+
+    scene = Scene(monkeypatch, tmp_path, "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x")
+    scene.ask_kafka = ask
+    with pytest.raises(JobError, match=r"^Kafka has no topic in$"):
+        scene.run()
+    assert (scene.starts, scene.restarts) == (1, 2)
+
+
+def test_what_fails_because_of_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A signal to the whole group also ends Python workers."""
+    scene = Scene(monkeypatch, tmp_path, "Python worker exited unexpectedly")
+    scene.stop.set()
+    scene.left = [Py4JNetworkError("gone")]
+    scene.run()
+    assert (scene.starts, scene.restarts) == (1, 0)
+    scene.jvm.quiet.assert_called()
+
+
+def test_a_full_disk_says_how_much_room_there_is(tmp_path: Path) -> None:
+    line = supervisor.explained(OSError("java.io.IOException: No space left on device"), str(tmp_path)).line
+    assert f"No space left on the disk of {tmp_path}" in line
+    assert "MB free of" in line
