@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.events.event import MetricEvent, Sample
+from detectors.events.event import Sample
 from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
 from detectors.flink.gc_window import GcWindow
 from detectors.flink.heap_floor import HeapFloor
 from detectors.incident import Evidence
@@ -128,7 +130,7 @@ def collections(seed: int) -> str:
 
 def checkpoints(seed: int) -> str:
     """Lines or gauges of a job's checkpoints, with savepoints, restores, expiries and numbers that jump back."""
-    chance, own, found = Random(seed), CheckpointDurations(), []
+    chance, own, job, found = Random(seed), CheckpointDurations(), JobCheckpoints(), []
     number, time, every = 1, START, chance.choice([5 * SECOND, MINUTE])
     gauges = seed % 3 == 0
     for n in range(80):
@@ -145,31 +147,36 @@ def checkpoints(seed: int) -> str:
                 ("completed_checkpoints", float(number)),
             ):
                 if chance.random() < 0.85:
-                    event = MetricEvent("c", "m", "h", time + 50, time, "flink.metrics", 0, n, [])
-                    found.append(own.measure(event, Sample(name, {}, value), 0.5))
+                    scraped = Evidence("flink.metrics", 0, n, time, "")
+                    found.append(own.measure(scraped, Sample(name, {}, value), 0.5))
         else:
-            own.trigger(number, time, chance.random() < 0.05)
+            kind = "SAVEPOINT" if chance.random() < 0.05 else "CHECKPOINT"
+            begun = job.trigger(CheckpointTriggered(number, type=kind), time, record)
+            if begun is not None and not begun.savepoint:
+                own.triggered(number, job.completed, time)
             if chance.random() < 0.1:
-                own.expire(number, time + took)
+                job.fail(CheckpointFailed(number, "expired"), time + took)
             elif chance.random() < 0.95:
                 size = chance.choice([1_000, 1_100, 1_200, 90_000])
-                found.append(own.complete(number, took, size, record, 0.3))
+                done = job.complete(CheckpointCompleted(number, took, size), time + took)
+                found.append(done is not None and own.complete(done, record, 0.3))
         if chance.random() < 0.03:
-            found.append(own.restore(time + chance.choice([0, -10 * MINUTE]), chance.random() < 0.5))
+            job.restart(time + chance.choice([0, -10 * MINUTE]), restored=True)
+            found.append(own.start_fresh(time) if chance.random() < 0.5 else own.restart())
             number = chance.choice([number, 1])
         if seed % 4 == 1 and n == 50:
             own.log()
     return text(
-        "".join("ny"[x] for x in found),
+        "".join("ny"[bool(x)] for x in found),
         own.interval(),
-        own.timeout,
+        job.timeout,
         own.history.points(0, 3),
         own.gaps[-3:],
         own.sizes[-3:],
         own.records,
         own.seen,
-        len(own.triggers),
-        own.completed,
+        len(job.in_progress),
+        job.completed,
         own.last,
         own.gauge,
     )

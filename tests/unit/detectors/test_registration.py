@@ -75,7 +75,7 @@ def missing_of(detector: type[Detector], kind: str) -> Iterator[str]:
     file = f"detectors/kinds/{kind}.py"
     if own.get("kind") != kind:
         yield f'{file}: kind is not "{kind}"'
-    if "belongs_to" not in own:
+    if not any("belongs_to" in vars(base) for base in detector.__mro__ if base not in (Detector, object)):
         yield f'{file}: no belongs_to: whose end ends its findings, "job", "process" or "cluster"'
     if not getattr(detector, "event_types", ()):
         yield f"{file}: has no event_types; lines have their wording in detectors/events/vocabulary"

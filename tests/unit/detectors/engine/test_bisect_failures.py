@@ -45,7 +45,7 @@ def test_all_others_are_taken_as_if_it_had_never_come(seed: int) -> None:
     assert expected.transitions
     assert output.transitions == expected.transitions
     assert sorted(d.event.offset for d in output.defects) == sorted(event.offset for event in bad)
-    assert {d.error for d in output.defects} == {"ValueError: invalid literal for int() with base 10: 'soon'"}
+    assert {d.error for d in output.defects} == {"ValidationError: Expected `int`, got `str` - at `$.duration`"}
 
 
 def test_where_many_fail_they_are_not_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_the_clock_of_a_bucket_never_runs_back() -> None:
 
 def read_up(at: int, offset: int) -> LogEvent:
     """A line that only `unread_records_lost` takes."""
-    return log("input_read_up", at, offset, topic="flink.logs", partition="0")
+    return log("input_read_up", at, offset, lag=0, topic="flink.logs", partition=str(offset))
 
 
 def test_an_event_far_ahead_of_the_stream_is_taken_as_a_minute_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,9 @@ def test_events_are_taken_in_order_of_arrival_however_the_batch_has_them(monkeyp
     monkeypatch.setattr(UnreadRecordsLost, "fact", fact)
     places = [(5, "b", 0, 0), (5, "a", 1, 0), (5, "a", 0, 7), (5, "a", 0, 3), (1, "b", 9, 9)]
     batch = [
-        msgspec.structs.replace(read_up(at, offset), topic=topic, partition=partition)
+        msgspec.structs.replace(
+            read_up(at, offset), topic=topic, partition=partition, text=f"{topic} {partition} {offset}"
+        )
         for at, topic, partition, offset in places
     ]
     step(BucketIndex(published=PUBLISHED), MemoryStore(), batch, START + 10)

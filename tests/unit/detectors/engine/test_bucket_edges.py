@@ -167,7 +167,7 @@ def test_a_cluster_whose_only_event_fails_is_asked_again_with_its_next_one(monke
     own = Bucket()
     lost = log("tm_unreachable", 0, tm="t", lag=0)
     with monkeypatch.context() as broken:
-        broken.setattr(TaskManagerLost, "update", lambda *_: 1 / 0)
+        broken.setattr(TaskManagerLost, "fact", lambda *_: 1 / 0)
         output = own.step(0, lost)
     assert [(d.event, d.error) for d in output.defects] == [(lost, "ZeroDivisionError: division by zero")]
     assert own.index.deadlines == {}
@@ -180,7 +180,7 @@ def test_a_cluster_whose_event_fails_while_another_waits_is_asked_when_that_one_
 ) -> None:
     own = Bucket().late()
     with monkeypatch.context() as broken:
-        broken.setattr(TaskManagerLost, "update", lambda *_: 1 / 0)
+        broken.setattr(TaskManagerLost, "fact", lambda *_: 1 / 0)
         own.step(40 * SECOND, log("tm_unreachable", 5 * SECOND, tm="t", lag=0), sample(39 * SECOND))
     assert own.index.deadlines["c"] == START + 39 * SECOND
     assert own.index.orders["c"].waiting == [sample(39 * SECOND)]

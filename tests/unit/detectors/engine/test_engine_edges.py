@@ -1,12 +1,12 @@
 """What the engine asks of a detector and when, shown by a detector that does as it is told."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from detectors.detector import Now
+from detectors.detector import View
 from detectors.engine import fold
 from detectors.engine.engine import Engine
 from detectors.engine.state import ClusterState, decode_state, encode_state
@@ -33,30 +33,30 @@ class Scripted:
         self.shown: list[Reading] = []
         self.findings: list[Finding] = []
         self.asked: list[tuple[str, int]] = []
-        for name in ("update", "on_deadline", "on_config_change", "next_deadline", "readings"):
+        for name in ("fact", "on_deadline", "on_config_change", "next_deadline", "readings"):
             monkeypatch.setattr(kind, name, lambda _, *given, what=name: getattr(self, what)(*given))
 
-    def update(self, state: Any, event: Event, now: Now, topology: Any) -> Iterable[Finding]:
-        self.asked.append(("update", now.time - START))
-        return self._found()
+    def fact(self, view: View[Any, Any], *_: object) -> None:
+        self.asked.append(("fact", view.time - START))
+        self._find(view)
 
-    def on_deadline(self, state: Any, now: int, topology: Any) -> Iterable[Finding]:
-        self.asked.append(("deadline", now - START))
+    def on_deadline(self, view: View[Any, Any]) -> None:
+        self.asked.append(("deadline", view.clock - START))
         self.due = None
-        return self._found()
+        self._find(view)
 
-    def on_config_change(self, state: Any, now: int, topology: Any) -> Iterable[Finding]:
-        self.asked.append(("change", now - START))
-        return self._found()
+    def on_config_change(self, view: View[Any, Any]) -> None:
+        self.asked.append(("change", view.clock - START))
+        self._find(view)
 
-    def next_deadline(self, state: Any) -> int | None:
+    def next_deadline(self, _: object) -> int | None:
         return None if self.due is None else START + self.due
 
-    def readings(self, state: Any, now: int, topology: Any) -> Iterable[Reading]:
+    def readings(self, _: object) -> Iterable[Reading]:
         return [msgspec.structs.replace(r, labels=dict(r.labels)) for r in self.shown]
 
-    def _found(self) -> Iterator[Finding]:
-        yield from self.findings
+    def _find(self, view: View[Any, Any]) -> None:
+        view.findings += self.findings
         self.findings = []
 
     def finding(self, at: int, severity: Any = "warning", **more: Any) -> Finding:
@@ -82,7 +82,7 @@ class Cluster:
 
 
 def event(at: int = 0, **more: Any) -> Event:
-    return log("input_lost", at, lag=0, **more)
+    return log("input_lost", at, lag=0, topic="flink.logs", partition="0", **more)
 
 
 def reading(at: int, name: str = "x", value: float = 1.0) -> Reading:
@@ -153,7 +153,7 @@ def test_deadlines_before_an_event_are_met_before_it_and_each_transition_has_its
     cluster.step(0, event())
     scripted.findings = [scripted.finding(3_000)]
     output = cluster.step(HOUR, event(9_500))
-    assert scripted.asked == [("update", 0), ("deadline", 3_000), ("update", 9_500)]
+    assert scripted.asked == [("fact", 0), ("deadline", 3_000), ("fact", 9_500)]
     assert words(output.transitions)[0] == ("opened", 3_000, "")
 
 
@@ -230,11 +230,12 @@ def test_a_cluster_is_forgotten_a_week_after_its_last_event(scripted: Scripted) 
 def test_a_line_without_a_zone_has_the_time_that_its_source_shows(scripted: Scripted) -> None:
     cluster, shifted = Cluster(), []
     for n, name in enumerate(("checkpoint_triggered", "input_lost")):
-        line = log(name, n, n, lag=0, job=JOB, checkpoint="1", epoch=str(START + n))
+        where = {"topic": "flink.logs", "partition": "0"}
+        line = log(name, n, n, lag=0, job=JOB, checkpoint="1", epoch=str(START + n), **where)
         line.local_time += 2 * HOUR
         shifted.append(line)
     cluster.step(0, *shifted)
-    assert scripted.asked == [("update", 1)]
+    assert scripted.asked == [("fact", 1)]
 
 
 def test_each_detector_is_given_the_samples_that_it_subscribes_to_in_one_event(
@@ -242,11 +243,10 @@ def test_each_detector_is_given_the_samples_that_it_subscribes_to_in_one_event(
 ) -> None:
     given: list[list[tuple[str, float]]] = []
 
-    def update(_: Any, __: Any, scrape: Any, *___: Any) -> Iterable[Finding]:
-        given.append([(s.name, s.value) for s in scrape.samples])
-        return ()
+    def samples(_: Any, __: Any, taken: list[Sample]) -> None:
+        given.append([(s.name, s.value) for s in taken])
 
-    monkeypatch.setattr(Backpressure, "update", update)
+    monkeypatch.setattr(Backpressure, "samples", samples)
     names = ["heap_used", "busy_time", "no_such", "busy_time", "backpressured_time"]
     scrape = page(0, [Sample(name, {"job_id": JOB}, float(n)) for n, name in enumerate(names)])
     Cluster("backpressure").step(SECOND, scrape)

@@ -248,7 +248,7 @@ def test_a_detector_that_is_off_is_not_run_at_all(monkeypatch: pytest.MonkeyPatc
     """Also with an override by job, unless that switches it on: off is the way out when a detector fails."""
     from detectors.kinds.checkpoint_overdue import CheckpointOverdue
 
-    monkeypatch.setattr(CheckpointOverdue, "update", lambda *_: 1 / 0)
+    monkeypatch.setattr(CheckpointOverdue, "fact", lambda *_: 1 / 0)
     general = {"checkpoint_overdue": {"enabled": False}}
     override = {"job": "orders", "detectors": {"checkpoint_overdue": {"factor": 2.0}}}
     assert Played(live(general, overrides=[override])).take(triggered(0)) == []

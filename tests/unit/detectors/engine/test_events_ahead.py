@@ -1,7 +1,6 @@
 """Events that are ahead of the clock, because another partition has not been read as far: folded at once, unless a
 deadline comes before them."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from detectors.detector import Now
+from detectors.detector import View
 from detectors.engine import bucket, late_partitions
 from detectors.engine.late_partitions import BOUND_MS, PartitionLag, PartitionOrder, next_waiting
 from detectors.engine.state import decode_state
@@ -21,12 +20,10 @@ from tests.unit.detectors.arrivals import output
 from tests.unit.detectors.engine.test_late_partitions import SHORT
 from tests.unit.detectors.streams import START, alone, encoded, log
 
-WANT = min(UnreadRecordsLost.event_types)
-
 
 def event(at: int, offset: int = 0, cluster: str = "c") -> LogEvent:
-    found = log("job_state", at, offset, lag=0, job="a" * 32, name="orders", state="RUNNING")
-    return msgspec.structs.replace(found, cluster=cluster, event_type=WANT)
+    found = log("input_read_up", at, offset, lag=0, topic="flink.logs", partition="0")
+    return msgspec.structs.replace(found, cluster=cluster)
 
 
 class Cluster:
@@ -40,23 +37,22 @@ class Cluster:
         self.again = False
         self.brought: dict[int, int] = {}
         self.failing: int | None = None
-        patched.setattr(UnreadRecordsLost, "update", self._update)
-        patched.setattr(UnreadRecordsLost, "on_deadline", self._on_deadline)
+        patched.setattr(UnreadRecordsLost, "fact", lambda _, *given: self._take(*given))
+        patched.setattr(UnreadRecordsLost, "on_deadline", lambda _, view: self._on_deadline(view))
         patched.setattr(UnreadRecordsLost, "next_deadline", lambda *_: self.due and START + self.due)
         # A front that means something needs a batch before.
         self.step(0)
 
-    def _update(self, state: Any, taken: LogEvent, now: Now, topology: Any) -> Iterator[Any]:
-        if taken.offset == self.failing:
-            raise ValueError(taken.offset)
-        self.taken.append(("event", now.clock - START))
-        self.due = self.brought.get(taken.offset, self.due)
-        return iter(())
+    def _take(self, view: View[Any, Any], *_: object) -> None:
+        if view.event.offset == self.failing:
+            raise ValueError(view.event.offset)
+        self.taken.append(("event", view.clock - START))
+        self.due = self.brought.get(view.event.offset, self.due)
 
-    def _on_deadline(self, state: Any, now: int, topology: Any) -> Iterator[Any]:
-        self.taken.append(("deadline", now - START))
-        self.due = now - START + 100 if self.again else None
-        return iter(())
+    def _on_deadline(self, view: View[Any, Any]) -> None:
+        now = view.clock - START
+        self.taken.append(("deadline", now))
+        self.due = now + 100 if self.again else None
 
     def step(self, until: int, *events: LogEvent, front: int | None = None) -> list[tuple[str, int]]:
         """What the detector is given in a step; the most advanced partition is as new as the newest event."""

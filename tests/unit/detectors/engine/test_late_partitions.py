@@ -189,7 +189,7 @@ def test_what_waits_does_not_hang_on_an_event_that_fails(monkeypatch: pytest.Mon
     bucket.step(index, store, [lost], at + 32_000, front=at + 32_000)
     assert index.orders["c"].waiting == [lost]
     with monkeypatch.context() as broken:
-        broken.setattr(TaskManagerLost, "update", lambda *_: 1 / 0)
+        broken.setattr(TaskManagerLost, "fact", lambda *_: 1 / 0)
         output = bucket.step(index, store, [], at + 90_000, front=at + 90_000)
     assert [d.event for d in output.defects] == [lost]
     assert index.orders["c"].waiting == []

@@ -1,9 +1,10 @@
-"""Which checkpoints show how long the next one will take, and how interval and timeout are learned."""
+"""Which checkpoints show how long the next one will take, and how the interval is learned."""
 
 import pytest
 
-from detectors.events.event import MetricEvent, Sample
+from detectors.events.event import Sample
 from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence
 
 MINUTE = 60_000
@@ -18,11 +19,16 @@ class Job:
     """A job whose checkpoints come as lines."""
 
     def __init__(self) -> None:
-        self.own = CheckpointDurations()
+        self.own, self.completed = CheckpointDurations(), -1
 
-    def checkpoint(self, number: int, time: int, took: int, size: int = 1_000, savepoint: bool = False) -> bool:
-        self.own.trigger(number, START + time, savepoint)
-        return self.own.complete(number, took, size, at(time + took), 0.5)
+    def checkpoint(
+        self, number: int, time: int, took: int, size: int = 1_000, savepoint: bool = False, restored: bool = False
+    ) -> bool:
+        if not savepoint:
+            self.own.triggered(number, self.completed, START + time)
+        self.completed = number
+        completed = CheckpointCompleted(number, took, size, seen=True, savepoint=savepoint, restored=restored)
+        return self.own.complete(completed, at(time + took), 0.5)
 
     def minutes(self, count: int, took: int = 1_000, first: int = 1) -> "Job":
         """One a minute."""
@@ -54,31 +60,22 @@ def test_a_savepoint_shows_neither_duration_nor_interval() -> None:
     assert job.own.gaps == [MINUTE]
 
 
-def test_the_first_checkpoint_after_a_restore_reports_nothing_and_a_savepoint_is_not_the_first() -> None:
+def test_the_first_checkpoint_after_a_restore_reports_nothing() -> None:
     job = Job().minutes(3)
-    assert job.own.restore(START + 4 * MINUTE, fresh=False) is True
-    assert job.own.restore(START + 4 * MINUTE, fresh=False) is False
-    assert job.checkpoint(4, 5 * MINUTE, 9_000, savepoint=True) is False
-    assert job.checkpoint(5, 6 * MINUTE, 9_000) is False
+    job.own.restart()
+    assert job.checkpoint(5, 6 * MINUTE, 9_000, restored=True) is False
     assert job.checkpoint(6, 7 * MINUTE, 1_500) is True
     assert job.values() == [1_000.0] * 3 + [1_500.0]
+    assert job.own.gaps == [MINUTE] * 2
 
 
-def test_after_a_restore_numbers_may_jump_back_and_what_was_written_before_it_is_of_the_past() -> None:
+def test_a_start_from_a_savepoint_forgets_everything_once() -> None:
     job = Job().minutes(3)
-    job.own.restore(START + 4 * MINUTE, fresh=True)
+    assert job.own.start_fresh(START + 4 * MINUTE) is True
     assert (job.values(), job.own.seen, job.own.records) == ([], 0, [])
-    assert job.checkpoint(2, 3 * MINUTE, 1_000) is False
-    assert job.own.triggered == -1
-    assert job.checkpoint(1, 5 * MINUTE, 1_000) is False
-    assert job.checkpoint(2, 6 * MINUTE, 1_000) is True
-
-
-def test_a_number_that_came_before_changes_nothing() -> None:
-    job = Job().minutes(3)
-    assert job.checkpoint(3, 3 * MINUTE, 5_000) is False
-    assert job.checkpoint(2, 3 * MINUTE, 5_000) is False
-    assert job.values() == [1_000.0] * 3
+    job.minutes(2, first=5)
+    assert job.own.start_fresh(START + 4 * MINUTE) is False
+    assert job.values() == [1_000.0] * 2
 
 
 def test_a_full_checkpoint_among_incremental_ones_reports_nothing() -> None:
@@ -95,18 +92,6 @@ def test_sizes_that_stay_large_are_the_usual_ones_after_five() -> None:
     assert counted == [False] * 5 + [True] * 5
 
 
-def test_the_timeout_is_learned_from_an_expiry_and_not_from_one_of_before_the_restart() -> None:
-    job = Job()
-    job.own.trigger(1, START, False)
-    job.own.expire(1, START + 600_000)
-    assert job.own.timeout == 600_000
-    job.own.trigger(2, START + MINUTE, True)
-    job.own.expire(2, START + 2 * MINUTE)  # a savepoint's time is not kept
-    job.own.expire(7, START + 3 * MINUTE)
-    job.own.expire(1, START)
-    assert job.own.timeout == 600_000
-
-
 def test_a_checkpoint_that_takes_no_time_took_a_millisecond() -> None:
     job = Job()
     assert job.checkpoint(1, MINUTE, 0) is True
@@ -120,15 +105,6 @@ def test_one_record_in_six_is_kept_four_of_them() -> None:
     assert (own.seen, len(own.sizes), len(own.gaps)) == (40, 9, 16)
 
 
-def test_triggers_in_flight_are_bounded() -> None:
-    own = CheckpointDurations()
-    for n in range(40):
-        own.trigger(n, START + n * MINUTE, False)
-    assert [*own.triggers] == [*range(24, 40)]
-    own.complete(30, 1_000, 1_000, at(41 * MINUTE), 0.5)
-    assert [*own.triggers] == [*range(30, 40)]
-
-
 class Gauged:
     """A job that is known only from gauges."""
 
@@ -136,8 +112,7 @@ class Gauged:
         self.own = CheckpointDurations()
 
     def scrape(self, time: int, **values: float) -> list[bool]:
-        event = MetricEvent("c", "m", "h", START + time, START + time, "flink.metrics", 0, time, [])
-        return [self.own.measure(event, Sample(name, {}, value), 0.5) for name, value in values.items()]
+        return [self.own.measure(at(time), Sample(name, {}, value), 0.5) for name, value in values.items()]
 
 
 def test_a_gauge_is_about_another_checkpoint_when_it_or_the_count_has_changed() -> None:
@@ -157,8 +132,7 @@ def test_gauges_report_nothing_once_lines_do() -> None:
     job.own.log()
     assert job.own.history.points(0) == []
     assert job.scrape(MINUTE, completed_checkpoints=2, last_checkpoint_duration=900) == [False, False]
-    job.own.complete(1, 300, 1_000, at(2 * MINUTE), 0.5)
-    job.own.log()
+    job.own.complete(CheckpointCompleted(1, 300, 1_000, seen=True), at(2 * MINUTE), 0.5)
     assert len(job.own.history.points(0)) == 1
 
 

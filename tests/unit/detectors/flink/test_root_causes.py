@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from detectors.events.event import LogEvent
+from detectors.flink.facts import Failure, fact_of
 from detectors.flink.root_causes import RootCause, RootCauses, role_of, same
 from tests.unit.detectors.streams import START, log
 
@@ -23,22 +24,29 @@ def failure(number: int = 1, at: int = 0, source: str = "jm", **fields: Any) -> 
     return log("failure", at, number, source, **{**about, **fields})
 
 
+def fact(event: LogEvent) -> Failure:
+    found = fact_of(event)
+    assert isinstance(found, Failure)
+    return found
+
+
 def taken(*failures: LogEvent) -> RootCauses:
     causes = RootCauses()
     for one in failures:
-        causes.take(one, one.local_time - START)
+        causes.take(one.source, fact(one), one.local_time - START)
     return causes
 
 
-def test_only_failures_of_tasks_and_jobs_count() -> None:
-    assert RootCauses().take(failure(), 0) is not None
-    assert RootCauses().take(failure(of="process_failed"), 0) is None
-    assert RootCauses().take(failure(state="CANCELING"), 0) is None
+def test_only_failures_of_tasks_and_jobs_end_a_job() -> None:
+    for fields, ends in (({}, True), ({"of": "process_failed"}, False), ({"state": "CANCELING"}, False)):
+        causes = taken(failure(**fields))
+        assert causes.sources["jm"][0].ends_job is ends
+        assert (causes.before("jm", 0) is not None) is ends
 
 
-def test_the_last_six_failures_of_fifty_sources_are_kept() -> None:
-    causes = taken(*(failure(n) for n in range(9)))
-    assert [f.id for f in causes.sources["jm"]] == [str(n) for n in range(3, 9)]
+def test_the_last_eight_failures_of_fifty_sources_are_kept() -> None:
+    causes = taken(*(failure(n) for n in range(10)))
+    assert [f.id for f in causes.sources["jm"]] == [str(n) for n in range(2, 10)]
     assert len(taken(*(failure(source=f"s{n}") for n in range(60))).sources) == 50
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from detectors.events.event import Event
+from detectors.events.event import Event, LogEvent
+from detectors.flink.facts import Fact, fact_of
 from detectors.flink.topology import Topology
 from tests.unit.detectors.streams import START, in_order, log, metric, run
 
@@ -32,24 +33,36 @@ def test_of_several_none_is() -> None:
     assert expired_after(JOB, OTHER) == [("checkpoint_overdue", "source:jm")]
 
 
+def update(topology: Topology, line: LogEvent) -> Fact | None:
+    fact = fact_of(line)
+    assert fact is not None
+    return topology.update(line, fact, line.timestamp, line.local_time)
+
+
+def state(at: int, job: str, new: str, lag: int = 100, source: str = "jm") -> LogEvent:
+    return log("job_state", at, 0, source, lag, job=job, name="orders", before="CREATED", state=new)
+
+
+def test_a_line_that_is_sent_again_within_two_minutes_is_nothing_new() -> None:
+    for lag, new in ((500, False), (120_100, False), (120_101, True)):
+        topology = Topology()
+        for at, job, now in ((0, JOB, "RUNNING"), (10, JOB, "FAILED"), (11, OTHER, "RUNNING")):
+            assert update(topology, state(at, job, now)) is not None
+        assert (update(topology, state(0, JOB, "RUNNING", lag)) is not None) is new
+        assert topology.jobs[JOB].state == ("RUNNING" if new else "FAILED")
+
+
 @pytest.mark.parametrize(("older", "known"), [(500, False), (1_000, True), (100_000, True), (900_000, False)])
-def test_a_line_that_is_sent_again_does_not_change_what_is_known_of_jobs(older: int, known: bool) -> None:
+def test_an_older_line_does_not_change_which_job_a_source_writes_of(older: int, known: bool) -> None:
     """Threads overtake each other by less, and a time zone is corrected by more."""
     topology = Topology()
-    for at, job, state in (
-        (0, JOB, "RUNNING"),
-        (10, JOB, "FAILED"),
-        (11, OTHER, "RUNNING"),
-        (11 - older, JOB, "RUNNING"),
-    ):
-        topology.update(log("job_state", at, job=job, name="orders", before="CREATED", state=state), START + at)
+    update(topology, state(11, OTHER, "RUNNING"))
+    update(topology, state(11 - older, JOB, "RUNNING"))
     assert topology.job_of_source["jm"] == (OTHER if known else JOB)
-    assert topology.jobs[JOB].state == ("FAILED" if known else "RUNNING")
 
 
 def test_a_jobmanager_whose_clock_is_behind_is_believed() -> None:
     topology = Topology()
-    for source, at, state in (("jm-1", 30_000, "SUSPENDED"), ("jm-2", 10_000, "RUNNING")):
-        line = log("job_state", at, 0, source, job=JOB, name="orders", before="CREATED", state=state)
-        topology.update(line, START + at)
+    update(topology, state(30_000, JOB, "SUSPENDED", source="jm-1"))
+    update(topology, state(10_000, JOB, "RUNNING", source="jm-2"))
     assert topology.jobs[JOB].state == "RUNNING"

@@ -28,7 +28,7 @@ class Watched(Followed):
 
     def open(self) -> bool:
         """Whether a creep goes on."""
-        return self.detector_state.jobs[JOB].open is not None
+        return self.view.state.jobs[JOB].open is not None
 
 
 def watch(**config: object) -> Watched:
@@ -130,7 +130,7 @@ def test_savepoints_the_first_after_a_restore_and_full_ones_among_incremental_do
             watched.gap(-1).line("job_restored", job=JOB).gap(1)
             watched.took(5_000 + i * 100)
     assert not watched.open()
-    assert {p.value for p in watched.detector_state.jobs[JOB].durations.history.points(0)} == {
+    assert {p.value for p in watched.view.state.jobs[JOB].durations.history.points(0)} == {
         1_000.0 + i for i in range(7)
     }
 
@@ -216,7 +216,7 @@ def test_a_gauge_that_stands_still_is_one_checkpoint() -> None:
     watched = watch()
     for i in range(50):
         watched.measure("last_checkpoint_duration", 800, i * 15_000, job_id=JOB)
-    assert watched.detector_state.jobs[JOB].durations.seen == 1
+    assert watched.view.state.jobs[JOB].durations.seen == 1
 
 
 def test_durations_that_grow_with_the_input_are_load() -> None:

@@ -140,6 +140,7 @@ def test_the_exceeded_tolerance_is_reported_at_once(before: int) -> None:
     history = job().expiries(before)
     exceeded = {
         "of": "job_state",
+        "id": "1",
         "class": "org.apache.flink.util.FlinkRuntimeException",
         "message": "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to …",
         "first": "org.apache.flink.util.FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold.",
@@ -173,7 +174,7 @@ def test_a_flink_that_does_not_count_expiries_is_reported() -> None:
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     history = job().expiries(40)
     assert history.findings()[-1].summary.startswith("40 checkpoints in a row failed (last: checkpoint 40)")
-    assert len(history.detector_state.jobs[JOB].failed) <= 16
+    assert len(history.view.state.jobs[JOB].failed) <= 16
     assert list(history.readings().values()) == [40]
 
 

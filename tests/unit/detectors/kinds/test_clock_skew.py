@@ -18,7 +18,7 @@ class Clocks(Followed):
     def lines(self, lag: int, zone: int = 0) -> "Clocks":
         """Lines of a TaskManager."""
         for n in range(8):
-            self.line("task_state", n * MINUTE, source="tm", lag=lag, zone=zone)
+            self.line("tm_registered", n * MINUTE, source="tm", lag=lag, zone=zone, tm="tm-1")
         return self
 
 

@@ -65,7 +65,7 @@ def test_restarts_and_the_end_of_the_job_that_follow_are_the_same_incident() -> 
 def test_it_ends_when_checkpoints_complete_a_while_after() -> None:
     jm = exhausted().task_failed(DIRECT[0], at=MINUTE, **PLACE).completed(1, MINUTE + 20 * SECOND)
     assert [t.transition for t in jm.transitions(4 * MINUTE)] == ["opened"]
-    jm.completed(1, 3 * MINUTE)
+    jm.completed(2, 3 * MINUTE)
     assert [t.transition for t in jm.transitions(5 * MINUTE)] == ["opened", "resolved"]
 
 

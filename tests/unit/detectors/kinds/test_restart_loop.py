@@ -143,7 +143,7 @@ def test_a_cancel_and_a_rescale_of_the_adaptive_scheduler_are_none() -> None:
 def test_a_loop_is_over_when_checkpoints_complete_and_it_has_long_not_restarted() -> None:
     jm = loop(10 * SECOND, 30 * SECOND, 45 * SECOND)
     jm.completed(1, 60 * SECOND)
-    jm.completed(1, 3 * MINUTE)
+    jm.completed(2, 3 * MINUTE)
     transitions = jm.transitions(5 * MINUTE)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
     assert transitions[-1].ended_at is not None

@@ -121,7 +121,7 @@ def test_a_gated_address_alone_is_nothing_and_dates_the_loss_that_follows() -> N
 
 
 def test_a_peer_that_saw_the_connection_close_dates_the_loss_and_proves_none() -> None:
-    seen = cluster().then(-5 * SECOND, "tm_connection_closed", "tm-2", tm=TM)
+    seen = cluster().then(-5 * SECOND, "tm_connection_closed", "tm-2", tm=TM, address="tm-1:1")
     assert seen.reported() == []
     assert seen.then(0, "tm_timed_out", tm=TM).reported()[0].findings[0].since == START + AT - 5 * SECOND
 

@@ -136,7 +136,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
     half = len(events("late-barrier-acks")) * 6 // 10
     first = feed(tester, packed_of("late-barrier-acks", slice(0, half)))
     with monkeypatch.context() as broken:
-        broken.setattr(LateBarrierAcks, "update", lambda *_: 1 / 0)
+        broken.setattr(LateBarrierAcks, "fact", lambda *_: 1 / 0)
         rows = feed(tester, packed_of("late-barrier-acks", slice(half, half + 40)))
     letters = [msgspec.json.decode(v) for v in values(rows, "rejected") if v is not None]
     assert {letter["detail"] for letter in letters} == {"ZeroDivisionError: division by zero"}

@@ -1,6 +1,5 @@
 """A replay ends as a job would that hears no more."""
 
-import msgspec
 import pytest
 
 from detectors.events.event import Record
@@ -25,10 +24,10 @@ def test_an_event_that_waits_for_a_deadline_at_the_end_is_taken(monkeypatch: pyt
     """The clock does not reach the deadline, since the event's source is not trusted with it."""
     taken: list[int] = []
     record = Record("flink.logs", 0, 0, START, None, b"")
-    monkeypatch.setattr(UnreadRecordsLost, "update", lambda *given: taken.append(given[2].offset) or ())
+    monkeypatch.setattr(UnreadRecordsLost, "fact", lambda *given: taken.append(given[1].event.offset))
     monkeypatch.setattr(UnreadRecordsLost, "next_deadline", lambda *_: START + 20_000)
-    lines = [log("job_state", at, n, lag=0) for n, at in enumerate((0, 2_000, 30_000))]
-    lines = [msgspec.structs.replace(one, event_type=min(UnreadRecordsLost.event_types)) for one in lines]
+    where = {"topic": "flink.logs", "partition": "0"}
+    lines = [log("input_read_up", at, n, lag=0, **where) for n, at in enumerate((0, 2_000, 30_000))]
     arrived = [(START + 2_000 * n, record, [one]) for n, one in enumerate(lines)]
     assert [*run(arrived, alone("unread_records_lost"), "")] == []
     assert taken == [0, 1, 2]

@@ -1,0 +1,132 @@
+"""What is new in a line about a checkpoint, and what its job's checkpoints show."""
+
+import pytest
+
+from detectors.flink.checkpoints import GAUGE_LAG_MS, JobCheckpoints
+from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
+from detectors.incident import Evidence
+
+SECOND, MINUTE = 1_000, 60_000
+
+
+class Checkpoints(JobCheckpoints):
+    """With lines in one word each, at a time in ms."""
+
+    def triggered(self, number: int, at: int, kind: str = "CHECKPOINT") -> CheckpointTriggered | None:
+        record = Evidence("flink.logs", 0, at, at, f"Triggering checkpoint {number}")
+        return self.trigger(CheckpointTriggered(number, type=kind), at + 100, record)
+
+    def done(self, number: int, at: int) -> CheckpointCompleted | None:
+        return self.complete(CheckpointCompleted(number, 20, 1), at)
+
+    def times_out(self, number: int, at: int) -> CheckpointFailed | None:
+        return self.fail(CheckpointFailed(number, "expired"), at)
+
+
+def test_a_trigger_and_an_end_are_new_once() -> None:
+    job = Checkpoints()
+    assert job.triggered(1, 0) is not None
+    assert job.triggered(1, 0) is None
+    assert job.done(1, 20) is not None
+    assert job.done(1, 20) is None
+    assert job.triggered(1, 0) is None
+    assert (job.completed, job.latest, job.oldest()) == (1, 1, None)
+
+
+def test_what_ended_unseen_is_named_by_the_next_trigger() -> None:
+    job = Checkpoints()
+    job.triggered(1, 0)
+    following = job.triggered(2, MINUTE)
+    assert following is not None
+    assert following.unseen == (1,)
+    assert [*job.in_progress] == [2]
+
+
+def test_concurrent_checkpoints_and_savepoints_end_each_other_not() -> None:
+    job = Checkpoints()
+    job.triggered(1, 0)
+    job.triggered(2, MINUTE, "SAVEPOINT")
+    assert job.oldest() is not None
+    job.triggered(3, MINUTE)
+    assert [*job.in_progress] == [2, 3]
+    job.concurrent = True
+    job.triggered(4, 2 * MINUTE)
+    assert [*job.in_progress] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(("kind", "savepoint"), [("CHECKPOINT", False), ("SAVEPOINT", True), ("Savepoint{x}", True)])
+def test_a_savepoint_is_known_from_its_trigger(kind: str, savepoint: bool) -> None:
+    job = Checkpoints()
+    job.triggered(1, 0, kind)
+    known = job.done(1, MINUTE)
+    assert known is not None
+    assert (known.seen, known.savepoint) == (True, savepoint)
+    unknown = job.done(2, 2 * MINUTE)
+    assert unknown is not None
+    assert (unknown.seen, unknown.savepoint) == (False, False)
+
+
+def test_after_a_restart_numbers_may_begin_again_and_older_lines_are_outdated() -> None:
+    job = Checkpoints()
+    for number in (1, 2, 3):
+        job.triggered(number, number * MINUTE)
+        job.done(number, number * MINUTE + 20)
+    job.triggered(4, 4 * MINUTE)
+    job.restart(5 * MINUTE, restored=True)
+    assert job.oldest() is None
+    assert job.done(4, 5 * MINUTE - 1) is None
+    assert job.times_out(4, 5 * MINUTE - 1) is None
+    assert job.triggered(2, 5 * MINUTE - 1) is None
+    assert job.triggered(2, 6 * MINUTE) is not None
+    first = job.done(2, 6 * MINUTE + 20)
+    assert first is not None
+    assert first.restored
+    assert (job.restored, job.latest) == (False, 2)
+
+
+def test_a_savepoint_is_not_the_first_checkpoint_after_a_restore() -> None:
+    job = Checkpoints()
+    job.restart(0, restored=True)
+    job.triggered(1, MINUTE, "SAVEPOINT")
+    job.done(1, 2 * MINUTE)
+    assert job.restored
+
+
+def test_the_timeout_is_the_age_at_the_expiry_and_is_not_learned_twice() -> None:
+    job = Checkpoints()
+    job.triggered(1, 0)
+    expired = job.times_out(1, 10 * MINUTE)
+    assert expired is not None
+    assert (expired.again, expired.since, expired.triggered is not None) == (False, 0, True)
+    again = job.times_out(1, 11 * MINUTE)
+    assert again is not None
+    assert (again.again, job.timeout, job.expired) == (True, 10 * MINUTE, [(10 * MINUTE, 10 * MINUTE)])
+
+
+def test_a_gauge_of_none_in_progress_ends_what_began_before_it_was_taken() -> None:
+    job = Checkpoints()
+    job.triggered(1, 10 * SECOND)
+    job.measure(1.0, MINUTE)
+    job.measure(0.0, 10 * SECOND + GAUGE_LAG_MS - 1)
+    assert job.oldest() is not None
+    job.measure(0.0, 10 * SECOND + GAUGE_LAG_MS)
+    assert job.oldest() is None
+
+
+def test_the_lag_of_a_single_late_line_fades() -> None:
+    job = Checkpoints()
+    job.shipped(400 * SECOND)
+    assert job.lag == 300 * SECOND
+    for _ in range(2_000):
+        job.shipped(100)
+    assert 0 < job.lag < SECOND
+
+
+def test_what_is_kept_is_bounded() -> None:
+    job = Checkpoints()
+    for number in range(100):
+        job.triggered(2 * number, number * MINUTE)
+        job.times_out(2 * number, number * MINUTE + SECOND)
+        job.triggered(2 * number + 1, number * MINUTE, "SAVEPOINT")
+    assert len(job.in_progress) == 16
+    assert len(job.expired) == 16
