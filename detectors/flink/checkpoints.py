@@ -1,7 +1,8 @@
 """The checkpoints of each job, folded once for all detectors: in progress, completed, failed, and how long they take.
 
 Repeated and outdated lines end here, so detectors see the trigger and the end of each checkpoint once: a shipper may
-send a line again, and after a restore numbers jump back while lines from before may still arrive.
+send a line again, and after a restore numbers jump back while lines from before may still arrive. A number that comes
+again with a newer time shows a restore of which no line has arrived.
 """
 
 import msgspec
@@ -34,7 +35,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     `completed` and `failed` are the last numbers since `reset`, `latest` is the last one completed at all. `reset` is
     when the job last changed its state or was restored: older lines are outdated, and numbers may start again.
     `restored`: no checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the
-    last ones as (time, age). `lag` is how late lines reach Kafka.
+    last ones as (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
     """
 
     in_progress: dict[int, InProgress] = {}
@@ -49,6 +50,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     interval: int = 0
     timeout: int = 0
     expired: list[tuple[int, int]] = []
+    newest: int = LONG_AGO
     lag: int = 0
 
     def shipped(self, lag: int) -> None:
@@ -67,8 +69,13 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         By default a checkpoint is triggered only after the previous one has ended: older ones ended unseen.
         """
         number, time = fact.number, record.time
-        if time < self.reset or number <= max(self.completed, self.failed) or number in self.in_progress:
+        if (
+            time < self.reset
+            or number in self.in_progress
+            or self._again(number, max(self.completed, self.failed), time)
+        ):
             return None
+        self.newest = max(self.newest, time)
         if not fact.savepoint:
             ended = number - _MAX_IN_PROGRESS if self.concurrent else number
             unseen = tuple(n for n, known in self.in_progress.items() if n <= ended and not known.savepoint)
@@ -83,18 +90,22 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
 
     def complete(self, fact: CheckpointCompleted, time: int) -> CheckpointCompleted | None:
         """Take in a completion. Returns None if it is repeated or outdated."""
-        if fact.number <= self.completed or time < self.reset:
-            return None
         known = self.in_progress.get(fact.number)
+        if time < self.reset or (known is None and self._again(fact.number, self.completed, time)):
+            return None
+        self.newest = max(self.newest, time)
         savepoint = known is not None and known.savepoint
         fact = msgspec.structs.replace(fact, seen=known is not None, savepoint=savepoint, restored=self.restored)
-        self.completed = self.latest = fact.number
+        self.completed, self.latest = max(self.completed, fact.number), fact.number
         self.completed_at = time
         if not savepoint:
             self.restored = False
+        # A savepoint goes on while later checkpoints complete; an older checkpoint does not.
         later = {n: c for n, c in self.in_progress.items() if n > fact.number}
         self.concurrent = self.concurrent or any(not c.savepoint for c in later.values())
-        self.in_progress = later
+        self.in_progress = {
+            n: c for n, c in self.in_progress.items() if n != fact.number and (n > fact.number or c.savepoint)
+        }
         return fact
 
     def fail(self, fact: CheckpointFailed, time: int) -> CheckpointFailed | None:
@@ -110,6 +121,13 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
             self.timeout = time - known.since
             self.expired = [*self.expired, (time, self.timeout)][-_MAX_EXPIRED:]
         return msgspec.structs.replace(fact, triggered=known.record, since=known.since, savepoint=known.savepoint)
+
+    def _again(self, number: int, last: int, time: int) -> bool:
+        """Whether a line about a number up to the `last` one was sent again. If not, the job has restarted unseen."""
+        sent_again = number <= last and time <= self.newest
+        if number <= last and not sent_again:
+            self.restart(time, restored=True)
+        return sent_again
 
     def restart(self, time: int, restored: bool) -> None:
         """The job has changed its state or is restored: no checkpoint goes on."""

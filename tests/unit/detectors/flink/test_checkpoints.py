@@ -84,6 +84,30 @@ def test_after_a_restart_numbers_may_begin_again_and_older_lines_are_outdated() 
     assert (job.restored, job.latest) == (False, 2)
 
 
+def test_a_number_that_comes_again_with_a_newer_time_shows_a_restart_that_no_line_has_shown() -> None:
+    job = Checkpoints()
+    for number in (1, 2, 3):
+        job.triggered(number, number * MINUTE)
+        job.done(number, number * MINUTE + 20)
+    assert job.triggered(2, 4 * MINUTE) is not None
+    first = job.done(2, 4 * MINUTE + 20)
+    assert first is not None
+    assert first.restored
+    assert job.done(3, 3 * MINUTE + 20) is None
+    assert job.done(3, 5 * MINUTE) is not None
+
+
+def test_a_savepoint_may_complete_after_a_later_checkpoint() -> None:
+    job = Checkpoints()
+    job.triggered(5, 0, "SAVEPOINT")
+    job.triggered(6, MINUTE)
+    job.done(6, MINUTE + 20)
+    late = job.done(5, 2 * MINUTE)
+    assert late is not None
+    assert (late.savepoint, job.completed, job.restored) == (True, 6, False)
+    assert job.done(5, 2 * MINUTE) is None
+
+
 def test_a_savepoint_is_not_the_first_checkpoint_after_a_restore() -> None:
     job = Checkpoints()
     job.restart(0, restored=True)
