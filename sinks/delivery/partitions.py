@@ -33,11 +33,18 @@ class PartitionOwnership(ConsumerRebalanceListener):  # type: ignore[misc]
         self._log, self._bootstrap, self._clocks = dispatcher.log, dispatcher.bootstrap, dispatcher.clocks
         self._decided: deque[Rebalance] = deque()
         self._read_channel_at: float | None = None
+        self._undecided_since: float | None = dispatcher.clocks.monotonic()
+
+    def undecided_s(self) -> float:
+        """For how many seconds the group has not decided which partitions are this process's."""
+        return 0.0 if self._undecided_since is None else self._clocks.monotonic() - self._undecided_since
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._undecided_since = self._clocks.monotonic()
         self._decided.extend(Rebalance(partition, is_ours=False) for partition in revoked)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._undecided_since = None
         self._decided.extend(Rebalance(partition, is_ours=True) for partition in assigned)
 
     def is_waiting(self) -> bool:

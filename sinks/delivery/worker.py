@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from detectors.incident import decode_transition
@@ -35,6 +35,8 @@ _COMMIT_MS = 5_000
 # Far below the session timeout, during which the group gives the partitions of a member to no one else.
 _OURS_S = 3.0
 _REPAIR_EVERY_S = 10.0
+# A rebalance takes as long as the session of a member that is gone (10 s), and not much longer.
+_JOIN_WITHIN_S = 60.0
 
 
 def deliver_incidents(
@@ -78,6 +80,9 @@ class DeliveryWorker:
         """Delivers until `stop`, then for at most `drain_s` seconds what is due."""
         while not stop.is_set():
             self.poll_once()
+            # kafka-python may wait for ever for an answer about the group's coordinator. A new consumer asks again.
+            if self.ownership.undecided_s() > _JOIN_WITHIN_S:
+                raise KafkaTimeoutError(f"the consumer group has not assigned partitions for {_JOIN_WITHIN_S:.0f} s")
         deadline = time.monotonic() + drain_s
         # Without Kafka nothing can be logged, and what cannot be logged is better sent after the next start.
         while self._kafka_answers and time.monotonic() < deadline and self.poll_once():

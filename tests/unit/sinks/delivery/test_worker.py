@@ -163,6 +163,26 @@ def test_records_that_cannot_be_decoded_are_counted_in_the_log(world: Round) -> 
     assert world.sent() == ["c"]
 
 
+def test_a_consumer_that_the_group_gives_nothing_for_a_minute_is_replaced(
+    world: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty share is a decision, too: the group may have more members than partitions."""
+
+    def poll_once() -> bool:
+        world.now += 10
+        return False
+
+    monkeypatch.setattr(world.worker, "poll_once", poll_once)
+    world.worker.ownership.on_partitions_assigned([])
+    world.now += 3_600
+    assert world.worker.ownership.undecided_s() == 0
+    world.worker.ownership.on_partitions_revoked([FIRST])
+    began = world.now
+    with pytest.raises(KafkaTimeoutError, match="has not assigned partitions for 60 s"):
+        world.worker.run(Event(), 0.0)
+    assert world.now - began == 70
+
+
 def test_between_two_slow_calls_the_group_hears_from_us(world: Round) -> None:
     world.begin()
     world.sink.on_send = lambda: setattr(world, "now", world.now + 1)
