@@ -32,10 +32,10 @@ class InProgress(msgspec.Struct, array_like=True):
 class JobCheckpoints(msgspec.Struct, array_like=True):
     """The checkpoints of one job. Durations and ages are in ms, times are event times.
 
-    `completed` and `failed` are the last numbers since `reset`, `latest` is the last one completed at all. `reset` is
-    when the job last changed its state or was restored: older lines are outdated, and numbers may start again.
-    `restored`: no checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the
-    last ones as (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
+    `completed`, `failed` and `lapsed` (expired) are the last numbers since `reset`, `latest` is the last one completed
+    at all. `reset` is when the job last changed its state or was restored: older lines are outdated, and numbers may
+    start again. `restored`: no checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired`
+    holds the last ones as (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
     """
 
     in_progress: dict[int, InProgress] = {}
@@ -43,6 +43,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     latest: int = -1
     completed_at: int = 0
     failed: int = -1
+    lapsed: int = -1
     reset: int = LONG_AGO
     restored: bool = False
     concurrent: bool = False
@@ -113,8 +114,10 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         if time < self.reset:
             return None
         known = self.in_progress.pop(fact.number, None)
-        again = known is None and fact.number <= max(self.completed, self.failed)
+        # A line that it has failed may come before the line that it has expired.
+        again = known is None and fact.number <= max(self.completed, self.lapsed if fact.expired else self.failed)
         self.failed = max(self.failed, fact.number)
+        self.lapsed = max(self.lapsed, fact.number) if fact.expired else self.lapsed
         if known is None:
             return msgspec.structs.replace(fact, again=again)
         if fact.expired and time > known.since:
@@ -134,7 +137,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         self.restored = self.restored or restored
         self.in_progress.clear()
         if time > self.reset:
-            self.reset, self.completed, self.failed = time, -1, -1
+            self.reset, self.completed, self.failed, self.lapsed = time, -1, -1, -1
 
     def oldest(self) -> tuple[int, InProgress] | None:
         """Number and trigger of the oldest checkpoint in progress; savepoints take as long as they take."""

@@ -127,6 +127,17 @@ def test_the_timeout_is_the_age_at_the_expiry_and_is_not_learned_twice() -> None
     assert (again.again, job.timeout, job.expired) == (True, 10 * MINUTE, [(10 * MINUTE, 10 * MINUTE)])
 
 
+def test_an_expiry_is_news_although_a_line_has_said_that_it_failed() -> None:
+    job = Checkpoints()
+    job.fail(CheckpointFailed(4, "failed"), MINUTE)
+    expired = job.times_out(4, MINUTE)
+    assert expired is not None
+    assert not expired.again
+    again = job.times_out(4, 2 * MINUTE)
+    assert again is not None
+    assert again.again
+
+
 def test_a_gauge_of_none_in_progress_ends_what_began_before_it_was_taken() -> None:
     job = Checkpoints()
     job.triggered(1, 10 * SECOND)
