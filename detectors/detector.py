@@ -93,7 +93,7 @@ class View(Generic[C, S]):
         forecast: Forecast | None = None,
         series: Series | None = None,
     ) -> Finding:
-        """A finding of this kind as it stands now."""
+        """A finding of this kind as it is now."""
         return Finding(
             kind=self.kind,
             subject=subject,

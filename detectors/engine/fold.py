@@ -215,15 +215,15 @@ class _Fold:
         # 1. Time zones: when it was written.
         time = state.zones.event_time(event)
         # 2. The model of the cluster, and detectors that have a handler for what is new in the line.
-        self._tell(event, clock, time)
-        # 3. Stack traces: the failure that the line adds to, likewise.
+        self._take_fact(event, clock, time)
+        # 3. Stack traces: the failure that the line adds to, in the same way.
         if (failure := state.throwables.join(event)) is not None:
-            self._tell(failure, clock, time)
+            self._take_fact(failure, clock, time)
         # 4. Orphaned findings: what it proves about subjects that no longer exist.
         for ended in state.orphaned.update(event, clock, state.incidents, state.topology):
             self._report(ended)
 
-    def _tell(self, event: LogEvent, clock: int, time: int) -> None:
+    def _take_fact(self, event: LogEvent, clock: int, time: int) -> None:
         topology, fact = self._state.topology, fact_of(event)
         if fact is None:
             return

@@ -101,7 +101,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         self.completed_at = time
         if not savepoint:
             self.restored = False
-        # A savepoint goes on while later checkpoints complete; an older checkpoint does not.
+        # A savepoint continues while later checkpoints complete; an older checkpoint does not.
         later = {n: c for n, c in self.in_progress.items() if n > fact.number}
         self.concurrent = self.concurrent or any(not c.savepoint for c in later.values())
         self.in_progress = {
@@ -133,7 +133,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         return sent_again
 
     def restart(self, time: int, restored: bool) -> None:
-        """The job has changed its state or is restored: no checkpoint goes on."""
+        """The job has changed its state or is restored, which ends its checkpoints."""
         self.restored = self.restored or restored
         self.in_progress.clear()
         if time > self.reset:

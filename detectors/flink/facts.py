@@ -29,8 +29,8 @@ _FACTS: dict[str, tuple[type[Fact], dict[str, str]]] = {}
 _TYPES: dict[type[Fact], list[str]] = {}
 
 
-def _said_by(*event_types: str, **parts: str) -> Callable[[F], F]:
-    """Lines of these event types say the fact; `parts` are fields that follow from the type."""
+def _from_lines(*event_types: str, **parts: str) -> Callable[[F], F]:
+    """The fact is made from lines of these event types; `parts` are fields that follow from the type."""
 
     def register(fact: F) -> F:
         _FACTS.update(dict.fromkeys(event_types, (fact, parts)))
@@ -41,12 +41,12 @@ def _said_by(*event_types: str, **parts: str) -> Callable[[F], F]:
 
 
 def event_types(fact: type[Fact]) -> list[str]:
-    """The event types of the lines that say a fact."""
+    """The event types of the lines that a fact is made from."""
     return _TYPES[fact]
 
 
 def fact_of(event: LogEvent) -> Fact | None:
-    """The fact that a line says; None for a line of a stack trace, which is joined first."""
+    """The fact that a line states; None for a line of a stack trace, which is joined first."""
     return _made(event.event_type, event.fields)
 
 
@@ -68,7 +68,7 @@ def quoted_fact(text: str, kind: type[Q]) -> Q | None:
 # Checkpoints
 
 
-@_said_by("checkpoint_triggered")
+@_from_lines("checkpoint_triggered")
 class CheckpointTriggered(Fact, frozen=True):
     """A checkpoint or savepoint has begun. `epoch` is the JobManager's time in ms.
 
@@ -86,7 +86,7 @@ class CheckpointTriggered(Fact, frozen=True):
         return "savepoint" in self.type.lower()
 
 
-@_said_by("checkpoint_completed")
+@_from_lines("checkpoint_completed")
 class CheckpointCompleted(Fact, frozen=True):
     """A checkpoint or savepoint has completed. `duration` is in ms.
 
@@ -101,13 +101,13 @@ class CheckpointCompleted(Fact, frozen=True):
     restored: bool = False
 
 
-@_said_by("checkpoint_expired", how="expired")
-@_said_by("checkpoint_declined", how="declined")
-@_said_by("checkpoint_failed", how="failed")
+@_from_lines("checkpoint_expired", how="expired")
+@_from_lines("checkpoint_declined", how="declined")
+@_from_lines("checkpoint_failed", how="failed")
 class CheckpointFailed(Fact, frozen=True):
     """A checkpoint has expired, was declined by a task, or could not be triggered or completed.
 
-    `triggered` is the record of its trigger if it was in progress, `again`: an earlier line has said so.
+    `triggered` is the record of its trigger if it was in progress, `again`: an earlier line states it too.
     """
 
     number: int = field(name="checkpoint")
@@ -123,7 +123,7 @@ class CheckpointFailed(Fact, frozen=True):
         return self.how == "expired"
 
 
-@_said_by("checkpoint_acked_late")
+@_from_lines("checkpoint_acked_late")
 class CheckpointAckedLate(Fact, frozen=True):
     """A subtask has acknowledged a checkpoint after its end. Since Flink 1.10 the line names the TaskManager."""
 
@@ -133,27 +133,27 @@ class CheckpointAckedLate(Fact, frozen=True):
     host: str = ""
 
 
-@_said_by("checkpoint_abort_noticed")
+@_from_lines("checkpoint_abort_noticed")
 class CheckpointAbortNoticed(Fact, frozen=True):
-    """A task was told that a checkpoint is aborted whose barrier it has not seen."""
+    """A task was notified that a checkpoint is aborted whose barrier it has not seen."""
 
     number: int = field(name="checkpoint")
 
 
-@_said_by("checkpoints_stopped")
+@_from_lines("checkpoints_stopped")
 class CheckpointsStopped(Fact, frozen=True):
     """The checkpoint coordinator of a job has stopped."""
 
 
-@_said_by("checkpoint_timeout_set")
+@_from_lines("checkpoint_timeout_set")
 class CheckpointTimeoutSet(Fact, frozen=True):
     """The configuration printed at the start sets the checkpoint timeout."""
 
     value: str
 
 
-@_said_by("offset_commit_disabled", how="disabled")
-@_said_by("offset_commit_failed", how="failed")
+@_from_lines("offset_commit_disabled", how="disabled")
+@_from_lines("offset_commit_failed", how="failed")
 class OffsetsNotCommitted(Fact, frozen=True):
     """A Kafka source does not commit its offsets: it failed to, or it is configured so."""
 
@@ -163,7 +163,7 @@ class OffsetsNotCommitted(Fact, frozen=True):
 # Jobs and tasks
 
 
-@_said_by("job_state", "job_ended")
+@_from_lines("job_state", "job_ended")
 class JobStateChanged(Fact, frozen=True):
     """A job has another state. The dispatcher's line about the end of a job names neither `before` nor `name`."""
 
@@ -178,7 +178,7 @@ class JobStateChanged(Fact, frozen=True):
         return self.state in ENDED
 
 
-@_said_by("job_initializing")
+@_from_lines("job_initializing")
 class JobInitializing(Fact, frozen=True):
     """A JobManager begins with a job."""
 
@@ -186,43 +186,43 @@ class JobInitializing(Fact, frozen=True):
     name: str
 
 
-@_said_by("job_restored")
+@_from_lines("job_restored")
 class JobRestored(Fact, frozen=True):
     """A job starts from a checkpoint or savepoint. Until Flink 1.8 the line may name no job."""
 
     job: str = ""
 
 
-@_said_by("nothing_restored")
+@_from_lines("nothing_restored")
 class NothingRestored(Fact, frozen=True):
     """A job starts, and no checkpoint was found to start from."""
 
 
-@_said_by("tasks_restarting")
+@_from_lines("tasks_restarting")
 class TasksRestarting(Fact, frozen=True):
     """Tasks are to be restarted because the attempt `failed` has failed."""
 
     failed: str = ""
 
 
-@_said_by("job_restarting")
+@_from_lines("job_restarting")
 class JobRestarting(Fact, frozen=True):
     """The adaptive scheduler restarts a job."""
 
 
-@_said_by("global_failure")
+@_from_lines("global_failure")
 class GlobalFailure(Fact, frozen=True):
     """A whole job is to be restarted."""
 
 
-@_said_by("job_refused")
+@_from_lines("job_refused")
 class JobRefused(Fact, frozen=True):
     """A job could not be submitted."""
 
     job: str
 
 
-@_said_by("task_deploying")
+@_from_lines("task_deploying")
 class TaskDeploying(Fact, frozen=True):
     """A subtask is deployed to a TaskManager, which versions before 1.9 do not name."""
 
@@ -233,18 +233,17 @@ class TaskDeploying(Fact, frozen=True):
     attempt: str = ""
 
 
-@_said_by("task_state")
+@_from_lines("task_state")
 class TaskStateChanged(Fact, frozen=True):
     """A subtask has another state."""
 
     task: str
     subtask: int
     attempt: str
-    before: str
     state: str
 
 
-@_said_by(FAILURE)
+@_from_lines(FAILURE)
 class Failure(Fact, frozen=True):
     """A failing line with what is known of its throwable so far; the last one of a stack trace has the root cause.
 
@@ -274,8 +273,8 @@ class Failure(Fact, frozen=True):
         return f"{self.name}: {self.message}"
 
 
-@_said_by("slots_wanted", refused="")
-@_said_by("slots_refused", refused="yes")
+@_from_lines("slots_wanted", refused="")
+@_from_lines("slots_refused", refused="yes")
 class SlotsMissing(Fact, frozen=True):
     """The ResourceManager has too few slots; `refused`: it has given up on the request."""
 
@@ -286,7 +285,7 @@ class SlotsMissing(Fact, frozen=True):
 # TaskManagers
 
 
-@_said_by("tm_registered")
+@_from_lines("tm_registered")
 class TaskManagerRegistered(Fact, frozen=True):
     """A TaskManager has registered. Until Flink 1.8 the line names its host and address."""
 
@@ -294,9 +293,9 @@ class TaskManagerRegistered(Fact, frozen=True):
     host: str = ""
 
 
-@_said_by("tm_timed_out", why="its heartbeat timed out")
-@_said_by("tm_unreachable", why="it is no longer reachable")
-@_said_by("tm_terminated", why="its actor system ended")
+@_from_lines("tm_timed_out", why="its heartbeat timed out")
+@_from_lines("tm_unreachable", why="it is no longer reachable")
+@_from_lines("tm_terminated", why="its actor system ended")
 class TaskManagerGone(Fact, frozen=True):
     """A TaskManager is gone. Its actor system's line has only the address, the other lines only the id."""
 
@@ -305,7 +304,7 @@ class TaskManagerGone(Fact, frozen=True):
     address: str = ""
 
 
-@_said_by("tm_closed")
+@_from_lines("tm_closed")
 class TaskManagerDisconnected(Fact, frozen=True):
     """The connection to a TaskManager was closed, or its worker has ended, for a reason in words."""
 
@@ -313,7 +312,7 @@ class TaskManagerDisconnected(Fact, frozen=True):
     reason: str
 
 
-@_said_by("tm_connection_closed")
+@_from_lines("tm_connection_closed")
 class PeerConnectionClosed(Fact, frozen=True):
     """A TaskManager's peer saw its data connection close."""
 
@@ -321,14 +320,14 @@ class PeerConnectionClosed(Fact, frozen=True):
     tm: str = ""
 
 
-@_said_by("rpc_gated")
+@_from_lines("rpc_gated")
 class AddressGated(Fact, frozen=True):
     """Flink's RPC library could not reach an address and waits before it tries again."""
 
     address: str
 
 
-@_said_by("container_over_limit")
+@_from_lines("container_over_limit")
 class ContainerOverLimit(Fact, frozen=True):
     """YARN kills a container for its memory use, such as "3.0 GB of 3 GB"."""
 
@@ -347,7 +346,7 @@ class ContainerOverLimit(Fact, frozen=True):
 # Processes
 
 
-@_said_by("process_version")
+@_from_lines("process_version")
 class ProcessStarted(Fact, frozen=True):
     """A process starts: what it is in words, and Flink's version."""
 
@@ -355,35 +354,35 @@ class ProcessStarted(Fact, frozen=True):
     version: str
 
 
-@_said_by("tm_started")
+@_from_lines("tm_started")
 class TaskManagerStarted(Fact, frozen=True):
     """A TaskManager starts and names its id."""
 
     tm: str
 
 
-@_said_by("rpc_started")
+@_from_lines("rpc_started")
 class RpcStarted(Fact, frozen=True):
     """A process listens at an address."""
 
     address: str = ""
 
 
-@_said_by("process_signalled")
+@_from_lines("process_signalled")
 class ProcessSignalled(Fact, frozen=True):
     """A process received a signal to stop."""
 
     signal: int
 
 
-@_said_by("cluster_ending")
+@_from_lines("cluster_ending")
 class ClusterEnding(Fact, frozen=True):
-    """A cluster ends in an orderly way, as it was told to or because its job has ended."""
+    """A cluster ends in an orderly way, on request or because its job has ended."""
 
     status: str = ""
 
 
-@_said_by("native_line")
+@_from_lines("native_line")
 class HelperLine(Fact, frozen=True):
     """A line that a native helper sent through a pipe, with the time of writing."""
 
@@ -393,28 +392,28 @@ class HelperLine(Fact, frozen=True):
 # JobManagers and leader election
 
 
-@_said_by("jm_fatal")
+@_from_lines("jm_fatal")
 class JobManagerFatal(Fact, frozen=True):
     """A JobManager stops because of a fatal error."""
 
 
-@_said_by("leader_granted")
+@_from_lines("leader_granted")
 class LeadershipGranted(Fact, frozen=True):
     """A JobManager leads."""
 
     address: str = ""
 
 
-@_said_by("jm_address")
+@_from_lines("jm_address")
 class JobManagerFound(Fact, frozen=True):
     """A TaskManager has registered at this JobManager."""
 
     address: str
 
 
-@_said_by("jm_timed_out", sign="heartbeat")
-@_said_by("jm_unreachable", sign="unreachable")
-@_said_by("jm_leader_lost", sign="leader")
+@_from_lines("jm_timed_out", sign="heartbeat")
+@_from_lines("jm_unreachable", sign="unreachable")
+@_from_lines("jm_leader_lost", sign="leader")
 class JobManagerMissed(Fact, frozen=True):
     """A TaskManager has lost contact with its JobManager (`peer`: JobManager or ResourceManager)."""
 
@@ -423,51 +422,51 @@ class JobManagerMissed(Fact, frozen=True):
     job: str = ""
 
 
-@_said_by("jm_closed")
+@_from_lines("jm_closed")
 class JobManagerDisconnected(Fact, frozen=True):
     """A TaskManager closes its connection to the JobManager."""
 
     job: str = ""
 
 
-@_said_by("jm_silent")
+@_from_lines("jm_silent")
 class JobManagerUnresponsive(Fact, frozen=True):
     """A JobManager did not answer in time."""
 
     address: str
 
 
-@_said_by("registration_timed_out")
+@_from_lines("registration_timed_out")
 class RegistrationTimedOut(Fact, frozen=True):
     """A TaskManager gives up because it could not register anywhere for so long, as Flink prints it."""
 
     duration: str
 
 
-@_said_by("ha_lock_failed", level="lock")
-@_said_by("ha_suspended", level="suspended")
-@_said_by("leader_revoked", level="revoked")
-@_said_by("ha_lost", level="lost")
-@_said_by("ha_gave_up", level="gave_up")
+@_from_lines("ha_lock_failed", level="lock")
+@_from_lines("ha_suspended", level="suspended")
+@_from_lines("leader_revoked", level="revoked")
+@_from_lines("ha_lost", level="lost")
+@_from_lines("ha_gave_up", level="gave_up")
 class LeaderElectionTrouble(Fact, frozen=True):
     """A process has trouble with the store of the leader election."""
 
     level: Literal["lock", "suspended", "revoked", "lost", "gave_up"]
 
 
-@_said_by("ha_connected")
+@_from_lines("ha_connected")
 class LeaderElectionConnected(Fact, frozen=True):
     """A process is connected to ZooKeeper."""
 
 
-@_said_by("ha_session")
+@_from_lines("ha_session")
 class SessionTimeout(Fact, frozen=True):
     """The session timeout in ms that ZooKeeper has granted."""
 
     session: int
 
 
-@_said_by("configured")
+@_from_lines("configured")
 class Configured(Fact, frozen=True):
     """A setting printed at the start."""
 
@@ -478,29 +477,29 @@ class Configured(Fact, frozen=True):
 # Nodes
 
 
-@_said_by("node_lost")
+@_from_lines("node_lost")
 class NodeExpired(Fact, frozen=True):
-    """A node did not answer for `missing_s` seconds (0: not said) and is given up."""
+    """A node did not answer for `missing_s` seconds (0: unknown) and is given up."""
 
     node: str
     missing_s: int = field(name="silent", default=0)
 
 
-@_said_by("node_back")
+@_from_lines("node_back")
 class NodeBack(Fact, frozen=True):
     """A node takes part again."""
 
     node: str
 
 
-@_said_by("container_killed")
+@_from_lines("container_killed")
 class ContainerKilled(Fact, frozen=True):
     """YARN has killed a container."""
 
     container: str
 
 
-@_said_by("am_expired")
+@_from_lines("am_expired")
 class ApplicationMasterExpired(Fact, frozen=True):
     """YARN received no heartbeat of an application attempt for `missing_s` seconds."""
 
@@ -511,8 +510,8 @@ class ApplicationMasterExpired(Fact, frozen=True):
 # flinkwatch itself
 
 
-@_said_by("input_lost", lost="retention")
-@_said_by("input_began_again", lost="recreated")
+@_from_lines("input_lost", lost="retention")
+@_from_lines("input_began_again", lost="recreated")
 class InputLost(Fact, frozen=True):
     """Unread records are gone from a partition before offset `until`: by retention, or with a deleted topic."""
 
@@ -523,7 +522,7 @@ class InputLost(Fact, frozen=True):
     until: int = 0
 
 
-@_said_by("input_read_up")
+@_from_lines("input_read_up")
 class InputReadUp(Fact, frozen=True):
     """A partition has been read to its end."""
 

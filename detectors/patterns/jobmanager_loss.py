@@ -50,7 +50,7 @@ def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
 
 
 def finding(view: View[Any, Any], loss: JobManagerLoss, master: JobManagerProcess | None, yarn: bool) -> Finding:
-    """The finding about a loss as it stands now."""
+    """The finding about a loss as it is now."""
     topology, limits = view.topology, view.topology.timeouts
     host = loss.address.rpartition(":")[0]
     if host in ("", "localhost", "127.0.0.1"):

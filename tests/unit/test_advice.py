@@ -121,7 +121,9 @@ def test_an_advice_that_ends_something_says_first_how_to_keep_the_state(path: Pa
 
 def test_every_detector_has_an_advice_that_is_looked_at() -> None:
     # jobmanager_lost has its own in the module that describes the loss.
-    modules = {d.kind: "flink/jobmanager_loss" if d.kind == "jobmanager_lost" else f"kinds/{d.kind}" for d in DETECTORS}
+    modules = {
+        d.kind: "patterns/jobmanager_loss" if d.kind == "jobmanager_lost" else f"kinds/{d.kind}" for d in DETECTORS
+    }
     for kind, name in modules.items():
         tree = ast.parse((PROJECT / "detectors" / f"{name}.py").read_text())
         assert any(len(text) > 40 for text in advices(tree)), kind

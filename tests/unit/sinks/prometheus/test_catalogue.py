@@ -49,9 +49,11 @@ CODES = ("incident_open",)
 def names_said(module: object) -> set[str]:
     """The names of all readings a module makes."""
     tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "Reading"]
-    named = [k.value for call in calls for k in call.keywords if k.arg == "name"]
-    assert len(named) == len(calls)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    made = [c for c in calls if getattr(c.func, "id", "") == "Reading"]
+    named = [k.value for call in made for k in call.keywords if k.arg == "name"]
+    assert len(named) == len(made)
+    named += [c.args[0] for c in calls if getattr(c.func, "attr", "") == "reading"]
     return {value.value for value in named if isinstance(value, ast.Constant) and isinstance(value.value, str)}
 
 
