@@ -53,11 +53,16 @@ class View(Generic[C, S]):
     """A cluster at the moment of a handler's call.
 
     `clock` is the stream's clock, `time` the time of the event (without an event, the clock again), in epoch ms.
-    `state` is the detector's own. `findings` are those reported and not yet taken by the engine.
+    `state` is the detector's own, `job` the id of the job that the line is about. `findings` are those reported and not
+    yet taken by the engine. `deadlines` of jobs are as they were before those that handlers have `seen` since.
     """
 
-    __slots__ = ("clock", "config", "event", "findings", "kind", "state", "time", "topology")
+    __slots__ = (
+        *("clock", "config", "deadlines", "event", "findings", "job", "kind", "seen", "state", "time", "topology"),
+    )
     event: Event
+    deadlines: dict[str, int] | None
+    seen: set[str]
 
     def __init__(self, kind: str, config: C, state: S, topology: Topology) -> None:
         self.kind = kind
@@ -66,7 +71,10 @@ class View(Generic[C, S]):
         self.topology = topology
         self.clock = 0
         self.time = 0
+        self.job = ""
         self.findings: list[Finding] = []
+        self.deadlines = None
+        self.seen = set()
 
     @property
     def line(self) -> LogEvent:
@@ -135,9 +143,9 @@ class JobView(View[C, S], Generic[C, S, J]):
         self.clock = view.clock
         self.time = view.time
         self.findings = view.findings
-        if hasattr(view, "event"):
-            self.event = view.event
-        self.id = job
+        self.event = view.event
+        self.seen = view.seen
+        self.id = self.job = job
         self.own = own
         self.jobs = jobs
 
@@ -171,18 +179,20 @@ class Handler(NamedTuple):
     call: Callable[..., None]
     names: tuple[str, ...]
     job: Literal["known", "any", "none"]
+    needs: str
 
 
-def on(*wanted: type[Fact] | str, job: Literal["known", "any", "none"] = "known") -> Callable[[H], H]:
+def on(*wanted: type[Fact] | str, job: Literal["known", "any", "none"] = "known", needs: str = "") -> Callable[[H], H]:
     """Mark a handler of facts, or of samples by the names of `metric_names`.
 
-    In a `JobDetector`, `job` says for which jobs it is called: those that it knows, any (which it then knows), or none:
-    it is called once for the cluster.
+    In a `JobDetector`, `job` states for which jobs it is called: those that it knows, any (which it then knows), or
+    none: it is called once for the cluster. With `needs` it is called only while that part of the detector's state is
+    not empty: most lines that end a finding come while there is none.
     """
     names = tuple(n for w in wanted for n in ([w] if isinstance(w, str) else facts.event_types(w)))
 
     def mark(method: H) -> H:
-        _MARKED[method] = Handler(method, names, job)
+        _MARKED[method] = Handler(method, names, job, needs)
         return method
 
     return mark
@@ -227,9 +237,13 @@ class Detector:
         """The view that this detector's handlers get."""
         return View(self.kind, self.config, state, topology)
 
-    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> None:
-        """Handle what a line says."""
-        self.handlers[event_type].call(self, view, fact)
+    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> bool:
+        """Handle what a line states. Returns False if that changes nothing."""
+        handler = self.handlers[event_type]
+        if handler.needs and not getattr(view.state, handler.needs):
+            return False
+        handler.call(self, view, fact)
+        return True
 
     def samples(self, view: View[Any, Any], samples: list[Sample]) -> None:
         """Handle those samples of a record that it subscribes to, in their order; each handler gets its own at once."""
@@ -270,35 +284,50 @@ class JobDetector(Detector):
     def job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any] | None:
         """The view of a job that the detector knows."""
         own = view.state.jobs.get(job)
-        return None if own is None else JobView(view, self.config_of(job), job, own, view.state.jobs)
+        if own is None:
+            return None
+        view.seen.add(job)
+        return JobView(view, self.config_of(job), job, own, view.state.jobs)
 
     def new_job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any]:
         """The view of a job, which the detector knows from now on. The oldest job makes room for it."""
         known = self.job(view, job)
         if known is None:
             known = JobView(view, self.config_of(job), job, self.Job(), view.state.jobs)
-            put_bounded(view.state.jobs, job, known.own, MAX_JOBS)
+            out = put_bounded(view.state.jobs, job, known.own, MAX_JOBS)
+            view.seen.update((job,) if out is None else (job, out[0]))
         return known
 
     def jobs(self, view: View[Any, Any]) -> Iterator[JobView[Any, Any, Any]]:
         """The views of all jobs that the detector knows."""
         for job, own in list(view.state.jobs.items()):
+            view.seen.add(job)
             yield JobView(view, self.config_of(job), job, own, view.state.jobs)
 
-    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> None:
-        """Handle what a line says, for the job that it is about."""
+    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> bool:
+        """Handle what a line states, for the job that it is about. Returns False if that changes nothing."""
         handler = self.handlers[event_type]
         if handler.job == "none":
-            handler.call(self, view, fact)
-            return
-        job = view.topology.job_of(view.line)
-        known = self.new_job(view, job) if handler.job == "any" else self.job(view, job)
-        if known is not None:
-            handler.call(self, known, fact)
+            return super().fact(view, event_type, fact)
+        known = self.new_job(view, view.job) if handler.job == "any" else self.job(view, view.job)
+        if known is None:
+            return False
+        handler.call(self, known, fact)
+        return True
 
     def next_deadline(self, view: View[Any, Any]) -> int | None:
-        """The first deadline of any job."""
-        return min((at for job in self.jobs(view) if (at := self.deadline(job)) is not None), default=None)
+        """The first deadline of any job. Only jobs that were looked at since are asked again."""
+        if view.deadlines is None:
+            view.deadlines, view.seen = {}, set(view.state.jobs)
+        for job in view.seen:
+            own = view.state.jobs.get(job)
+            at = None if own is None else self.deadline(JobView(view, self.config_of(job), job, own, view.state.jobs))
+            if at is None:
+                view.deadlines.pop(job, None)
+            else:
+                view.deadlines[job] = at
+        view.seen.clear()
+        return min(view.deadlines.values(), default=None)
 
     def on_deadline(self, view: View[Any, Any]) -> None:
         """Do what is due for each job."""

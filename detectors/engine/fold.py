@@ -234,11 +234,13 @@ class _Fold:
             self._job_renamed(clock)
         if fact is None:
             return
-        for detector in self._detectors.by_want.get(event.event_type, ()):
+        detectors = self._detectors.by_want.get(event.event_type, ())
+        about = topology.job_of(event) if detectors else ""
+        for detector in detectors:
             view = self._view(detector, clock, time)
-            view.event = event
-            detector.fact(view, event.event_type, fact)
-            self._handled(detector, view)
+            view.event, view.job = event, about
+            if detector.fact(view, event.event_type, fact):
+                self._handled(detector, view)
 
     def _take_samples(self, event: MetricEvent, clock: int) -> None:
         """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
@@ -267,9 +269,10 @@ class _Fold:
     def _handled(self, detector: Detector, view: View[Any, Any]) -> None:
         """Report what a detector has found. Its deadline may have changed."""
         self._changed[detector.kind] = detector
-        for finding in view.findings:
-            self._report(finding)
-        view.findings.clear()
+        if view.findings:
+            for finding in view.findings:
+                self._report(finding)
+            view.findings.clear()
 
     def _meet_deadlines(self, until: int) -> None:
         """Meet every deadline up to `until`, in order, each at its own second."""

@@ -223,7 +223,7 @@ class CheckpointFailing(JobDetector):
     def _failed_job(self, view: _View, fact: Failure, number: int, new: bool) -> "_Job | None":
         """The job of a failure. The line of a failing task names no job, so take the only one at this checkpoint."""
         at_it = [j for j, known in view.state.jobs.items() if number >= 0 and known.triggered == number]
-        job = at_it[0] if len(at_it) == 1 and not fact.job else view.topology.job_of(view.line)
+        job = at_it[0] if len(at_it) == 1 and not fact.job else view.job
         return self.new_job(view, job) if new else self.job(view, job)
 
     def _task_failed(self, job: _Job, number: int, fact: Failure) -> None:

@@ -121,11 +121,11 @@ class HaConnectionLost(Detector):
         elif closing is not None:
             self._close(view, closing, "the connection was restored")
 
-    @on(facts.LeadershipGranted)
+    @on(facts.LeadershipGranted, needs="troubles")
     def leadership_granted(self, view: _View, _: Fact) -> None:
         self._recovered(view, "leadership was granted again")
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="troubles")
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
         self._recovered(view, f"checkpoint {fact.number} completed")
 

@@ -181,7 +181,7 @@ class HeapExhaustion(Detector):
 
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        known = self._progress(view, view.topology.job_of(view.line))
+        known = self._progress(view, view.job)
         known.sizes = [*known.sizes, fact.bytes][-_MAX_SIZES:]
         known.usual = max(fact.duration, known.usual // 2)
         self._recovered(view)

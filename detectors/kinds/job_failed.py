@@ -95,11 +95,9 @@ class JobFailed(Detector):
             for failed in self._earlier_runs(view, fact.job, name):
                 failed.back = view.clock if fact.state == "RUNNING" else 0
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="jobs")
     def completed(self, view: _View, _: Fact) -> None:
-        if view.state.jobs:
-            job = view.topology.job_of(view.line)
-            self._run_again(view, job, view.topology.job_name(job), "completes checkpoints again")
+        self._run_again(view, view.job, view.topology.job_name(view.job), "completes checkpoints again")
 
     @on(Failure)
     def explained(self, view: _View, fact: Failure) -> None:

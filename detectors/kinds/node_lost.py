@@ -120,16 +120,16 @@ class NodeLost(Detector):
         _keep_host(view, fact.address)
         self._runs_elsewhere(view, "a JobManager was granted leadership after the loss")
 
-    @on(facts.TaskManagerRegistered)
+    @on(facts.TaskManagerRegistered, needs="losses")
     def registered(self, view: _View, _: facts.TaskManagerRegistered) -> None:
         self._runs_elsewhere(view, "a TaskManager registered after the loss")
 
-    @on(facts.JobStateChanged)
+    @on(facts.JobStateChanged, needs="losses")
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
         if fact.state == "RUNNING":
             self._runs_elsewhere(view, "the job is RUNNING again")
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="losses")
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
         why = f"checkpoint {fact.number} completed after the loss"
         self._runs_elsewhere(view, why, self.config.recovered_without)

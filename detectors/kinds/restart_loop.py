@@ -177,9 +177,9 @@ class RestartLoop(JobDetector):
             for job in self._loops(view, fact.job):
                 job.own.running = view.clock
 
-    @on(facts.CheckpointCompleted, job="none")
+    @on(facts.CheckpointCompleted, job="none", needs="jobs")
     def completed(self, view: _View, _: Fact) -> None:
-        job_id = view.topology.job_of(view.line)
+        job_id = view.job
         for job in self._loops(view, job_id):
             calm = view.time - job.own.last
             enough = max(job.config.min_quiet, job.config.quiet_periods * job.own.longest())

@@ -144,11 +144,11 @@ class SlotsUnavailable(Detector):
         elif missing.counted:
             self._end(view, missing, f"TaskManager {fact.tm} registered")
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="missing")
     def completed(self, view: _View, _: Fact) -> None:
-        self._served(view, view.topology.job_of(view.line), "a checkpoint completed")
+        self._served(view, view.job, "a checkpoint completed")
 
-    @on(facts.JobStateChanged)
+    @on(facts.JobStateChanged, needs="missing")
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
         missing = view.state.missing
         held = missing is not None and missing.report_at and missing.refused and fact.job in missing.jobs

@@ -164,7 +164,7 @@ class TaskManagerLost(Detector):
             # JobMaster and ResourceManager time out at different times: a later line of one is not a second loss.
             state.ended[lost] = view.time + self.config.orderly_exit_grace
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="losses")
     def completed(self, view: _View, _: Fact) -> None:
         for tm, loss in list(view.state.losses.items()):
             if view.clock - loss.at >= self.config.recovered_without:

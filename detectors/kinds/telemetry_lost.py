@@ -144,7 +144,7 @@ class TelemetryLost(Detector):
     def checkpoint_line(self, view: _View, fact: Fact) -> None:
         """Only triggers are regular; each has a second line soon after it."""
         self._line(view)
-        job = view.topology.job_of(view.line)
+        job = view.job
         signal = view.state.logs.get(job)
         if signal is None:
             signal = Signal(view.clock, view.time, [], _address(view), host=view.event.host)
@@ -163,7 +163,7 @@ class TelemetryLost(Detector):
         self._line(view)
         if isinstance(fact, facts.TaskStateChanged) and fact.state != "FINISHED":
             return
-        job = view.topology.job_of(view.line)
+        job = view.job
         self._close(view, [f"log|{job}"], f"the job is {fact.state}")
         view.state.logs.pop(job, None)
         if fact.state in _OVER and not self._running(view):

@@ -155,7 +155,7 @@ class ZeroInputLeak(Detector):
 
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        view.state.commits.completed_line(view.topology.job_of(view.line), fact.number, view.time)
+        view.state.commits.completed_line(view.job, fact.number, view.time)
 
     @on(facts.OffsetsNotCommitted)
     def not_committed(self, view: _View, fact: facts.OffsetsNotCommitted) -> None:

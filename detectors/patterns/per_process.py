@@ -85,7 +85,7 @@ class OutOfMemory(Detector):
     State = OutOfMemoryState
     config: OutOfMemoryConfig
 
-    @on(facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted, needs="open")
     def completed(self, view: View[OC, OS], _: facts.CheckpointCompleted) -> None:
         """Close findings after a completed checkpoint if their last sign is old enough."""
         for key, known in list(view.state.open.items()):

@@ -264,6 +264,7 @@ class Followed(Story):
         handled = self.detector.handlers
         for event in events:
             self.view.clock, self.view.event = event.timestamp, event
+            self.view.job = self.topology.job_of(event) if isinstance(event, LogEvent) else ""
             if isinstance(event, LogEvent):
                 self.view.time = time = event.local_time if event.local_time >= 0 else event.timestamp
                 fact = fact_of(event)
