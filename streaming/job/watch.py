@@ -55,7 +55,7 @@ class BucketProcessor(StatefulProcessor):
         self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
-        packed: list[Packed] = []
+        packed: list[Packed[Event]] = []
         with gc_paused(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
             packed += [decode_packed(row.packed) for row in rows]
             yield from self._step(key[0], packed)
@@ -63,7 +63,7 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         """Do nothing, since no resource is held."""
 
-    def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
+    def _step(self, number: int, packed: list[Packed[Event]]) -> Iterator[Row]:
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.BucketIndex()
         before = bucket.encode_index(index)
@@ -122,7 +122,7 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> None:
+def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed[Event]]) -> None:
     """Apply new configuration at the start of a batch, before its events."""
     # The topic has one partition, so a single task has read its records in order.
     published = next((p.published for p in packed if p.published is not None), None)
@@ -135,7 +135,7 @@ def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> 
         index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
 
 
-def _extent(packed: list[Packed]) -> str:
+def _extent(packed: list[Packed[Event]]) -> str:
     return extent((e.topic, e.partition, e.offset) for p in packed for e in p.events)
 
 
