@@ -20,6 +20,7 @@ from detectors.incident import Reading
 from sinks.prometheus.reading_metrics import CANARY
 from streaming.configuration.known_issues import shipped
 from streaming.gc_pause import gc_paused
+from streaming.job.batch_limit import is_full
 from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
@@ -71,8 +72,7 @@ class BucketProcessor(StatefulProcessor):
         events = [event for p in packed for event in p.events]
         until, front = read_up_to(index, packed)
         result = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
-        # The source divides the limit among partitions and rounds it.
-        index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
+        index.catching_up = is_full(sum(p.offsets for p in packed), self._max_offsets)
         outlet = Outlet(self._topics.limit)
         for transition in self._plan.unwritten(result.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))

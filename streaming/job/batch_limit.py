@@ -1,0 +1,42 @@
+"""How many offsets a batch may have: fewer after memory was short, since the same batch would fail again."""
+
+import time
+from collections.abc import Callable
+
+_SHARE = 4
+_RISES_AFTER_S = 600.0
+# The source divides the limit among partitions and rounds it.
+_FULL = 0.9
+
+
+class BatchLimit:
+    """At most `streaming.max_offsets_per_trigger`. Each lack of memory leaves a quarter; later the limit doubles."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._changed = clock()
+        self.offsets = most
+        """The limit in force."""
+
+    @property
+    def is_lowered(self) -> bool:
+        return self.offsets < self._most
+
+    def lower(self) -> None:
+        """Memory was short."""
+        self.offsets = max(1, self.offsets // _SHARE)
+        self._changed = self._clock()
+
+    def rises(self, read: int) -> bool:
+        """Double the limit after a full batch, of `read` offsets, if it has been the same for ten minutes."""
+        if not self.is_lowered or not is_full(read, self.offsets) or self._clock() - self._changed < _RISES_AFTER_S:
+            return False
+        self.offsets = min(self._most, 2 * self.offsets)
+        self._changed = self._clock()
+        return True
+
+
+def is_full(read: int, limit: int) -> bool:
+    """Whether a batch of `read` offsets reached the limit, so that records are probably left."""
+    return read >= _FULL * limit
