@@ -18,6 +18,8 @@ class BatchLimit:
         self._changed = clock()
         self.offsets = most
         """The limit in force."""
+        self.full_at = most
+        """The least limit with which the unfinished batch may have been planned: such a batch leaves records unread."""
 
     @property
     def is_lowered(self) -> bool:
@@ -25,14 +27,14 @@ class BatchLimit:
 
     def lower(self) -> None:
         """Memory was short."""
-        self.offsets = max(1, self.offsets // _SHARE)
+        self.offsets = self.full_at = max(1, self.offsets // _SHARE)
         self._changed = self._clock()
 
     def rises(self, read: int) -> bool:
         """Double the limit after a full batch, of `read` offsets, if it has been the same for ten minutes."""
         if not self.is_lowered or not is_full(read, self.offsets) or self._clock() - self._changed < _RISES_AFTER_S:
             return False
-        self.offsets = min(self._most, 2 * self.offsets)
+        self.full_at, self.offsets = self.offsets, min(self._most, 2 * self.offsets)
         self._changed = self._clock()
         return True
 

@@ -75,7 +75,7 @@ class QuerySupervisor:
                     self.gaps.resume(self._kept_gaps)
                 else:
                     self.gaps.corrected(correct_offsets(spark, self.settings))
-                query = start_query(spark, self._limited(spark), offsets)
+                query = start_query(spark, self._limited(spark), offsets, self._limit.full_at)
                 if first:
                     begun()
                     first = False

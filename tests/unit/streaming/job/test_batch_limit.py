@@ -34,6 +34,18 @@ def test_full_batches_double_it_every_ten_minutes_up_to_the_setting() -> None:
     assert not limit.is_lowered
 
 
+def test_a_batch_that_was_planned_before_the_limit_rose_is_full_too() -> None:
+    """A query that is stopped has planned its next batch. Records after it are no late ones, but a backlog."""
+    clock = Clock()
+    limit = BatchLimit(100_000, clock)
+    assert limit.full_at == 100_000
+    limit.lower()
+    assert limit.full_at == 25_000
+    clock.now = 600
+    assert limit.rises(25_000)
+    assert (limit.full_at, limit.offsets) == (25_000, 50_000)
+
+
 def test_batches_that_are_not_full_leave_it_as_it_is() -> None:
     """A query that starts again costs seconds, and a limit that is not reached costs nothing."""
     clock = Clock()

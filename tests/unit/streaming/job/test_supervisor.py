@@ -41,6 +41,7 @@ class Scene:
         self.left = list(failures)
         self.starts = 0
         self.limits: list[int] = []
+        self.full_at: list[int] = []
         self.shortened: list[int] = []
         self.problems: list[str | None] = []
         self.stop = Clockless()
@@ -75,9 +76,10 @@ class Scene:
         self.shortened.append(limit)
         return 0
 
-    def _start(self, _spark: object, settings: Settings, *_: object) -> Any:
+    def _start(self, _spark: object, settings: Settings, _offsets: object, full_at: int) -> Any:
         self.starts += 1
         self.limits.append(settings.streaming.max_offsets_per_trigger)
+        self.full_at.append(full_at)
         self.problems.append(self.health.problem())
         query = Mock(isActive=False, lastProgress=None)
         if not self.left:
@@ -182,6 +184,7 @@ def test_full_batches_without_trouble_let_batches_grow_again(monkeypatch: pytest
     monkeypatch.setattr(scene.telemetry, "progressed", an_hour_later)
     scene.run()
     assert scene.limits == [500_000, 125_000, 250_000, 500_000]
+    assert scene.full_at == [500_000, 125_000, 125_000, 250_000]
     assert scene.restarts == 1
 
 
