@@ -16,6 +16,7 @@ class BatchLimit:
         self._most = most
         self._clock = clock
         self._changed = clock()
+        self._ends = 0
         self.offsets = most
         """The limit in force."""
         self.full_at = most
@@ -25,13 +26,20 @@ class BatchLimit:
     def is_lowered(self) -> bool:
         return self.offsets < self._most
 
+    @property
+    def is_failing_again(self) -> bool:
+        """Whether memory was short twice since a batch has finished, so the unfinished batch must become smaller."""
+        return self._ends > 1
+
     def lower(self) -> None:
-        """Memory was short."""
+        """Note that memory was short."""
+        self._ends += 1
         self.offsets = self.full_at = max(1, self.offsets // _SHARE)
         self._changed = self._clock()
 
     def rises(self, read: int) -> bool:
-        """Double the limit after a full batch, of `read` offsets, if it has been the same for ten minutes."""
+        """Note a finished batch of `read` offsets. If it was full, the limit doubles every ten minutes."""
+        self._ends = 0
         if not self.is_lowered or not is_full(read, self.offsets) or self._clock() - self._changed < _RISES_AFTER_S:
             return False
         self.full_at, self.offsets = self.offsets, min(self._most, 2 * self.offsets)

@@ -100,12 +100,14 @@ class QuerySupervisor:
         return None
 
     def _limited(self, spark: SparkSession) -> Settings:
-        """The settings with the limit in force, to which the batch that failed is shortened."""
+        """The settings with the limit in force, to which a batch that failed twice is shortened."""
         if not self._limit.is_lowered:
             return self.settings
         limit = self._limit.offsets
-        planned = shorten_planned(spark, self.settings.streaming.checkpoint, limit)
-        log.warning("batches are smaller because memory was short", max_offsets=limit, shortened_from=planned or None)
+        again = self._limit.is_failing_again
+        planned = shorten_planned(spark, self.settings.streaming.checkpoint, limit) if again else 0
+        shortened = {"shortened_from": planned} if planned else {}
+        log.warning("batches are smaller because memory was short", max_offsets=limit, **shortened)
         streaming = self.settings.streaming.model_copy(update={"max_offsets_per_trigger": limit})
         return self.settings.model_copy(update={"streaming": streaming})
 

@@ -1,7 +1,8 @@
 """The batches that Spark has planned: the file `offsets/NUMBER` of the checkpoint says where batch NUMBER ends.
 
-A query that starts first reads the batch that was planned and not finished, always up to the same ends. The results do
-not depend on where the stream is cut, so these ends may be changed while no query runs.
+A query that starts first reads the batch that was planned and not finished, always up to the same ends, so that it
+writes the same transitions again. Shorter batches find the same incidents under the same ids, but in a backlog their
+transitions may have other numbers. So a batch is only shortened if it would fail again and again.
 """
 
 from typing import NamedTuple

@@ -56,6 +56,19 @@ def test_batches_that_are_not_full_leave_it_as_it_is() -> None:
     assert limit.rises(22_500)
 
 
+def test_a_batch_fails_again_if_none_has_finished_in_between() -> None:
+    limit = BatchLimit(100_000, Clock())
+    limit.lower()
+    assert not limit.is_failing_again
+    limit.rises(5)
+    limit.lower()
+    assert not limit.is_failing_again
+    limit.lower()
+    assert limit.is_failing_again
+    limit.rises(5)
+    assert not limit.is_failing_again
+
+
 def test_another_lack_of_memory_starts_the_ten_minutes_again() -> None:
     clock = Clock()
     limit = BatchLimit(100_000, clock)

@@ -143,14 +143,14 @@ def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "Spark's JVM was killed" in str(scene.problems[1])
 
 
-def test_after_a_lack_of_memory_the_batch_and_those_after_it_are_smaller(
+def test_after_a_lack_of_memory_batches_are_smaller_and_after_two_the_planned_one_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     killed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
     scene = Scene(monkeypatch, tmp_path, "java.lang.OutOfMemoryError: Java heap space", "unheard of", killed)
     scene.run()
     assert scene.limits == [500_000, 125_000, 125_000, 31_250]
-    assert scene.shortened == [125_000, 125_000, 31_250]
+    assert scene.shortened == [31_250]
 
 
 @pytest.mark.parametrize("end", [_how(-signal.SIGKILL), _how(3)])
