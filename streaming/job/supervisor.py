@@ -178,7 +178,6 @@ class QuerySupervisor:
 
     def _trouble(self, error: BaseException) -> QueryTrouble:
         if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
-            # Both ways in which it ends for lack of memory name the memory.
             return QueryTrouble(gone, PASSES, memory="memory" in gone)
         return explained(error, self.settings.streaming.checkpoint)
 

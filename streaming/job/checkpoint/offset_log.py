@@ -77,15 +77,15 @@ def shortened(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
     }
 
 
-class _Lines(NamedTuple):
+class _OffsetFile(NamedTuple):
     head: list[str]
     offsets: Offsets
 
 
-def _lines(folder: HadoopFolder, file: str) -> _Lines | None:
+def _lines(folder: HadoopFolder, file: str) -> _OffsetFile | None:
     try:
         *head, offsets = (folder.read(file) or b"").decode().splitlines()
-        return _Lines(head, decode_offsets(offsets))
+        return _OffsetFile(head, decode_offsets(offsets))
     except (ValueError, msgspec.MsgspecError):
         return None
 

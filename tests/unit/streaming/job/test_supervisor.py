@@ -14,7 +14,7 @@ from streaming.errors import JobError, PreflightError, TopicMissingError
 from streaming.job import supervisor
 from streaming.job.batch_limit import BatchLimit
 from streaming.job.health import Health
-from streaming.job.spark.jvm import _how
+from streaming.job.spark.jvm import how_it_ended
 from streaming.job.supervisor import QuerySupervisor
 from streaming.job.telemetry import Telemetry
 from streaming.threads import Stop
@@ -153,7 +153,7 @@ def test_after_a_lack_of_memory_batches_are_smaller_and_after_two_the_planned_on
     assert scene.shortened == [31_250]
 
 
-@pytest.mark.parametrize("end", [_how(-signal.SIGKILL), _how(3)])
+@pytest.mark.parametrize("end", [how_it_ended(-signal.SIGKILL), how_it_ended(3)])
 def test_a_jvm_that_ended_for_lack_of_memory_starts_again_with_smaller_batches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str
 ) -> None:
