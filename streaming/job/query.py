@@ -18,17 +18,20 @@ from streaming.job.watch import BucketProcessor, OutputTopics
 QUERY_NAME = "flinkwatch"
 
 
-def start_query(spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]]) -> StreamingQuery:
+def start_query(
+    spark: SparkSession, settings: Settings, starting_offsets: dict[str, dict[str, int]], full_at: int | None = None
+) -> StreamingQuery:
     """Start the query.
 
-    `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) apply only without a checkpoint.
+    `starting_offsets` (topic → partition → offset, −1 latest, −2 earliest) apply only without a checkpoint. `full_at`
+    is the limit with which the unfinished batch in the checkpoint may have been planned, if not with the setting.
     """
     topics = settings.kafka.topics
     names = topics.incidents, topics.readings, topics.rejected
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
     plan = read_plan(settings.streaming.checkpoint)
     records = source(spark, settings, {**starting_offsets, **plan.offsets})
-    rows = watch(read(records, settings), outputs, plan, settings.streaming.max_offsets_per_trigger)
+    rows = watch(read(records, settings), outputs, plan, full_at or settings.streaming.max_offsets_per_trigger)
     return emit(rows, settings)
 
 

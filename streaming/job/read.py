@@ -21,7 +21,16 @@ from detectors.values.decoding import UndecodableError
 from streaming.gc_pause import gc_paused
 from streaming.job.heartbeat import canary_sent_at, heartbeat_of
 from streaming.job.prefilter import may_matter
-from streaming.job.rows import MAX_KEPT_BYTES, Packed, bucket_of, dead_letter, encode_event, encode_packed, event_letter
+from streaming.job.rows import (
+    MAX_KEPT_BYTES,
+    DeadLetter,
+    Packed,
+    bucket_of,
+    dead_letter,
+    encode_event,
+    encode_packed,
+    event_letter,
+)
 from streaming.job.sampling import Samples, spread
 from streaming.job.spark.troubles import extent, naming
 
@@ -38,8 +47,8 @@ SELECTION = {
 }
 """Column → its expression over Spark's Kafka source."""
 
-FLUSH_EVENTS = 10_000
-"""Events of a task after which its rows so far are written."""
+FLUSH_BYTES = 4 * 1024 * 1024
+"""Encoded bytes of a task after which its rows so far are written: the JVM holds several copies of a row."""
 # The dead letters of a task stay in memory until its batch is written, so after some 256 complete ones they are cut.
 _MAX_KEPT, _KEPT_BEYOND = 64 * 1024 * 1024, 1024
 # Number of metric records with a literal but no known name that are sampled.
@@ -69,12 +78,10 @@ class ReadStage:
         for batch in batches:
             with naming("read", partial(_extent, batch)):
                 self._fold(task, batch)
-                rows = task.flush(every_bucket=False) if task.events >= FLUSH_EVENTS else None
-            if rows is not None:
-                yield rows
+            yield from task.taken()
         with naming("read", lambda: "the end of its task"):
-            rows = task.flush(every_bucket=True)
-        yield rows
+            task.end()
+        yield from task.taken()
 
     def _fold(self, task: "_Task", batch: pa.RecordBatch) -> None:
         for topic, part in _by_topic(batch):
@@ -102,15 +109,21 @@ class _Task:
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_offset = 0
         self._heartbeat_partition = ""
+        self._written: list[pa.RecordBatch] = []
         self._new()
 
     def _new(self) -> None:
-        self._packed: dict[int, Packed] = {}
-        self._events: dict[str, list[Event]] = {}
-        self.events = 0
+        self._packed: dict[int, Packed[msgspec.Raw]] = {}
+        self._events: dict[str, list[msgspec.Raw]] = {}
+        self._bytes = 0
 
-    def _bucket(self, number: int) -> Packed:
+    def _bucket(self, number: int) -> Packed[msgspec.Raw]:
         return self._packed.setdefault(number, Packed())
+
+    def taken(self) -> list[pa.RecordBatch]:
+        """The rows written since the last call, in batches of about FLUSH_BYTES."""
+        taken, self._written = self._written, []
+        return taken
 
     def tick(self, topic: str, batch: pa.RecordBatch) -> None:
         columns = [batch.column(name) for name in ("partition", "timestamp", "offset")]
@@ -207,47 +220,53 @@ class _Task:
             number = bucket_of(f"{record.topic}/{record.partition}", self._buckets)
             letter = dead_letter(found, MAX_KEPT_BYTES if self._kept < _MAX_KEPT else _KEPT_BEYOND)
             self._kept += len(letter.value)
-            self._bucket(number).rejected.append(letter)
-            self.events += 1
+            self._reject(number, letter)
             return
         for event in found:
-            events = self._events.get(event.cluster)
-            if events is None:
-                events = self._bucket(bucket_of(event.cluster, self._buckets)).events
-                self._events[event.cluster] = events
-            events.append(event)
-        self.events += len(found)
+            self._pack(event)
 
-    def flush(self, every_bucket: bool) -> pa.RecordBatch:
-        """The rows so far; at the end of the task one for every bucket, with the clocks and the configuration."""
-        if every_bucket:
-            for number in range(self._buckets):
-                packed = self._bucket(number)
-                packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
-                packed.published, packed.silences = self._published, self._silences
-                packed.heartbeat, packed.heartbeat_partition = self._heartbeat, self._heartbeat_partition
-            for looked in self._samples.taken():
-                self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
-        rows = sorted(self._packed.items())
-        columns = [pa.array([n for n, _ in rows], pa.int32()), pa.array([_encoded(p) for _, p in rows], pa.binary())]
-        self._new()
-        return pa.RecordBatch.from_arrays(columns, schema=_OUT)
-
-
-def _encoded(packed: Packed) -> bytes:
-    """Encode the packed row; only the events that cannot be encoded become dead letters."""
-    try:
-        return encode_packed(packed)
-    except Exception:  # noqa: BLE001 - each event is tried alone; an error outside of the events is raised below
-        whole, packed.events = packed.events, []
-    for event in whole:
+    def _pack(self, event: Event) -> None:
         try:
-            encode_event(event)
-        except Exception as error:  # noqa: BLE001
-            packed.rejected.append(event_letter(event, f"{type(error).__name__}: {error}"))
-        else:
-            packed.events.append(event)
-    return encode_packed(packed)
+            encoded = encode_event(event)
+        except Exception as error:  # noqa: BLE001 - only the event that cannot be encoded is lost
+            letter = event_letter(event, f"{type(error).__name__}: {error}")
+            self._reject(bucket_of(event.cluster, self._buckets), letter)
+            return
+        events = self._events.get(event.cluster)
+        if events is None:
+            events = self._bucket(bucket_of(event.cluster, self._buckets)).events
+            self._events[event.cluster] = events
+        events.append(msgspec.Raw(encoded))
+        self._weigh(len(encoded))
+
+    def _reject(self, number: int, letter: DeadLetter) -> None:
+        self._bucket(number).rejected.append(letter)
+        self._weigh(len(letter.key) + len(letter.value))
+
+    def _weigh(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes >= FLUSH_BYTES:
+            self._write()
+
+    def end(self) -> None:
+        """Write one row for every bucket, with the clocks and the configuration."""
+        for number in range(self._buckets):
+            packed = self._bucket(number)
+            packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
+            packed.published, packed.silences = self._published, self._silences
+            packed.heartbeat, packed.heartbeat_partition = self._heartbeat, self._heartbeat_partition
+        for looked in self._samples.taken():
+            self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
+        self._write()
+
+    def _write(self) -> None:
+        rows = sorted(self._packed.items())
+        columns = [
+            pa.array([n for n, _ in rows], pa.int32()),
+            pa.array([encode_packed(p) for _, p in rows], pa.binary()),
+        ]
+        self._written.append(pa.RecordBatch.from_arrays(columns, schema=_OUT))
+        self._new()
 
 
 def _extent(batch: pa.RecordBatch) -> str:

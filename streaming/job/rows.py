@@ -3,6 +3,7 @@
 A stateful row costs as much as a dozen matched lines, so lines are packed and never rows of their own.
 """
 
+from typing import Generic, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -34,8 +35,11 @@ class DeadLetter(msgspec.Struct, array_like=True):
     value: bytes
 
 
-class Packed(msgspec.Struct, array_like=True):
-    """The output of a read task for one bucket.
+EventT = TypeVar("EventT")
+
+
+class Packed(msgspec.Struct, Generic[EventT], array_like=True):
+    """The output of a read task for one bucket. The read stage packs events that are encoded already (`msgspec.Raw`).
 
     `clocks` has the greatest Kafka timestamp (epoch ms) of each topic partition that the task read; `wall` is the time
     of the host at its start, which no clock may exceed. `canary` is the time at which the newest canary was sent, 0
@@ -46,7 +50,7 @@ class Packed(msgspec.Struct, array_like=True):
     clocks: dict[str, int] = {}
     wall: int = 0
     records: int = 0
-    events: list[LogEvent | MetricEvent] = []
+    events: list[EventT] = []
     rejected: list[DeadLetter] = []
     published: PublishedConfiguration | None = None
     canary: int = 0
@@ -59,7 +63,7 @@ class Packed(msgspec.Struct, array_like=True):
 
 encode_packed = msgspec.msgpack.Encoder().encode
 encode_event = encode_packed
-decode_packed = msgspec.msgpack.Decoder(Packed).decode
+decode_packed = msgspec.msgpack.Decoder(Packed[LogEvent | MetricEvent]).decode
 
 
 def bucket_of(cluster: str, buckets: int) -> int:

@@ -1,12 +1,13 @@
 """The clock of the stream, from the timestamps of the records in a batch."""
 
 from detectors.engine import bucket, host_clock
+from detectors.events.event import Event
 from streaming.job.rows import Packed
 
 _BATCH_MS = 10_000
 
 
-def read_up_to(index: bucket.BucketIndex, packed: list[Packed]) -> tuple[int, int]:
+def read_up_to(index: bucket.BucketIndex, packed: list[Packed[Event]]) -> tuple[int, int]:
     """The stream's clock: on the least and on the most advanced partition of this batch, neither ahead of now.
 
     During catch-up, every partition with a backlog is in the batch, so none is overtaken. Without input, the heartbeat

@@ -15,8 +15,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, RestartNeededError, TopicMissingError
+from streaming.job.batch_limit import BatchLimit
 from streaming.job.checkpoint.files import damage_in, room_left
-from streaming.job.checkpoint.offsets import Offsets
+from streaming.job.checkpoint.offset_log import shorten_planned
+from streaming.job.checkpoint.offsets import Offsets, between, parsed
 from streaming.job.checkpoint.topic_ids import Places, correct_offsets, keep_gaps, kept_gaps
 from streaming.job.clock_set_back import ClockWatch
 from streaming.job.data_loss import DataLossWatch
@@ -61,6 +63,7 @@ class QuerySupervisor:
     def __post_init__(self) -> None:
         self._restarts = Restarts()
         self._kept_gaps: Places = []
+        self._limit = BatchLimit(self.settings.streaming.max_offsets_per_trigger)
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         """Run until `stop`; `begun` is called once, after the first start. Raises JobError."""
@@ -72,16 +75,17 @@ class QuerySupervisor:
                     self.gaps.resume(self._kept_gaps)
                 else:
                     self.gaps.corrected(correct_offsets(spark, self.settings))
-                query = start_query(spark, self.settings, offsets)
+                query = start_query(spark, self._limited(spark), offsets, self._limit.full_at)
                 if first:
                     begun()
                     first = False
-                return self._follow(spark, query)
+                if self._follow(spark, query):
+                    return
             except _FAILURES as error:
                 again = self._after(error)
-            if again is None:
-                return None
-            offsets, spark = again, self.jvm.session or spark
+                if again is None:
+                    return
+                offsets, spark = again, self.jvm.session or spark
 
     def _after(self, error: BaseException) -> Offsets | None:
         """Prepare a restart, in a new JVM if the old one is gone. Returns the starting offsets, None to stop."""
@@ -95,7 +99,20 @@ class QuerySupervisor:
                 error = next_error
         return None
 
-    def _follow(self, spark: SparkSession, query: StreamingQuery) -> None:
+    def _limited(self, spark: SparkSession) -> Settings:
+        """The settings with the limit in force, to which a batch that failed twice is shortened."""
+        if not self._limit.is_lowered:
+            return self.settings
+        limit = self._limit.offsets
+        again = self._limit.is_failing_again
+        planned = shorten_planned(spark, self.settings.streaming.checkpoint, limit) if again else 0
+        shortened = {"shortened_from": planned} if planned else {}
+        log.warning("batches are smaller because memory was short", max_offsets=limit, **shortened)
+        streaming = self.settings.streaming.model_copy(update={"max_offsets_per_trigger": limit})
+        return self.settings.model_copy(update={"streaming": streaming})
+
+    def _follow(self, spark: SparkSession, query: StreamingQuery) -> bool:
+        """Follow the query until `stop`; False if it has to start again so that its batches may be larger."""
         first, clock = _FirstBatch(), ClockWatch()
         try:
             while not self.stop.wait(_POLL_S):
@@ -108,11 +125,19 @@ class QuerySupervisor:
                     self.health.finished(progress["batchId"])
                     self._look_for_gaps(spark, progress)
                     self.telemetry.progressed(progress, lambda: query.recentProgress)
+                    if self._limit.rises(_read(progress)):
+                        log.info("batches may be larger again", max_offsets=self._limit.offsets)
+                        self._drain(query)
+                        query.stop()
+                        return False
         except RestartNeededError:
             query.stop()
             raise
         log.info("stopping after the current batch")
         self._drain(query)
+        self.jvm.quiet()
+        query.stop()
+        return True
 
     def _look_for_gaps(self, spark: SparkSession, progress: Any) -> None:
         self.gaps.progressed(progress)
@@ -128,8 +153,6 @@ class QuerySupervisor:
             if _batch(query) != last:
                 break
             time.sleep(0.02)
-        self.jvm.quiet()
-        query.stop()
 
     def _is_to_end(self) -> bool:
         # A signal to the process group also ends the JVM and Python workers, so a failure may be part of the stop.
@@ -146,6 +169,8 @@ class QuerySupervisor:
             times = self._restarts.count if trouble.limit != NEVER else 0
             tried = f". {times} restarts within the last hour did not help" if times else ""
             raise JobError(f"{trouble.line}{tried}") from error
+        if trouble.memory:
+            self._limit.lower()
         self.health.failed(trouble.line)
         self.telemetry.restarted()
         log.warning("the query failed and is being restarted", reason=trouble.line, in_s=pause)
@@ -153,7 +178,7 @@ class QuerySupervisor:
 
     def _trouble(self, error: BaseException) -> QueryTrouble:
         if gone := self.jvm.gone(_GONE_WITHIN_S if isinstance(error, Py4JError | OSError) else 0):
-            return QueryTrouble(gone, PASSES)
+            return QueryTrouble(gone, PASSES, memory="memory" in gone)
         return explained(error, self.settings.streaming.checkpoint)
 
 
@@ -190,6 +215,12 @@ class _FirstBatch:
             waits = "the first batch is not finished yet, Spark is starting its Python workers"
             log.warning(waits, after_s=after_s, load=round(os.getloadavg()[0], 1), cores=os.cpu_count())
         self._finished = finished
+
+
+def _read(progress: Any) -> int:
+    """The number of offsets that a batch has read."""
+    source = progress["sources"][0]
+    return between(parsed(source["startOffset"]), parsed(source["endOffset"]))
 
 
 def _batch(query: StreamingQuery) -> int:

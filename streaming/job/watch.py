@@ -20,6 +20,7 @@ from detectors.incident import Reading
 from sinks.prometheus.reading_metrics import CANARY
 from streaming.configuration.known_issues import shipped
 from streaming.gc_pause import gc_paused
+from streaming.job.batch_limit import is_full
 from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
@@ -55,7 +56,7 @@ class BucketProcessor(StatefulProcessor):
         self._clusters = handle.getMapState("clusters", "cluster string", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
-        packed: list[Packed] = []
+        packed: list[Packed[Event]] = []
         with gc_paused(), naming("watch", lambda: f"bucket {key[0]} with {_extent(packed)}"):
             packed += [decode_packed(row.packed) for row in rows]
             yield from self._step(key[0], packed)
@@ -63,7 +64,7 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         """Do nothing, since no resource is held."""
 
-    def _step(self, number: int, packed: list[Packed]) -> Iterator[Row]:
+    def _step(self, number: int, packed: list[Packed[Event]]) -> Iterator[Row]:
         stored = self._index.get()
         index = bucket.decode_index(stored[0]) if stored is not None else bucket.BucketIndex()
         before = bucket.encode_index(index)
@@ -71,8 +72,7 @@ class BucketProcessor(StatefulProcessor):
         events = [event for p in packed for event in p.events]
         until, front = read_up_to(index, packed)
         result = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
-        # The source divides the limit among partitions and rounds it.
-        index.catching_up = sum(p.offsets for p in packed) >= 0.9 * self._max_offsets
+        index.catching_up = is_full(sum(p.offsets for p in packed), self._max_offsets)
         outlet = Outlet(self._topics.limit)
         for transition in self._plan.unwritten(result.transitions):
             yield from self._rows(self._topics.incidents, outlet.transition(transition))
@@ -122,7 +122,7 @@ class _SparkStore:
         self._clusters.removeKey((cluster,))
 
 
-def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> None:
+def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed[Event]]) -> None:
     """Apply new configuration at the start of a batch, before its events."""
     # The topic has one partition, so a single task has read its records in order.
     published = next((p.published for p in packed if p.published is not None), None)
@@ -135,7 +135,7 @@ def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed]) -> 
         index.rejected["too_many_silences"] = index.rejected.get("too_many_silences", 0) + refused
 
 
-def _extent(packed: list[Packed]) -> str:
+def _extent(packed: list[Packed[Event]]) -> str:
     return extent((e.topic, e.partition, e.offset) for p in packed for e in p.events)
 
 

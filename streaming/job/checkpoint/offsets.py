@@ -19,6 +19,15 @@ def parsed(text: str | None) -> Offsets:
         return {}
 
 
+def between(begins: Offsets, ends: Offsets) -> int:
+    """The number of offsets from `begins` to `ends`, in partitions that both have."""
+    return sum(
+        max(0, end - begins.get(topic, {}).get(partition, end))
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
+    )
+
+
 def by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:
     """Convert kafka-python's offsets into Spark's form."""
     found: Offsets = {}

@@ -25,7 +25,8 @@ from sinks.kafka.reading import partitions_of
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.job.checkpoint.hadoop import HadoopFolder, reason
-from streaming.job.checkpoint.offsets import Offsets, by_topic, decode_offsets
+from streaming.job.checkpoint.offset_log import newest_batch, write_ends
+from streaming.job.checkpoint.offsets import Offsets, by_topic
 from streaming.job.query import input_topics
 
 log = structlog.get_logger()
@@ -76,12 +77,10 @@ def correct_offsets(spark: SparkSession, settings: Settings) -> list[str]:
     try:
         folder = HadoopFolder(spark, place)
         ids = _kept(folder, _IDS, dict[str, str], {}, "topic ids in the checkpoint are damaged and cannot be compared")
-        if newest := _newest_offsets(folder):
-            if again := corrected(newest.offsets, ids, there):
-                # Atomically, since a partial file would stop the query.
-                offsets = msgspec.json.encode(newest.offsets | again).decode()
-                folder.replace(newest.file, "\n".join([*newest.head, offsets]).encode())
-            lines = _report(newest.offsets, again)
+        if newest := newest_batch(folder):
+            if again := corrected(newest.ends, ids, there):
+                write_ends(folder, newest, newest.ends | again)
+            lines = _report(newest.ends, again)
         if there.ids != ids:
             folder.replace(_IDS, msgspec.json.encode(there.ids))
     except Py4JError as error:
@@ -105,25 +104,6 @@ def topic_ids(admin: Any, topics: tuple[str, ...]) -> dict[str, str]:
     described = admin.describe_topics(list(topics))
     ids = {one["name"]: str(one.get("topic_id") or NO_ID) for one in described if not one["error_code"]}
     return {name: topic for name, topic in ids.items() if topic != NO_ID}
-
-
-class _Newest(NamedTuple):
-    file: str
-    head: list[str]
-    offsets: Offsets
-
-
-def _newest_offsets(folder: HadoopFolder) -> _Newest | None:
-    """The offsets from which the query continues; None if there are none or the file is damaged."""
-    numbers = [int(name) for name in folder.names("offsets") if name.isdigit()]
-    if not numbers:
-        return None
-    file = f"offsets/{max(numbers)}"
-    try:
-        *head, offsets = (folder.read(file) or b"").decode().splitlines()
-        return _Newest(file, head, decode_offsets(offsets))
-    except (ValueError, msgspec.MsgspecError):
-        return None
 
 
 def _kept(folder: HadoopFolder, name: str, form: type[_Kept], otherwise: _Kept, damaged: str) -> _Kept:

@@ -86,7 +86,7 @@ class Jvm:
             status = self._process.wait(within) if within else self._process.poll()
         except subprocess.TimeoutExpired:
             return None
-        return None if status is None else f"Spark's JVM {_how(status)}"
+        return None if status is None else f"Spark's JVM {how_it_ended(status)}"
 
     def quiet(self) -> None:
         """Drop the JVM's output from now on: during a stop it writes errors that are not failures."""
@@ -153,7 +153,8 @@ def _forget() -> None:
     SparkSession._instantiatedSession = None  # noqa: SLF001
 
 
-def _how(status: int) -> str:
+def how_it_ended(status: int) -> str:
+    """The end of a JVM with this exit status, in words. They name memory if it ended for lack of it."""
     if status == -signal.SIGKILL:
         return "was killed (signal 9), probably by the kernel because memory was short"
     if status < 0:

@@ -59,20 +59,25 @@ def extent(places: Iterable[tuple[str, int, int]]) -> str:
 
 
 class QueryTrouble(NamedTuple):
-    """What went wrong, in one line, and how often within an hour the query may be restarted for it."""
+    """What went wrong, in one line, and how often within an hour the query may be restarted for it.
+
+    If `memory` was short, the same batch would fail again.
+    """
 
     line: str
     limit: int = UNKNOWN
+    memory: bool = False
 
 
 class _Rule(NamedTuple):
     pattern: re.Pattern[str]
     line: str
     limit: int
+    memory: bool
 
 
-def _rule(pattern: str, line: str, limit: int = NEVER) -> _Rule:
-    return _Rule(re.compile(pattern), line, limit)
+def _rule(pattern: str, line: str, limit: int = NEVER, *, memory: bool = False) -> _Rule:
+    return _Rule(re.compile(pattern), line, limit, memory)
 
 
 # The first rule whose pattern matches anywhere in the error, including stack traces, applies. {checkpoint} is
@@ -132,11 +137,18 @@ _RULES = (
         PASSES,
     ),
     _rule(
+        r"OutOfMemory|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|Cannot allocate memory",
+        "Spark or one of its Python workers ran out of memory",
+        PASSES,
+        memory=True,
+    ),
+    _rule(
         r"Python worker exited unexpectedly|Failed to launch Python daemon|No port number in .*daemon|"
         r"Python daemon failed to launch|PYTHON_DAEMON|BrokenPipe|Stream closed|Broken pipe|"
         r"Connection reset|java\.io\.EOFException",
         "A Python worker of Spark exited or was killed, probably by the kernel because memory was short",
         PASSES,
+        memory=True,
     ),
     _rule(
         r"Timestamp (?P<at>\d+) of message with offset \d+ is out of range",
@@ -168,7 +180,7 @@ def trouble_of(error: BaseException | str | None, checkpoint: str) -> QueryTroub
             named = {name: (value or "").rstrip(".,;:") for name, value in found.groupdict().items()}
             line = rule.line.format(checkpoint=checkpoint, **named)
             detail = "" if cause in line or rule.limit == NEVER else f" ({cause})"
-            return QueryTrouble(f"{line}{detail}", rule.limit)
+            return QueryTrouble(f"{line}{detail}", rule.limit, rule.memory)
     return QueryTrouble(f"The query failed: {cause}")
 
 

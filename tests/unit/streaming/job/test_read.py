@@ -1,7 +1,7 @@
 """The read stage over Arrow batches, without Spark: the search over raw bytes loses nothing that reading finds."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +15,7 @@ from detectors.events.vocabulary import flinkwatch_itself
 from detectors.settings.live import LiveSettings, encode_published, publish
 from streaming.job.heartbeat import canary_sent_at, canary_value, heartbeat_headers
 from streaming.job.prefilter import may_matter
-from streaming.job.read import SELECTION, ReadStage
+from streaming.job.read import FLUSH_BYTES, SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
 from tests.recorded import NAMES, recording
@@ -58,10 +58,13 @@ def _as_spark_does(headers: tuple[tuple[str, bytes], ...]) -> str | None:
     return msgspec.json.encode([{"key": k, "value": v} for k, v in headers]).decode() if headers else None
 
 
-def run(*batches: pa.RecordBatch) -> dict[int, list[Packed]]:
-    stage = ReadStage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.heartbeat", BUCKETS)
-    packed: dict[int, list[Packed]] = {}
-    for out in stage.run(iter(batches)):
+def written(*batches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return ReadStage(Identity(), (METRICS,), "flinkwatch.config", "flinkwatch.heartbeat", BUCKETS).run(iter(batches))
+
+
+def run(*batches: pa.RecordBatch) -> dict[int, list[Packed[Event]]]:
+    packed: dict[int, list[Packed[Event]]] = {}
+    for out in written(*batches):
         for row in out.to_pylist():
             packed.setdefault(row["bucket"], []).append(decode_packed(row["packed"]))
     return packed
@@ -74,7 +77,7 @@ def read_one_by_one(records: list[Record]) -> tuple[list[Event], list[str]]:
     return events, [f.reason for f in found if isinstance(f, Rejected)]
 
 
-def everything(packed: dict[int, list[Packed]]) -> tuple[list[Event], list[str]]:
+def everything(packed: dict[int, list[Packed[Event]]]) -> tuple[list[Event], list[str]]:
     events = [e for parts in packed.values() for p in parts for e in p.events]
     return events, [letter.reason for parts in packed.values() for p in parts for letter in p.rejected]
 
@@ -227,7 +230,7 @@ def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: byt
 def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streaming.job.read.FLUSH_EVENTS", 1)
+    monkeypatch.setattr("streaming.job.read.FLUSH_BYTES", 1)
     old, new = (publish(LiveSettings(), at, "ann") for at in (1, 2))
     first, second = (
         Record("flinkwatch.config", 0, offset, 1, b"detectors", encode_published(p))
@@ -301,3 +304,32 @@ def test_the_newest_heartbeat_reaches_every_bucket_and_hostile_ones_none() -> No
         (heartbeats[2], "flinkwatch.heartbeat/0")
     ] * BUCKETS
     assert [p.rejected for p in packed] == [[]] * BUCKETS
+
+
+def page(cluster: str, offset: int, samples: int = 600) -> Record:
+    """A scrape of one TaskManager with `samples` samples that detectors use."""
+    series = (
+        'flink_taskmanager_job_task_backPressuredTimeMsPerSecond{{job_id="{}",task_name="map",subtask_index="{}"}} 5'
+    )
+    value = "\n".join(series.format("ab" * 16, n) for n in range(samples))
+    return Record(METRICS, 0, offset, NOW + offset, None, value.encode(), (("cluster", cluster.encode()),))
+
+
+def test_a_backlog_of_scrape_pages_is_written_in_small_rows_and_loses_nothing() -> None:
+    """Also within one Arrow batch, since the JVM holds several copies of a row."""
+    clusters = [f"cluster-{number}" for number in range(3)]
+    records = [page(clusters[n % 3], n) for n in range(600)]
+    batches = list(written(batch(records[:400]), batch(records[400:])))
+    largest = max(sum(len(row) for row in out.column("packed").to_pylist()) for out in batches)
+    assert FLUSH_BYTES / 2 < largest < FLUSH_BYTES * 1.1
+    read = [row for out in batches for row in out.to_pylist()]
+    found = {c: [e.offset for r in read for e in decode_packed(r["packed"]).events if e.cluster == c] for c in clusters}
+    assert found == {cluster: list(range(n, 600, 3)) for n, cluster in enumerate(clusters)}
+
+
+def test_a_backlog_of_hostile_records_is_written_in_small_rows_and_loses_nothing() -> None:
+    records = [log(b"\0" * 300_000, n) for n in range(50)]
+    batches = list(written(batch(records)))
+    assert max(len(row) for out in batches for row in out.column("packed").to_pylist()) < FLUSH_BYTES * 1.1
+    letters = [e for out in batches for row in out.column("packed").to_pylist() for e in decode_packed(row).rejected]
+    assert [letter.key for letter in letters] == [f"flink.logs/0/{n}".encode() for n in range(50)]

@@ -1,5 +1,6 @@
 """The query is started again where that is safe, and flinkwatch says so meanwhile. Without Spark."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from py4j.protocol import Py4JNetworkError
 from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, TopicMissingError
 from streaming.job import supervisor
+from streaming.job.batch_limit import BatchLimit
 from streaming.job.health import Health
+from streaming.job.spark.jvm import how_it_ended
 from streaming.job.supervisor import QuerySupervisor
 from streaming.job.telemetry import Telemetry
 from streaming.threads import Stop
 
-Failure = BaseException | str
+Failure = BaseException | str | dict[str, Any]
 
 
 class Clockless(Stop):
@@ -32,11 +35,14 @@ class Clockless(Stop):
 
 
 class Scene:
-    """Each start of the query fails as the list says, the last one runs until the end."""
+    """Each start of the query fails as the list says, or reports a progress; the last one runs until the end."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, checkpoint: Path, *failures: Failure) -> None:
         self.left = list(failures)
         self.starts = 0
+        self.limits: list[int] = []
+        self.full_at: list[int] = []
+        self.shortened: list[int] = []
         self.problems: list[str | None] = []
         self.stop = Clockless()
         self.health = Health(1_000)
@@ -50,6 +56,8 @@ class Scene:
         # They are read and written through Hadoop.
         monkeypatch.setattr(supervisor, "kept_gaps", lambda *_: [])
         monkeypatch.setattr(supervisor, "correct_offsets", lambda *_: [])
+        monkeypatch.setattr(supervisor, "keep_gaps", lambda *_: None)
+        monkeypatch.setattr(supervisor, "shorten_planned", self._shorten)
 
     def run(self) -> None:
         one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
@@ -64,8 +72,14 @@ class Scene:
             if sample.name == "flinkwatch_query_restarts_total"
         )
 
-    def _start(self, *_: object) -> Any:
+    def _shorten(self, _spark: object, _place: str, limit: int) -> int:
+        self.shortened.append(limit)
+        return 0
+
+    def _start(self, _spark: object, settings: Settings, _offsets: object, full_at: int) -> Any:
         self.starts += 1
+        self.limits.append(settings.streaming.max_offsets_per_trigger)
+        self.full_at.append(full_at)
         self.problems.append(self.health.problem())
         query = Mock(isActive=False, lastProgress=None)
         if not self.left:
@@ -75,6 +89,8 @@ class Scene:
         failure = self.left.pop(0)
         if isinstance(failure, BaseException):
             raise failure
+        if isinstance(failure, dict):
+            query.isActive, query.status, query.lastProgress = True, {"isTriggerActive": False}, failure
         query.exception.return_value = failure
         return query
 
@@ -125,6 +141,51 @@ def test_a_jvm_that_has_gone_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_pa
     scene.run()
     assert (len(started), scene.starts, scene.restarts) == (1, 2, 1)
     assert "Spark's JVM was killed" in str(scene.problems[1])
+
+
+def test_after_a_lack_of_memory_batches_are_smaller_and_after_two_the_planned_one_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+    scene = Scene(monkeypatch, tmp_path, "java.lang.OutOfMemoryError: Java heap space", "unheard of", killed)
+    scene.run()
+    assert scene.limits == [500_000, 125_000, 125_000, 31_250]
+    assert scene.shortened == [31_250]
+
+
+@pytest.mark.parametrize("end", [how_it_ended(-signal.SIGKILL), how_it_ended(3)])
+def test_a_jvm_that_ended_for_lack_of_memory_starts_again_with_smaller_batches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, Py4JNetworkError("Answer from Java side is empty"))
+    scene.jvm.gone.return_value = f"Spark's JVM {end}"
+
+    def start(*_: object) -> tuple[Any, Any]:
+        scene.jvm.gone.return_value = None
+        return scene.jvm.session, {}
+
+    monkeypatch.setattr(supervisor, "start_session_while", start)
+    scene.run()
+    assert scene.limits == [500_000, 125_000]
+
+
+def test_full_batches_without_trouble_let_batches_grow_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The query is stopped after its batch, since Spark reads the limit at the start of a query only."""
+    now = 0.0
+    monkeypatch.setattr(supervisor, "BatchLimit", lambda most: BatchLimit(most, lambda: now))
+    source = {"startOffset": '{"in":{"0":0}}', "endOffset": '{"in":{"0":250000}}', "latestOffset": None}
+    full = {"batchId": 7, "sources": [source]}
+    scene = Scene(monkeypatch, tmp_path, "java.lang.OutOfMemoryError: Java heap space", full, full)
+
+    def an_hour_later(*_: object) -> None:
+        nonlocal now
+        now += 3_600
+
+    monkeypatch.setattr(scene.telemetry, "progressed", an_hour_later)
+    scene.run()
+    assert scene.limits == [500_000, 125_000, 250_000, 500_000]
+    assert scene.full_at == [500_000, 125_000, 125_000, 250_000]
+    assert scene.restarts == 1
 
 
 def test_a_topic_that_is_gone_ends_it_and_brokers_that_are_away_do_not(

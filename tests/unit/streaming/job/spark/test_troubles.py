@@ -46,6 +46,11 @@ SEEN = {
         PASSES,
         "A Python worker of Spark exited or was killed",
     ),
+    "java.lang.OutOfMemoryError: Java heap space": (PASSES, "Spark or one of its Python workers ran out of memory"),
+    "pyspark.errors.exceptions.base.PySparkException: x\nMemoryError": (
+        PASSES,
+        "Spark or one of its Python workers ran",
+    ),
     "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)": (PASSES, "Spark lost an executor"),
     "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 60000 ms.": (
         PASSES,
@@ -66,6 +71,12 @@ def test_each_failure_is_one_sentence_and_says_whether_it_is_tried_again(message
     assert trouble.limit == limit
     assert begins in trouble.line
     assert "\n" not in trouble.line
+
+
+def test_only_a_lack_of_memory_says_that_the_same_batch_would_fail_again() -> None:
+    short = [message for message in SEEN if trouble_of(_STREAM + message, "/state").memory]
+    assert len(short) == 3
+    assert all("Memory" in message or "worker exited" in message for message in short)
 
 
 def test_a_damaged_checkpoint_says_how_to_go_on() -> None:
