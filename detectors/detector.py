@@ -71,6 +71,7 @@ class View(Generic[C, S]):
         self.topology = topology
         self.clock = 0
         self.time = 0
+        self.event = cast(Event, None)  # Handlers have one; deadlines, changes of settings and readings do not.
         self.job = ""
         self.findings: list[Finding] = []
         self.deadlines = None
