@@ -32,9 +32,7 @@ def printed(given: Iterable[tuple[str, str]]) -> str:
         entries = [text for name, text in found if name.split(".")[1] == section]
         if entries:
             lines += [f"### {section.capitalize()}", ""]
-            lines += [
-                textwrap.fill(" ".join(e.split()), 125, initial_indent="- ", subsequent_indent="  ") for e in entries
-            ]
+            lines += [_entry(text) for text in entries]
             lines.append("")
     return "\n".join(lines)
 
