@@ -188,7 +188,8 @@ def _refused(
     match error:
         case ssl.SSLError():
             return Obstacle(f"{server}: {_refused_by_tls(access, error)}")
-        case KafkaConnectionError() if context is None and _speaks_tls(server):
+        # The alert that a TLS port sends to plaintext may be read as a frame before the connection ends.
+        case KafkaConnectionError() | KafkaProtocolError() if context is None and _speaks_tls(server):
             return Obstacle(f"{server} speaks TLS, {protocol}")
         case KafkaConnectionError() if _closes_unasked(server, context):
             return _closes(access, server)

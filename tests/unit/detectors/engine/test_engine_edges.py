@@ -36,9 +36,10 @@ class Scripted:
         for name in ("fact", "on_deadline", "on_config_change", "next_deadline", "readings"):
             monkeypatch.setattr(kind, name, lambda _, *given, what=name: getattr(self, what)(*given))
 
-    def fact(self, view: View[Any, Any], *_: object) -> None:
+    def fact(self, view: View[Any, Any], *_: object) -> bool:
         self.asked.append(("fact", view.time - START))
         self._find(view)
+        return True
 
     def on_deadline(self, view: View[Any, Any]) -> None:
         self.asked.append(("deadline", view.clock - START))

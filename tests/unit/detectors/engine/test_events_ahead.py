@@ -43,11 +43,12 @@ class Cluster:
         # A front that means something needs a batch before.
         self.step(0)
 
-    def _take(self, view: View[Any, Any], *_: object) -> None:
+    def _take(self, view: View[Any, Any], *_: object) -> bool:
         if view.event.offset == self.failing:
             raise ValueError(view.event.offset)
         self.taken.append(("event", view.clock - START))
         self.due = self.brought.get(view.event.offset, self.due)
+        return True
 
     def _on_deadline(self, view: View[Any, Any]) -> None:
         now = view.clock - START

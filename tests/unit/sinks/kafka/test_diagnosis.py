@@ -5,7 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from kafka.errors import KafkaTimeoutError
@@ -39,12 +39,13 @@ def port_that_answers(answer: bytes | None, closes: bool = False) -> Iterator[st
                     connection.close()
 
         def talk(connection: socket.socket) -> None:
-            while connection.recv(1024):
-                if answer:
-                    connection.sendall(answer)
-                if closes:
-                    connection.close()
-                    return
+            with suppress(ConnectionResetError):
+                while connection.recv(1024):
+                    if answer:
+                        connection.sendall(answer)
+                    if closes:
+                        connection.close()
+                        return
             held.append(connection)
 
         threading.Thread(target=serve, daemon=True).start()
@@ -96,6 +97,14 @@ def test_noise_raises_nothing_and_is_reported_in_one_line(seed: int) -> None:
         reported = explain(with_login(address), KafkaTimeoutError())
     assert reported.startswith(f"no Kafka broker answers at {address}: ")
     assert "\n" not in reported
+
+
+@pytest.mark.parametrize("make", [plain, with_login])
+def test_the_alert_of_a_tls_port_may_be_read_before_the_connection_ends(make: Callable[[str], KafkaAccess]) -> None:
+    with port_that_answers(bytes.fromhex("15030300020246")) as address:
+        reported = lasting_obstacle(make(address))
+        protocol = make(address).security_protocol
+    assert reported == f"{address} speaks TLS, security_protocol is {protocol}"
 
 
 def test_a_port_that_never_answers_may_be_a_broker_that_is_starting() -> None:
