@@ -175,7 +175,8 @@ def recurrence(times: list[int]) -> str:
         return ""
     steady = max(gaps) <= _STEADY * min(gaps)
     pace = f"every {humanize(sum(gaps) / len(gaps))}: a constant period points to a leak"
-    return f"; {len(times)} times so far, {pace if steady else 'not regularly'}"
+    least = "at least " if len(times) == _MAX_TIMES else ""
+    return f"; {least}{len(times)} times so far, {pace if steady else 'not regularly'}"
 
 
 def writer(view: View[Any, Any], tm: str = "", host: str = "", attempt: str = "") -> ProcessRef:

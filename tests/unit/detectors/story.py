@@ -19,6 +19,7 @@ from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.events.layouts import stack_line
 from detectors.events.names import filtered
 from detectors.flink.facts import fact_of
+from detectors.flink.stack_traces import StackTraces
 from detectors.flink.topology import Topology
 from detectors.incident import Finding, Transition
 from tests.unit.detectors.streams import START, alone, in_order, log, run
@@ -257,24 +258,29 @@ class Followed(Story):
         made = next(d for d in DETECTORS if d.kind == kind)
         self.detector: Detector = made(made.Config(**config))
         self.topology = Topology()
+        self._throwables = StackTraces()
         self.view = self.detector.view(self.detector.State(), self.topology)
 
     def add(self, *events: Event) -> Self:
-        """Each is given to the detector at once."""
-        handled = self.detector.handlers
+        """Each is given to the detector at once, as the engine would: a line, then the failure that it adds to."""
         for event in events:
-            self.view.clock, self.view.event = event.timestamp, event
-            self.view.job = self.topology.job_of(event) if isinstance(event, LogEvent) else ""
+            self.view.clock = event.timestamp
             if isinstance(event, LogEvent):
-                self.view.time = time = event.local_time if event.local_time >= 0 else event.timestamp
-                fact = fact_of(event)
-                fact = self.topology.update(event, fact, event.timestamp, time) if fact else None
-                if fact is not None and event.event_type in handled:
-                    self.detector.fact(self.view, event.event_type, fact)
+                self.view.time = event.local_time if event.local_time >= 0 else event.timestamp
+                self._take(event)
+                if (failure := self._throwables.join(event)) is not None:
+                    self._take(failure)
             else:
-                self.view.time = event.time
-                self.detector.samples(self.view, [s for s in event.samples if s.name in handled])
+                self.view.event, self.view.job, self.view.time = event, "", event.time
+                self.detector.samples(self.view, [s for s in event.samples if s.name in self.detector.handlers])
         return super().add(*events)
+
+    def _take(self, line: LogEvent) -> None:
+        self.view.event, self.view.job = line, self.topology.job_of(line)
+        fact = fact_of(line)
+        fact = self.topology.update(line, fact, line.timestamp, self.view.time) if fact else None
+        if fact is not None and line.event_type in self.detector.handlers:
+            self.detector.fact(self.view, line.event_type, fact)
 
     def until(self, time: Time) -> Self:
         """The clock runs on to this time."""
