@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-# Limited, because Flink logs no longer numbers and they would not fit into 64 bits.
-N = r"\d{1,18}"
+# Flink logs no longer numbers, and they would not fit into 64 bits; \d would match the digits of all scripts.
+N = r"[0-9]{1,18}"
 JOB = r"(?P<job>[0-9a-f]{32})"
 ATTEMPT = r"(?P<attempt>[0-9a-f]{32}(?:_[0-9a-f]{32}_\d+_\d+)?)"
 TASK = rf"(?P<task>.+?) \((?P<subtask>{N})/(?P<parallelism>{N})\)(?:#\d+)?"

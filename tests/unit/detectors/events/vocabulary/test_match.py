@@ -95,6 +95,7 @@ def test_an_anchor_looks_the_same_inside_json(log_pattern: match.LogPattern) -> 
         f"Application SingleJobApplication(orders) ({JOB}) switched from state CREATED to RUNNING.",
         "Checkpoint " + "9" * 5_000 + " expired before completing.",
         "Deploying tasks to the cluster",
+        f"Triggering checkpoint １２ @ 1763712384000 for job {JOB}.",
     ],
 )
 def test_a_near_miss_means_nothing(message: str) -> None:
