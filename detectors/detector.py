@@ -288,13 +288,13 @@ class JobDetector(Detector):
         if own is None:
             return None
         view.seen.add(job)
-        return JobView(view, self.config_of(job), job, own, view.state.jobs)
+        return self._of(view, job, own)
 
     def new_job(self, view: View[Any, Any], job: str) -> JobView[Any, Any, Any]:
         """The view of a job, which the detector knows from now on. The oldest job makes room for it."""
         known = self.job(view, job)
         if known is None:
-            known = JobView(view, self.config_of(job), job, self.Job(), view.state.jobs)
+            known = self._of(view, job, self.Job())
             out = put_bounded(view.state.jobs, job, known.own, MAX_JOBS)
             view.seen.update((job,) if out is None else (job, out[0]))
         return known
@@ -303,7 +303,7 @@ class JobDetector(Detector):
         """The views of all jobs that the detector knows."""
         for job, own in list(view.state.jobs.items()):
             view.seen.add(job)
-            yield JobView(view, self.config_of(job), job, own, view.state.jobs)
+            yield self._of(view, job, own)
 
     def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> bool:
         """Handle what a line states, for the job that it is about. Returns False if that changes nothing."""
@@ -322,7 +322,7 @@ class JobDetector(Detector):
             view.deadlines, view.seen = {}, set(view.state.jobs)
         for job in view.seen:
             own = view.state.jobs.get(job)
-            at = None if own is None else self.deadline(JobView(view, self.config_of(job), job, own, view.state.jobs))
+            at = None if own is None else self.deadline(self._of(view, job, own))
             if at is None:
                 view.deadlines.pop(job, None)
             else:
@@ -350,3 +350,6 @@ class JobDetector(Detector):
     def job_readings(self, job: Any) -> Iterable[Reading]:
         """The numbers of a job that the detector works with."""
         return ()
+
+    def _of(self, view: View[Any, Any], job: str, own: Any) -> JobView[Any, Any, Any]:
+        return JobView(view, self.config_of(job), job, own, view.state.jobs)

@@ -10,14 +10,13 @@ loop throws the same stack trace after every failing line. A known line therefor
 with the line before it, or if it followed the same line before.
 """
 
-import zlib
-
 import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.events.layouts import stack_line
 from detectors.events.vocabulary.match import THROWS
 from detectors.flink.facts import FAILURE
+from detectors.flink.sent_again import AGAIN_MS, checksum
 from detectors.values.bounded import put_bounded
 
 _MAX_SOURCES = 200
@@ -25,8 +24,6 @@ _WITHIN_MS = 10_000
 _MAX_LINES = 60
 _MAX_KNOWN = 1_000
 _TOGETHER_MS = 1_000
-# Kafka's producers send for two minutes by default before they give up.
-_AGAIN_MS = 120_000
 # Lines about these states do not throw: a stack trace after them belongs to another line.
 _CALM = frozenset({"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "RECONCILING"})
 
@@ -77,7 +74,7 @@ class StackTraces(msgspec.Struct, array_like=True):
             if stack is not None and not 0 <= event.local_time < stack.printed:
                 del self.stacks[event.source]
             return
-        line = _checksum(event)
+        line = checksum(event)
         if event.local_time >= 0 and self._known(line, event) is not None:
             return
         self._remember(line, KnownLine(event.timestamp))
@@ -85,7 +82,7 @@ class StackTraces(msgspec.Struct, array_like=True):
         put_bounded(self.stacks, event.source, stack, _MAX_SOURCES)
 
     def _thrown(self, event: LogEvent) -> LogEvent | None:
-        stack, line = self._near(event), _checksum(event)
+        stack, line = self._near(event), checksum(event)
         if stack is not None and stack.of and line in stack.lines:
             return None  # Flink prints some stack traces twice, too.
         known = self._known(line, event)
@@ -104,7 +101,7 @@ class StackTraces(msgspec.Struct, array_like=True):
         return _failure(event, stack, again=known is not None)
 
     def _frame(self, event: LogEvent) -> LogEvent | None:
-        stack, line = self._near(event), _checksum(event)
+        stack, line = self._near(event), checksum(event)
         if stack is None or not stack.frame_wanted or not _follows(event, stack, self._known(line, event)):
             return None
         self._remember(line, KnownLine(event.timestamp, _last(stack)))
@@ -122,12 +119,12 @@ class StackTraces(msgspec.Struct, array_like=True):
 
     def _known(self, line: int, event: LogEvent) -> KnownLine | None:
         known = self.known.get(line)
-        return known if known is not None and abs(event.timestamp - known.timestamp) <= _AGAIN_MS else None
+        return known if known is not None and abs(event.timestamp - known.timestamp) <= AGAIN_MS else None
 
     def _remember(self, line: int, known: KnownLine) -> None:
         self.known.pop(line, None)
         for old, other in [*self.known.items()]:
-            if known.timestamp - other.timestamp <= _AGAIN_MS:
+            if known.timestamp - other.timestamp <= AGAIN_MS:
                 break
             del self.known[old]
         put_bounded(self.known, line, known, _MAX_KNOWN)
@@ -162,11 +159,6 @@ def _last(stack: StackTrace) -> int:
 def _append(stack: StackTrace, line: int, event: LogEvent) -> None:
     stack.lines = [*stack.lines, line][-_MAX_LINES:]
     stack.last = event.timestamp
-
-
-def _checksum(event: LogEvent) -> int:
-    """What a line has in common with itself when it is sent again."""
-    return zlib.crc32(f"{event.source}\0{event.local_time}\0{event.text}".encode(errors="replace"))
 
 
 def _failure(event: LogEvent, stack: StackTrace, *, again: bool = False) -> LogEvent:

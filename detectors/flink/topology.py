@@ -35,6 +35,7 @@ from detectors.flink.facts import (
 )
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.root_causes import RootCauses
+from detectors.flink.sent_again import AGAIN_MS, checksum
 from detectors.flink.timeouts import Timeouts
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
@@ -45,8 +46,6 @@ _MAX_SOURCES = 500
 _MAX_ATTEMPTS = 600
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
-# A shipper sends a line again for two minutes at most (the default of Kafka's producers).
-_AGAIN_MS = 120_000
 _MAX_RECENT = 500
 _RESTARTED = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 
@@ -113,7 +112,7 @@ class Topology(msgspec.Struct, array_like=True):
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
         job = event.fields.get("job")
         # Threads overtake each other by less than a second; larger steps back are corrections of a time zone.
-        if job is not None and not 1_000 <= self.named_at.get(event.source, time) - time < _AGAIN_MS:
+        if job is not None and not 1_000 <= self.named_at.get(event.source, time) - time < AGAIN_MS:
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
             put_bounded(self.named_at, event.source, time, _MAX_SOURCES)
         if isinstance(fact, CheckpointTriggered | CheckpointCompleted | CheckpointFailed):
@@ -126,10 +125,10 @@ class Topology(msgspec.Struct, array_like=True):
 
     def _sent_again(self, event: LogEvent) -> bool:
         """Whether the source has written the same line at the same time shortly before."""
-        line = crc32(f"{event.source}\0{event.local_time}\0{event.text}".encode(errors="replace"))
+        line = checksum(event)
         before = self.recent.pop(line, None)
         put_bounded(self.recent, line, event.timestamp, _MAX_RECENT)
-        return before is not None and abs(event.timestamp - before) <= _AGAIN_MS
+        return before is not None and abs(event.timestamp - before) <= AGAIN_MS
 
     def _about_jobs(self, event: LogEvent, fact: Fact, time: int) -> None:
         match fact:
