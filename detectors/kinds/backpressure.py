@@ -395,6 +395,6 @@ class Backpressure(JobDetector):
             series=series,
             advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the external "
             "system that it calls. If few subtasks are busy and read more than the others, the keys are skewed. If all "
-            "are busy, an external system is slow or the parallelism is too low. For good: spread the keys, raise the "
-            "parallelism, or let barriers overtake data (unaligned checkpoints, buffer debloating).",
+            "are busy, an external system is slow or the parallelism is too low. To prevent it: spread the keys, raise "
+            "the parallelism, or let barriers overtake data (unaligned checkpoints, buffer debloating).",
         )

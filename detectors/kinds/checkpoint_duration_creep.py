@@ -103,8 +103,9 @@ class CheckpointDurationCreep(JobDetector):
         )
         extrapolation_factor: float = threshold(
             12.0,
-            "Limit of the extrapolation of a rise after a flat phase, as a multiple of the time for which the rise has "
-            "been seen.",
+            "How far ahead a rise that began after a flat phase is extrapolated towards the checkpoint timeout, as a "
+            "multiple of the time for which it has been seen. A higher value warns earlier and of more rises that "
+            "level off.",
             gt=0,
         )
         extrapolation_factor_after_start: float = threshold(
@@ -306,8 +307,8 @@ class CheckpointDurationCreep(JobDetector):
             advice=keep_state(job.id)
             + "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is "
             "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job "
-            "with a savepoint while one still completes, and start the job from that savepoint. For good: bound the "
-            "state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
+            "with a savepoint while one still completes, and start the job from that savepoint. To prevent it: bound "
+            "the state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
         )
 
 

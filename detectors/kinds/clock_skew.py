@@ -60,7 +60,9 @@ class ClockSkew(Detector):
         min_lines: int = threshold(
             5, "Number of lines or samples in a row that must be ahead. A single one may have been replayed.", ge=2
         )
-        lasting: Duration = threshold(60_000, "Time for which the lead must last, because NTP may be correcting it.")
+        min_duration: Duration = threshold(
+            60_000, "Time for which a clock must stay ahead to be reported. NTP corrects shorter leads."
+        )
 
     class State(msgspec.Struct, array_like=True):
         """Clocks by source. `zone` is the offset of this cluster's lines from UTC in ms, once an epoch has shown it."""
@@ -122,7 +124,7 @@ class ClockSkew(Detector):
         clock.lead = min(clock.lead, lead)
         if time > clock.last:
             clock.lines, clock.last = clock.lines + 1, time
-        lasted = clock.last - clock.since >= self.config.lasting
+        lasted = clock.last - clock.since >= self.config.min_duration
         if not clock.reported and lasted and clock.lines >= self.config.min_lines:
             clock.reported = True
             view.report(self._finding(view, source, clock))

@@ -44,9 +44,9 @@ class DirectMemoryExhaustion(OutOfMemory):
 
     advice = keep_state() + (
         "Restart that TaskManager: it does not free this memory by itself. Its jobs go back to their last completed "
-        "checkpoint. For good: find what allocates direct memory (a client library, Netty, a leak: does it grow with "
-        "each restart?), or raise taskmanager.memory.task.off-heap.size. If Flink's own network stack needs it, raise "
-        "taskmanager.memory.framework.off-heap.size."
+        "checkpoint. To prevent it: find what allocates direct memory (a client library, Netty, a leak: does it grow "
+        "with each restart?), or raise taskmanager.memory.task.off-heap.size. If Flink's own network stack needs it, "
+        "raise taskmanager.memory.framework.off-heap.size."
     )
 
     @on(Failure)

@@ -195,13 +195,13 @@ class HaConnectionLost(Detector):
             {"host": hosts.pop() if len(hosts) == 1 else "", "job_id": job, "job_name": name},
             since=state.since,
             severity="warning" if worst == "suspended" else "critical",
-            summary=f"leader election of {shown} is broken: {_REASONS[worst]}",
+            summary=f"leader election is broken on {shown}: {_REASONS[worst]}",
             confidence="fair" if worst == "suspended" else "sure",
             evidence=[r for _, t in troubles for r in t.records[-2:]][:_MAX_RECORDS],
             forecast=self._forecast(view, worst),
             advice="Check that ZooKeeper has a quorum (or that the Kubernetes API answers) and that the hosts named "
             "can reach it. Jobs are suspended while there is no leader, and resume from the last completed "
-            "checkpoint. Do not delete anything in the high-availability store. For good: an ensemble of three or "
+            "checkpoint. Do not delete anything in the high-availability store. To prevent it: an ensemble of three or "
             "more, a longer session timeout, tolerate-suspended-connections.",
         )
 

@@ -107,7 +107,8 @@ class HeapExhaustion(Detector):
         )
         gc_share: float = threshold(
             0.3,
-            "Share of the window spent in garbage collection above which the finding opens. 1 to 5 % are usual.",
+            "Share of the window spent in garbage collection above which the finding opens. Healthy processes spend "
+            "0.01 to 0.05.",
             gt=0,
             lt=1,
         )
@@ -387,6 +388,6 @@ class HeapExhaustion(Detector):
 _ADVICE = (
     "Find what fills the heap: compare state on the heap (state.backend hashmap or filesystem) with checkpoint "
     "sizes, or take a class histogram (jcmd PID GC.class_histogram). Now: stop the job with a savepoint while one "
-    "still completes, and restart from it with more heap or more TaskManagers. For good: RocksDB for large state, "
+    "still completes, and restart from it with more heap or more TaskManagers. To prevent it: RocksDB for large state, "
     "windows that copy elements less often."
 )

@@ -196,6 +196,6 @@ class JobFailed(Detector):
             advice=keep_state(job)
             + "Nothing restarts this job, and if it is started without a path it starts with empty state. Remove the "
             "root cause named, then resubmit it from the last completed checkpoint or savepoint (flink run -s PATH). "
-            "For good: retained checkpoints, and a restart strategy that outlasts the usual outages, such as "
-            "exponential-delay.",
+            "To prevent it: a restart strategy that outlasts the usual outages, such as exponential-delay, and "
+            "retained checkpoints for the case that one is longer.",
         )

@@ -298,16 +298,16 @@ class LateBarrierAcks(JobDetector):
         if not _burst(job, checkpoint):
             return (
                 f"The acknowledgements came one by one, so the asynchronous upload from {place} is slow. Check the "
-                "checkpoint storage (latency, throttling), the host's network and disk, and the state size. For good: "
-                "incremental checkpoints, faster storage."
+                "checkpoint storage (latency, throttling), the host's network and disk, and the state size. To prevent "
+                "it: incremental checkpoints, faster storage."
             )
         if _skewed(job.topology, job.id, tm) is not None:
             return (
                 f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
                 "data. Moving the job to other hosts does not help, because the skew is in the keys. Find the hot keys "
                 "(records received by subtask in Flink's UI). Checkpoints complete again when the input drops, or with "
-                "a higher execution.checkpointing.timeout, which takes effect at the next deployment. For good: spread "
-                "the hot keys, unaligned checkpoints."
+                "a higher execution.checkpointing.timeout, which takes effect at the next deployment. To prevent it: "
+                "spread the hot keys, unaligned checkpoints."
             )
         return keep_state(job.id) + (
             f"Barriers wait behind the data queued before {place}, and its share of the input does not explain it. "

@@ -119,10 +119,10 @@ class MetaspaceExhaustion(OutOfMemory):
 
     config: Config
     advice = keep_state() + (
-        "Restart the TaskManagers at a time you choose: nothing else frees the memory. For good: find what holds the "
-        "old class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump shows the path to "
-        "ChildFirstClassLoader), or put such jars into lib/. A larger taskmanager.memory.jvm-metaspace.size only buys "
-        "time."
+        "Restart the TaskManagers at a time you choose: nothing else frees the memory. To prevent it: find what holds "
+        "the old class loader (threads not stopped in close(), JDBC drivers, static caches; a heap dump shows the path "
+        "to ChildFirstClassLoader), or put such jars into lib/. A larger taskmanager.memory.jvm-metaspace.size only "
+        "buys time."
     )
 
     @on(Failure)

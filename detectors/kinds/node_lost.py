@@ -55,7 +55,7 @@ class NodeLost(Detector):
         """Settings of the detector `node_lost`."""
 
         confirmation_delay: Duration = threshold(
-            2_000, "Time to wait for lines about the containers that are killed with the node."
+            2_000, "Time to wait, after a node is lost, for lines about the containers killed with it."
         )
         killed_within: Duration = threshold(
             10_000,
@@ -179,8 +179,8 @@ class NodeLost(Detector):
             summary=f"node {loss.node} is lost: {reason}{with_it}",
             evidence=loss.records,
             advice=f"Check whether {host} is up, and whether its NodeManager or kubelet runs and can reach the master. "
-            "Its processes start on other nodes by themselves if there is room. For good: a shorter expiry time, high "
-            "availability with a standby JobManager on another node.",
+            "YARN and Kubernetes start its processes on other nodes if there is room. To recover faster next time: a "
+            "shorter expiry time of nodes, high availability with a standby JobManager on another node.",
         )
 
 

@@ -189,8 +189,8 @@ class RestoreFailed(JobDetector):
             )
             advice = keep_state(job.id) + (
                 "The checkpoint to save is the last one from before this start. Then stop the job before it overwrites "
-                "results, and resubmit it from that path. For good: find out why the high-availability store or the "
-                "pointer to the checkpoint is gone."
+                "results, and resubmit it from that path. To prevent it: find out why the high-availability store or "
+                "the pointer to the checkpoint is gone."
             )
         else:
             summary = f"job {job.label} cannot be restored: {job.own.text}"

@@ -264,8 +264,8 @@ class SlotsUnavailable(Detector):
             advice="Compare the slots that the job needs (its highest parallelism) with Task Managers in Flink's UI. "
             "Find out why TaskManagers are missing: pending pods, a full YARN queue, a quota, a crash loop. Add "
             "TaskManagers or slots. The job waits, and its state is in the last completed checkpoint; do not cancel "
-            "it, by default that deletes its checkpoints. For good: a spare TaskManager, or the adaptive scheduler, "
-            "which runs with the slots that exist.",
+            "it, by default that deletes its checkpoints. To prevent it: a spare TaskManager, or the adaptive "
+            "scheduler, which runs with the slots that exist.",
         )
 
 

@@ -168,7 +168,7 @@ class TaskManagerLost(Detector):
     def completed(self, view: _View, _: Fact) -> None:
         for tm, loss in list(view.state.losses.items()):
             if view.clock - loss.at >= self.config.recovered_without:
-                why = f"checkpoints have completed without it for {humanize(view.clock - loss.at)}"
+                why = f"checkpoints have completed without {tm} for {humanize(view.clock - loss.at)}"
                 self._end(view, tm, why)
 
     def on_deadline(self, view: _View) -> None:
@@ -231,6 +231,7 @@ class TaskManagerLost(Detector):
             summary=f"TaskManager {tm}{where} is lost: {loss.why}",
             evidence=loss.records,
             advice=f"Check whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
-            "the last lines of its own log, an OutOfMemoryError in .out, OOMKilled, the node. The job waits for slots "
-            "until another TaskManager registers; then Flink itself restarts it from the last checkpoint.",
+            "the last lines of its own log, an OutOfMemoryError in its .out file, OOMKilled, trouble of the node. The "
+            "job waits for slots until another TaskManager registers; then Flink itself restarts it from the last "
+            "checkpoint.",
         )

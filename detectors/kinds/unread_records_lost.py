@@ -96,8 +96,8 @@ class UnreadRecordsLost(Detector):
             summary="; ".join(self._sentences(lost, recreated)),
             evidence=view.state.records,
             advice="Check whether flinkwatch was down or is behind (flinkwatch_records_read_total, the duration of its "
-            "batches). Look in Flink's UI for incidents that it may have missed. For good: keep these topics longer "
-            "than the longest outage (retention.ms, retention.bytes), or give flinkwatch more cores.",
+            "batches). Look in Flink's UI for incidents that it may have missed. To prevent it: keep these topics "
+            "longer than the longest outage (retention.ms, retention.bytes), or give flinkwatch more cores.",
         )
 
     def _sentences(self, lost: dict[str, LostRecords], recreated: dict[str, LostRecords]) -> Iterator[str]:

@@ -119,7 +119,8 @@ class ZeroInputLeak(Detector):
         )
         warm_up: Duration = threshold(
             600_000,
-            "Age of a process below which its heap is not judged, because classes, caches and buffers fill it first.",
+            "Age of a process before which its heap is not judged, because classes, caches and buffers fill it at "
+            "first.",
         )
         min_cycles: int = threshold(
             6, "Minimum number of heap floor points (one for each GC cycle). With fewer no rise is significant.", ge=6
@@ -316,7 +317,7 @@ class ZeroInputLeak(Detector):
         commits = self._commits_text(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
         memory = self._memory_text(tm, rise) if rise is not None else ""
         if leak.top and not memory:
-            memory = f"the heap floor of {tm} had risen from {_mib(leak.base)} to {_mib(leak.top)}"
+            memory = f"the heap of {tm} after garbage collection had risen from {_mib(leak.base)} to {_mib(leak.top)}"
         return view.finding(
             subject,
             {
@@ -342,7 +343,7 @@ class ZeroInputLeak(Detector):
             return f"Kafka readers of job {job} kept the offsets of every checkpoint (FLINK-33231)"
         return (
             f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in job {job} never "
-            f"free{'s' * (count == 1)} the offsets of checkpoints (FLINK-33231): no commit at the last {flat} "
+            f"free{'s' * (count == 1)} the offsets of checkpoints (FLINK-33231): nothing committed at the last {flat} "
             "completed checkpoints, and no record read since the start"
         )
 

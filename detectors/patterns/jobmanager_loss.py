@@ -129,7 +129,7 @@ def _advice(loss: JobManagerLoss, limits: Timeouts, on_yarn: bool) -> str:
     return (
         "Check whether its process, pod or container still runs, how its log ends, and whether another JobManager "
         "leads. With high availability the job resumes from the last completed checkpoint. Without it, start the job "
-        f"from that checkpoint by hand. {yarn}For good: high availability with a standby on another node."
+        f"from that checkpoint by hand. {yarn}To prevent it: high availability with a standby on another node."
     )
 
 

@@ -13,13 +13,13 @@ _ANY_JOB = "JOB_ID"
 def keep_state(job: str = "") -> str:
     """Return the sentences to put before an advice that cancels, stops or restarts something of `job`.
 
-    >>> keep_state("7c77")[:59]
-    'Keep the state first: GET /jobs/7c77/checkpoints/config sho'
+    >>> keep_state("7c77")[:60]
+    'Keep the state first: unless GET /jobs/7c77/checkpoints/conf'
     """
     return (
-        f"{KEEP_STATE}: GET /jobs/{job or _ANY_JOB}/checkpoints/config shows whether Flink retains checkpoints "
-        "(externalization). If it does not, it deletes them when the job is cancelled or fails for good, so copy the "
-        "job's whole checkpoint directory before you touch the job. "
+        f"{KEEP_STATE}: unless GET /jobs/{job or _ANY_JOB}/checkpoints/config shows externalization.enabled "
+        "true and delete_on_cancellation false, Flink deletes the checkpoints when the job is cancelled or fails for "
+        "good. Then copy the job's whole checkpoint directory before you touch the job. "
     )
 
 

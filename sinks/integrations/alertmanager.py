@@ -40,7 +40,7 @@ class AlertmanagerConfig(BaseModel):
         "/api/v2/alerts.",
     )
     token_env: TokenEnv = None
-    token_file: Path | None = file_with("that token")
+    token_file: Path | None = file_with("the Bearer token")
     min_severity: MinSeverity = "info"
     resend_interval: Duration = Field(
         default=60_000,

@@ -43,9 +43,9 @@ class WebhookConfig(BaseModel):
         default=None,
         description="Environment variable with the key of the signature. Without a key, requests are not signed.",
     )
-    secret_file: Path | None = file_with("that key")
+    secret_file: Path | None = file_with("the key of the signature")
     token_env: TokenEnv = None
-    token_file: Path | None = file_with("that token")
+    token_file: Path | None = file_with("the Bearer token")
     min_severity: MinSeverity = "info"
     timeout: Timeout = 10_000
 

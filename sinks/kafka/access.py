@@ -33,7 +33,8 @@ class KafkaAccess(BaseModel):
         description="Brokers to ask first, host:port, comma-separated. Two or more, so that one may be down at start."
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="Encryption (SSL) and login (SASL) of the broker's listener."
+        default="PLAINTEXT",
+        description="Kafka's security.protocol of the brokers' listener: SSL encrypts, SASL logs in.",
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
         default=None, description="How to log in; needed with SASL_PLAINTEXT and SASL_SSL."

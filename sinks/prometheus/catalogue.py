@@ -83,7 +83,7 @@ _HELP: dict[Origin, dict[str, str]] = {
     },
     "delivery": {
         "canary_round_trip_seconds": "Time that the last canary record took from Kafka to delivery.",
-        "canary_timestamp_seconds": "Time at which the last canary record that arrived was sent.",
+        "canary_timestamp_seconds": "Unix time at which the newest canary record that came back was sent.",
         "notifications_total{integration}": "Attempts to send a notification, including retries.",
         "notifications_failed_total{integration,reason}": "Failed attempts to send a notification, by reason.",
         "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours or "
@@ -104,7 +104,7 @@ _HELP: dict[Origin, dict[str, str]] = {
     },
     "job": {
         "batch_duration_seconds": "Duration of the job's batches.",
-        "trigger_seconds": "Configured trigger interval. A longer batch delays the next one.",
+        "trigger_seconds": "Configured trigger interval. A batch that takes longer delays the next one.",
         "batch_last_timestamp_seconds": "Time at which the last batch finished.",
         "input_records_total": "Records read by the job, from all topics.",
         "input_records_per_second": "Arrival rate before the last batch, as measured by Spark.",

@@ -184,8 +184,8 @@ def _check_against(
     echo(f"On the recordings: {len(found.added)} new, {len(found.removed)} lost.")
     if len(found.added) > max_new or len(found.removed) > max_lost:
         raise RefusedError(
-            f"refused, nothing was published: {len(found.added)} new and {len(found.removed)} lost incidents, "
-            f"allowed are {max_new} (--max-new) and {max_lost} (--max-lost)"
+            f"the configuration is not published: with it the recordings have {len(found.added)} new incidents (at "
+            f"most {max_new}, --max-new) and lose {len(found.removed)} (at most {max_lost}, --max-lost)"
         )
 
 

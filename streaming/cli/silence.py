@@ -138,8 +138,8 @@ def _check_length(made: Silence, now: int, longest: int) -> None:
         raise ConfigError(f"--until: {made.until.isoformat()} has passed")
     if ends - max(begins, now) > longest:
         raise ConfigError(
-            f"{'--for' if begins <= now else '--until'}: a silence may last at most {format_duration(longest)} "
-            "(sinks.max_silence). Extend it later, or add it to the section `silences` of the configuration file"
+            f"the silence would last longer than {format_duration(longest)} (sinks.max_silence). Extend it later, or "
+            "add it to the section `silences` of the configuration file"
         )
 
 

@@ -70,7 +70,9 @@ class HostClock:
         step, self._began = offset - self._began, offset
         if abs(step) > _JUMP_MS:
             ahead_s = round(step / 1000, 1)
-            log.warning("the clock of this host was set, heartbeats continue with the monotonic clock", ahead_s=ahead_s)
+            log.warning(
+                "the clock of this host was changed, so heartbeats are dated by the monotonic clock", ahead_s=ahead_s
+            )
         return heartbeat
 
     def steady(self, heartbeat: Heartbeat) -> int:

@@ -172,7 +172,7 @@ def test_a_host_whose_clock_is_set_reports_what_is_so_and_nothing_else(
     assert not told(here, _HEALTHY)
     assert not [t for t in here.transitions() if t.cause != "checkpoint_overdue"]
     said = here.job.log.read_text()
-    assert "the clock of this host was set" in said
+    assert "the clock of this host was changed" in said
     # Of Spark, when it takes its own executor for dead.
     assert "Ignoring error" not in said
 

@@ -22,7 +22,7 @@ HEADINGS = (
     "Decide.",
     "Do now.",
     "Resolved when.",
-    "Do for good.",
+    "Do to prevent it.",
     "When it is a false alarm.",
     "Metrics.",
     "Mute it.",

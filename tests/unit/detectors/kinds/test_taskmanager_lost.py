@@ -164,4 +164,4 @@ def test_checkpoints_that_complete_without_it_for_five_minutes_end_it() -> None:
     assert [t.transition for t in history.reported(8)] == ["opened"]
     transitions = history.completed(8, AT + 6 * MINUTE).reported(8)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
-    assert transitions[-1].reason.startswith("checkpoints have completed without it for ")
+    assert transitions[-1].reason.startswith(f"checkpoints have completed without {TM} for ")

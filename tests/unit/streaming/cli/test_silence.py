@@ -87,9 +87,9 @@ def test_a_kind_that_does_not_exist_is_an_error(kafka: Kafka, kind: str, sentenc
 
 
 def test_a_silence_for_years_is_refused_unless_the_configuration_allows_it(kafka: Kafka) -> None:
-    with pytest.raises(ConfigError, match=r"--for: a silence may last at most 30d \(sinks.max_silence\)"):
+    with pytest.raises(ConfigError, match=r"^the silence would last longer than 30d \(sinks.max_silence\)"):
         run("silence", "add", "--job", "a", "--for", "31d", *COMMENT)
-    with pytest.raises(ConfigError, match="at most 30d"):
+    with pytest.raises(ConfigError, match="longer than 30d"):
         run("silence", "add", "--job", "a", "--until", "2096-01-01T00:00:00Z", *COMMENT)
     file = config_file("long.yaml", "k:9092", "sinks: {max_silence: 90d}\n")
     assert run("silence", "add", "--config", file, "--job", "a", "--for", "31d", *COMMENT).exit_code == 0

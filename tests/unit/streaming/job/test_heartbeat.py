@@ -118,7 +118,7 @@ def test_a_clock_that_was_set_is_logged_once() -> None:
         for step in (0.0, 3_600.0, 0.0, -3_600.0, 1.0):
             wall[0], counted[0] = wall[0] + 1 + step, counted[0] + 1
             clock.now()
-    warnings = [str(line) for line in lines if "clock of this host was set" in line["event"]]
+    warnings = [str(line) for line in lines if "clock of this host was changed" in line["event"]]
     assert ["3600" in line for line in warnings] == [True, True]
     assert "-3600" in warnings[1]
 
