@@ -232,7 +232,7 @@ def _merge(
     elif again:
         reason = f"{finding.kind} recurred"
     elif not known:
-        reason = f"also: {finding.kind}"
+        reason = f"new finding: {finding.kind}"
     elif severity_now(incident) != before[1]:
         reason = f"severity is now {severity_now(incident)}"
     elif issue := context.new_issue(incident):

@@ -268,8 +268,8 @@ class RestartLoop(JobDetector):
             f"each time with the same root cause: {own.fault}",
             evidence=own.records,
             advice=keep_state(job.id)
-            + "The job makes no progress while it restarts. Read the root cause and the frame named: a record that "
-            "cannot be parsed has to be skipped or sent to a dead-letter topic, an external system has to answer. A "
+            + "The job makes no progress while it restarts. Remove the root cause above: a record that cannot be "
+            "parsed has to be skipped or sent to a dead-letter topic, an external system must be reachable again. A "
             "savepoint rarely succeeds while the job restarts, so cancel the job only once its checkpoint is safe, and "
             "start the fixed job from that checkpoint.",
         )

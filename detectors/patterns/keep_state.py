@@ -18,8 +18,8 @@ def keep_state(job: str = "") -> str:
     """
     return (
         f"{KEEP_STATE}: unless GET /jobs/{job or _ANY_JOB}/checkpoints/config shows externalization.enabled "
-        "true and delete_on_cancellation false, Flink deletes the checkpoints when the job is cancelled or fails for "
-        "good. Then copy the job's whole checkpoint directory before you touch the job. "
+        "true and delete_on_cancellation false, copy the job's whole checkpoint directory before you touch the job, "
+        "because Flink deletes it when the job is cancelled or fails for good. "
     )
 
 

@@ -68,7 +68,7 @@ def test_the_deadline_is_the_first_time_at_which_the_clock_alone_changes_anythin
 @pytest.mark.parametrize(
     ("then", "reason"),
     [
-        (finding(FAILING, at=5), "also: checkpoint_failing"),
+        (finding(FAILING, at=5), "new finding: checkpoint_failing"),
         (finding(LATE_ACKS, at=5), "the cause is now known to be late_barrier_acks"),
         (finding(at=5, severity="critical"), "severity is now critical"),
         (finding("taskmanager_lost", at=5), "the cause is now known to be taskmanager_lost"),

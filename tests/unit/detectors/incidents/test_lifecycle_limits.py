@@ -93,10 +93,10 @@ def test_an_end_stays_when_it_was_whatever_comes_after_it() -> None:
 def test_a_kind_is_news_where_another_one_is_open_or_its_own_has_closed_and_not_where_it_is_open() -> None:
     lost = [finding(LOST, subject, n, entity={}) for n, subject in enumerate("abc")]
     timeline = Timeline().report(lost[0], finding(FAILING, at=1), finding(LOST, "b", 2, entity={}))
-    assert [r[2] for r in reasons(timeline)] == ["", "also: checkpoint_failing"]
+    assert [r[2] for r in reasons(timeline)] == ["", "new finding: checkpoint_failing"]
     timeline = Timeline().report(lost[0], finding(FAILING, at=1), closed(2, FAILING))
     timeline.report(finding(FAILING, "k", 3, entity={"job_id": "k"}))
-    assert reasons(timeline)[-1] == ("updated", 3, "also: checkpoint_failing")
+    assert reasons(timeline)[-1] == ("updated", 3, "new finding: checkpoint_failing")
 
 
 def test_a_finding_of_a_stale_incident_makes_it_known_again_and_a_second_silence_is_reported_too() -> None:
