@@ -31,6 +31,16 @@ class BatchLimit:
         """Whether memory was short twice since a batch has finished, so the unfinished batch must become smaller."""
         return self._ends > 1
 
+    def resume(self, offsets: int, ended: int) -> None:
+        """Continue with the limit of the last process (0: none). `ended` processes have ended during the same batch.
+
+        One of them may have been killed for any reason. From two on, the batch is taken for what ends them.
+        """
+        self.offsets = self.full_at = min(self._most, offsets or self._most)
+        if ended > 1:
+            self.lower()
+            self._ends = ended
+
     def lower(self) -> None:
         """Note that memory was short."""
         self._ends += 1

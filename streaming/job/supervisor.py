@@ -19,6 +19,7 @@ from streaming.job.batch_limit import BatchLimit
 from streaming.job.checkpoint.files import damage_in, room_left
 from streaming.job.checkpoint.offset_log import shorten_planned
 from streaming.job.checkpoint.offsets import Offsets, between, parsed
+from streaming.job.checkpoint.starts import Start, keep_limit, note_start
 from streaming.job.checkpoint.topic_ids import Places, correct_offsets, keep_gaps, kept_gaps
 from streaming.job.clock_set_back import ClockWatch
 from streaming.job.data_loss import DataLossWatch
@@ -63,6 +64,7 @@ class QuerySupervisor:
     def __post_init__(self) -> None:
         self._restarts = Restarts()
         self._kept_gaps: Places = []
+        self._start: Start | None = None
         self._limit = BatchLimit(self.settings.streaming.max_offsets_per_trigger)
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
@@ -71,6 +73,7 @@ class QuerySupervisor:
         while True:
             try:
                 if first:
+                    self._resume(spark)
                     self._kept_gaps = kept_gaps(spark, self.settings.streaming.checkpoint)
                     self.gaps.resume(self._kept_gaps)
                 else:
@@ -99,15 +102,28 @@ class QuerySupervisor:
                 error = next_error
         return None
 
+    def _resume(self, spark: SparkSession) -> None:
+        """Once: continue with the batch limit of the last process, or a lower one if one batch ended several."""
+        if self._start is not None:
+            return
+        self._start = start = note_start(spark, self.settings.streaming.checkpoint)
+        self._limit.resume(start.max_offsets, start.ended)
+        if start.ended > 1:
+            ended = "processes in a row have ended during the same batch, as they do when memory is short"
+            log.warning(ended, batch=start.batch, processes=start.ended)
+
     def _limited(self, spark: SparkSession) -> Settings:
         """The settings with the limit in force, to which a batch that failed twice is shortened."""
+        limit = self._limit.offsets
+        if self._start is not None:
+            kept = limit if self._limit.is_lowered else 0
+            self._start = keep_limit(spark, self.settings.streaming.checkpoint, self._start, kept)
         if not self._limit.is_lowered:
             return self.settings
-        limit = self._limit.offsets
         again = self._limit.is_failing_again
         planned = shorten_planned(spark, self.settings.streaming.checkpoint, limit) if again else 0
         shortened = {"shortened_from": planned} if planned else {}
-        log.warning("batches are smaller because memory was short", max_offsets=limit, **shortened)
+        log.warning("batches are smaller because memory was probably short", max_offsets=limit, **shortened)
         streaming = self.settings.streaming.model_copy(update={"max_offsets_per_trigger": limit})
         return self.settings.model_copy(update={"streaming": streaming})
 

@@ -76,7 +76,12 @@ def ended(here: Installation) -> bool:
 
 
 def said(here: Installation) -> list[dict[str, Any]]:
-    return [x for x in lines(here) if x["event"] == "batches are smaller because memory was short"]
+    return [x for x in lines(here) if x["event"] == "batches are smaller because memory was probably short"]
+
+
+def ended_processes(here: Installation) -> int:
+    file = here.folder / "checkpoint" / "flinkwatch-starts.json"
+    return int(json.loads(file.read_text())["ended"]) if file.exists() else 0
 
 
 def found(transitions: list[Transition]) -> dict[str, tuple[str, str]]:
@@ -106,3 +111,29 @@ def test_a_batch_whose_jvm_was_killed_twice_is_read_in_smaller_ones(installation
     assert (first["max_offsets"], "shortened_from" in first) == (len(records) // 4, False)
     assert last["max_offsets"] <= len(records) // 16
     assert last["shortened_from"] == pytest.approx(len(records), abs=5)
+
+
+def test_a_batch_during_which_two_jobs_were_killed_is_read_in_smaller_ones(
+    installation: Callable[..., Installation],
+) -> None:
+    """As the kernel does with a whole container, which takes along what its process knew."""
+    records = recorded("late-barrier-acks")
+    here = installation(max_offsets_per_trigger=len(records))
+    here.create_inputs()
+    stored = here.send(records)
+    expected = replayed(stored, here.metrics)
+    checkpoint = here.folder / "checkpoint"
+    here.job.start()
+    here.wait_for((checkpoint / "offsets" / "0").exists, _WITHIN_S)
+    here.job.kill()
+    here.job.start()
+    here.wait_for(lambda: ended_processes(here) == 1, _WITHIN_S)
+    here.job.kill()
+    assert not (checkpoint / "commits" / "0").exists()
+    here.job.start()
+    here.wait_for(lambda: ended(here), _WITHIN_S)
+    assert here.job.terminate() == 0
+    assert found(here.transitions()) == found(expected)
+    smaller = said(here)[-1]
+    assert smaller["max_offsets"] == len(records) // 4
+    assert smaller["shortened_from"] == pytest.approx(len(records), abs=5)

@@ -1,10 +1,16 @@
 """Small files in the checkpoint's folder, through Hadoop, because the checkpoint may be on any storage."""
 
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+
+log = structlog.get_logger()
+
+_Kept = TypeVar("_Kept")
 
 
 class HadoopFolder:
@@ -29,6 +35,15 @@ class HadoopFolder:
             return None
         with closing(self._files.open(path)) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+
+    def kept(self, name: str, form: type[_Kept], otherwise: _Kept, damaged: str) -> _Kept:
+        """What an earlier start kept as JSON, `otherwise` if there is nothing. Logs `damaged` if it is unreadable."""
+        content = self.read(name)
+        try:
+            return otherwise if content is None else msgspec.json.decode(content, type=form)
+        except msgspec.MsgspecError:
+            log.warning(damaged, file=f"{self.place}/{name}")
+            return otherwise
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a new file with checksums, first under another name, so that a kill leaves no partial file."""

@@ -34,6 +34,12 @@ def newest_batch(folder: HadoopFolder) -> PlannedBatch | None:
     return None if lines is None else PlannedBatch(max(numbers), *lines)
 
 
+def unfinished_batch(folder: HadoopFolder) -> PlannedBatch | None:
+    """The batch that was planned and not finished; None if there is none or its file is damaged."""
+    batch = newest_batch(folder)
+    return None if batch is None or batch.number in _numbers(folder, "commits") else batch
+
+
 def write_ends(folder: HadoopFolder, batch: PlannedBatch, ends: Offsets) -> None:
     """Change where a batch ends. Atomically, since a partial file would stop the query."""
     lines = [*batch.head, msgspec.json.encode(ends).decode()]
@@ -47,8 +53,8 @@ def shorten_planned(spark: SparkSession, place: str, limit: int) -> int:
     """
     try:
         folder = HadoopFolder(spark, place)
-        batch = newest_batch(folder)
-        if batch is None or batch.number in _numbers(folder, "commits"):
+        batch = unfinished_batch(folder)
+        if batch is None:
             return 0
         before = _lines(folder, f"offsets/{batch.number - 1}" if batch.number else _INITIAL)
         planned = between(before.offsets, batch.ends) if before else 0

@@ -10,7 +10,7 @@ checkpoint without ids, an end offset below the checkpoint's offset is the proof
 
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -38,7 +38,6 @@ Places = list[tuple[str, str]]
 NO_ID = "00000000-0000-0000-0000-000000000000"
 _IDS = "flinkwatch-topics.json"
 _GAPS = "flinkwatch-gaps.json"
-_Kept = TypeVar("_Kept")
 
 
 class InputTopics(NamedTuple):
@@ -76,7 +75,7 @@ def correct_offsets(spark: SparkSession, settings: Settings) -> list[str]:
     lines: list[str] = []
     try:
         folder = HadoopFolder(spark, place)
-        ids = _kept(folder, _IDS, dict[str, str], {}, "topic ids in the checkpoint are damaged and cannot be compared")
+        ids = folder.kept(_IDS, dict[str, str], {}, "topic ids in the checkpoint are damaged and cannot be compared")
         if newest := newest_batch(folder):
             if again := corrected(newest.ends, ids, there):
                 write_ends(folder, newest, newest.ends | again)
@@ -91,7 +90,7 @@ def correct_offsets(spark: SparkSession, settings: Settings) -> list[str]:
 def kept_gaps(spark: SparkSession, place: str) -> Places:
     """Partitions with a gap that were not read to their end when the previous process ended."""
     damaged = "open gaps in the checkpoint are damaged, their incidents may stay open"
-    return _kept(HadoopFolder(spark, place), _GAPS, Places, [], damaged)
+    return HadoopFolder(spark, place).kept(_GAPS, Places, [], damaged)
 
 
 def keep_gaps(spark: SparkSession, place: str, gaps: Places) -> None:
@@ -104,16 +103,6 @@ def topic_ids(admin: Any, topics: tuple[str, ...]) -> dict[str, str]:
     described = admin.describe_topics(list(topics))
     ids = {one["name"]: str(one.get("topic_id") or NO_ID) for one in described if not one["error_code"]}
     return {name: topic for name, topic in ids.items() if topic != NO_ID}
-
-
-def _kept(folder: HadoopFolder, name: str, form: type[_Kept], otherwise: _Kept, damaged: str) -> _Kept:
-    """The content of a file that an earlier start has kept. Logs `damaged` if it cannot be read."""
-    content = folder.read(name)
-    try:
-        return otherwise if content is None else msgspec.json.decode(content, type=form)
-    except msgspec.MsgspecError:
-        log.warning(damaged, file=f"{folder.place}/{name}")
-        return otherwise
 
 
 def _report(stored: Offsets, again: Offsets) -> list[str]:

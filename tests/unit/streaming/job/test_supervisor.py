@@ -13,6 +13,7 @@ from streaming.configuration.settings import Settings
 from streaming.errors import JobError, PreflightError, TopicMissingError
 from streaming.job import supervisor
 from streaming.job.batch_limit import BatchLimit
+from streaming.job.checkpoint.starts import Start
 from streaming.job.health import Health
 from streaming.job.spark.jvm import how_it_ended
 from streaming.job.supervisor import QuerySupervisor
@@ -43,6 +44,9 @@ class Scene:
         self.limits: list[int] = []
         self.full_at: list[int] = []
         self.shortened: list[int] = []
+        self.start = Start()
+        self.noted = 0
+        self.kept: list[int] = []
         self.problems: list[str | None] = []
         self.stop = Clockless()
         self.health = Health(1_000)
@@ -58,6 +62,8 @@ class Scene:
         monkeypatch.setattr(supervisor, "correct_offsets", lambda *_: [])
         monkeypatch.setattr(supervisor, "keep_gaps", lambda *_: None)
         monkeypatch.setattr(supervisor, "shorten_planned", self._shorten)
+        monkeypatch.setattr(supervisor, "note_start", self._note)
+        monkeypatch.setattr(supervisor, "keep_limit", self._keep)
 
     def run(self) -> None:
         one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
@@ -71,6 +77,14 @@ class Scene:
             for sample in metric.samples
             if sample.name == "flinkwatch_query_restarts_total"
         )
+
+    def _note(self, _spark: object, _place: str) -> Start:
+        self.noted += 1
+        return self.start
+
+    def _keep(self, _spark: object, _place: str, start: Start, max_offsets: int) -> Start:
+        self.kept.append(max_offsets)
+        return start
 
     def _shorten(self, _spark: object, _place: str, limit: int) -> int:
         self.shortened.append(limit)
@@ -167,6 +181,39 @@ def test_a_jvm_that_ended_for_lack_of_memory_starts_again_with_smaller_batches(
     monkeypatch.setattr(supervisor, "start_session_while", start)
     scene.run()
     assert scene.limits == [500_000, 125_000]
+
+
+def test_a_batch_that_ended_two_processes_is_shortened_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As when the kernel kills the whole container: no process lives to see what ended it."""
+    scene = Scene(monkeypatch, tmp_path)
+    scene.start = Start(batch=7, ended=2)
+    scene.run()
+    assert (scene.limits, scene.shortened, scene.kept) == ([125_000], [125_000], [125_000])
+
+
+def test_a_batch_that_ended_one_process_is_read_again_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scene = Scene(monkeypatch, tmp_path)
+    scene.start = Start(batch=7, ended=1)
+    scene.run()
+    assert (scene.limits, scene.shortened, scene.kept) == ([500_000], [], [0])
+
+
+def test_the_limit_of_the_last_process_stays_in_force_and_the_next_one_learns_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scene = Scene(monkeypatch, tmp_path, "java.lang.OutOfMemoryError: Java heap space")
+    scene.start = Start(max_offsets=125_000)
+    scene.run()
+    assert (scene.limits, scene.full_at) == ([125_000, 31_250], [125_000, 31_250])
+    assert scene.kept == [125_000, 31_250]
+
+
+def test_a_start_that_fails_before_its_query_counts_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scene = Scene(monkeypatch, tmp_path, PreflightError("no broker answers"), PreflightError("no broker answers"))
+    scene.run()
+    assert (scene.starts, scene.noted) == (3, 1)
 
 
 def test_full_batches_without_trouble_let_batches_grow_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

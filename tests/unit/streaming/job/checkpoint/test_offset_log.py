@@ -1,6 +1,5 @@
 """The batch that was planned and not finished is shortened. Files as Spark writes them, without Hadoop."""
 
-import json
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,42 +9,15 @@ from hypothesis import strategies as st
 
 from streaming.job.checkpoint import offset_log
 from streaming.job.checkpoint.offset_log import newest_batch, shorten_planned, shortened
-from streaming.job.checkpoint.offsets import Offsets, between
-
-
-class LocalFolder:
-    """The part of HadoopFolder that is used here."""
-
-    def __init__(self, _: object, place: str) -> None:
-        self._folder = Path(place)
-
-    def names(self, folder: str) -> list[str]:
-        return [file.name for file in (self._folder / folder).glob("*")]
-
-    def read(self, name: str) -> bytes | None:
-        file = self._folder / name
-        return file.read_bytes() if file.exists() else None
-
-    def replace(self, name: str, content: bytes) -> None:
-        (self._folder / name).write_bytes(content)
+from streaming.job.checkpoint.offsets import between
+from tests.unit.streaming.job.checkpoint.local_folder import LocalFolder, empty_checkpoint, finish, plan
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A checkpoint without batches."""
     monkeypatch.setattr(offset_log, "HadoopFolder", LocalFolder)
-    for name in ("offsets", "commits", "sources/0"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "offsets" / ".0.crc").write_bytes(b"x")
-    return tmp_path
-
-
-def plan(place: Path, number: int, ends: Offsets) -> None:
-    (place / "offsets" / str(number)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(ends)}')
-
-
-def finish(place: Path, number: int) -> None:
-    (place / "commits" / str(number)).write_text("v1\n{}")
+    return empty_checkpoint(tmp_path)
 
 
 def test_every_partition_keeps_its_share_of_the_batch() -> None:
@@ -92,7 +64,7 @@ def test_the_first_batch_begins_where_its_source_begins(place: Path) -> None:
     (place / "sources" / "0" / "0").write_bytes(b'\0v1\n{"logs":{"0":40}}')
     plan(place, 0, {"logs": {"0": 440}})
     assert shorten_planned(Mock(), str(place), 100) == 400
-    batch = newest_batch(LocalFolder(None, str(place)))  # type: ignore[arg-type]
+    batch = newest_batch(LocalFolder(None, str(place)))
     assert batch is not None
     assert batch.ends == {"logs": {"0": 140}}
 
