@@ -115,8 +115,8 @@ class Routing(_RoutingSection):
     )
     quiet_hours: tuple[QuietHours, ...] = Field(
         default=(),
-        description="Hours in which new incidents below a severity wait. They are sent afterwards if still open. For "
-        "example "
+        description="Hours during which the receivers in `to` get no new incidents below the severity `below`. Those "
+        "that are still open are sent at the end. For example "
         '[{begin: "22:00", end: "07:00", time_zone: Europe/Berlin, below: critical, to: ["slack*"]}].',
     )
 

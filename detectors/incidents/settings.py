@@ -39,8 +39,8 @@ class IncidentConfig(BaseModel):
         3,
         ge=2,
         le=20,
-        description="Number of occurrences of the same kind on the same job from which an incident is reported as "
-        "recurring.",
+        description="Number of occurrences of the same kind on the same job, within `recurrence_window`, from which an "
+        "incident is reported as recurring.",
     )
     recurrence_window: Duration = Field(
         1_209_600_000,

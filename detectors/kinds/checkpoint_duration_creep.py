@@ -30,7 +30,7 @@ from detectors.incident import Evidence, Finding, Forecast, Reading, Series
 from detectors.numerics.rise import Rise, rise
 from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
 from detectors.patterns.keep_state import keep_state
-from detectors.values.durations import Duration, flink_duration, humanize
+from detectors.values.durations import Duration, flink_duration, humanize, roughly
 
 _LATEST = 6
 _SETTLED = (32, 64)
@@ -286,7 +286,7 @@ class CheckpointDurationCreep(JobDetector):
     def _finding(self, job: _Job, found: Rise, limits: dict[str, int], usual: float, since: int) -> Finding:
         reached = {what: c for what, level in limits.items() if (c := self._reached(found, job.config, level))}
         what, ahead = next(iter(reached.items()), ("", None))
-        until = [f"{w} of {humanize(limits[w])} in about {humanize(c.at - found.now)}" for w, c in reached.items()]
+        until = [f"{w} of {humanize(limits[w])} in about {roughly(c.at - found.now)}" for w, c in reached.items()]
         soon = ahead is not None and ahead.at - found.now < job.config.critical_within and "timeout" in what
         per_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
         pace = f" and grows by {humanize(per_hour)} per hour" if per_hour > 0 else ", and growth is accelerating"

@@ -61,7 +61,8 @@ class ClockSkew(Detector):
             5, "Number of lines or samples in a row that must be ahead. A single one may have been replayed.", ge=2
         )
         min_duration: Duration = threshold(
-            60_000, "Time for which a clock must stay ahead to be reported. NTP corrects shorter leads."
+            60_000,
+            "Time for which a source's clock must stay ahead of Kafka's to be reported. NTP corrects shorter leads.",
         )
 
     class State(msgspec.Struct, array_like=True):

@@ -199,10 +199,11 @@ class HaConnectionLost(Detector):
             confidence="fair" if worst == "suspended" else "sure",
             evidence=[r for _, t in troubles for r in t.records[-2:]][:_MAX_RECORDS],
             forecast=self._forecast(view, worst),
-            advice="Check that ZooKeeper has a quorum (or that the Kubernetes API answers) and that the hosts named "
+            advice="Check that ZooKeeper has a quorum (or that the Kubernetes API answers) and that the hosts above "
             "can reach it. Jobs are suspended while there is no leader, and resume from the last completed "
-            "checkpoint. Do not delete anything in the high-availability store. To prevent it: an ensemble of three or "
-            "more, a longer session timeout, tolerate-suspended-connections.",
+            "checkpoint. Do not delete anything in the high-availability store. To prevent it: three or "
+            "more ZooKeeper servers, a longer high-availability.zookeeper.client.session-timeout, and "
+            "high-availability.zookeeper.client.tolerate-suspended-connections: true.",
         )
 
     def _forecast(self, view: _View, worst: str) -> Forecast:

@@ -294,7 +294,7 @@ class LateBarrierAcks(JobDetector):
 
     def _advice(self, job: _Job, checkpoint: ExpiredCheckpoint, tm: str, host: str) -> str:
         """Advice for the cause that was found only: what helps against another cause may do harm."""
-        place = tm or host or "the slow subtasks"
+        place = f"TaskManager {tm}" if tm else host or "the slow subtasks"
         if not _burst(job, checkpoint):
             return (
                 f"The acknowledgements came one by one, so the asynchronous upload from {place} is slow. Check the "
@@ -307,13 +307,14 @@ class LateBarrierAcks(JobDetector):
                 "data. Moving the job to other hosts does not help, because the skew is in the keys. Find the hot keys "
                 "(records received by subtask in Flink's UI). Checkpoints complete again when the input drops, or with "
                 "a higher execution.checkpointing.timeout, which takes effect at the next deployment. To prevent it: "
-                "spread the hot keys, unaligned checkpoints."
+                "spread the hot keys, or use unaligned checkpoints (since Flink 1.11)."
             )
         return keep_state(job.id) + (
-            f"Barriers wait behind the data queued before {place}, and its share of the input does not explain it. "
-            "Look there for one slow operator (busyTimeMsPerSecond, inputQueueLength) and for other load on the host. "
-            f"If the host is the cause, move the job off it: the job restarts from its last completed checkpoint. For "
-            "good: fix the slow operator, unaligned checkpoints."
+            f"Barriers wait behind the data queued before {place}, although it gets no more input than the others. "
+            "Look there for one slow operator (busyTimeMsPerSecond since Flink 1.13, inputQueueLength) and for other "
+            f"load on the host. If the host is the cause, move the job off it: the job restarts from its last "
+            "completed checkpoint. To prevent it: fix the slow operator, or use unaligned checkpoints (since Flink "
+            "1.11)."
         )
 
 

@@ -317,7 +317,7 @@ class ZeroInputLeak(Detector):
         commits = self._commits_text(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
         memory = self._memory_text(tm, rise) if rise is not None else ""
         if leak.top and not memory:
-            memory = f"the heap of {tm} after garbage collection had risen from {_mib(leak.base)} to {_mib(leak.top)}"
+            memory = f"the heap of {tm} after garbage collection rose from {_mib(leak.base)} to {_mib(leak.top)}"
         return view.finding(
             subject,
             {
@@ -342,8 +342,8 @@ class ZeroInputLeak(Detector):
         if not count:
             return f"Kafka readers of job {job} kept the offsets of every checkpoint (FLINK-33231)"
         return (
-            f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in job {job} never "
-            f"free{'s' * (count == 1)} the offsets of checkpoints (FLINK-33231): nothing committed at the last {flat} "
+            f"{count} Kafka reader{'s' * (count > 1)} of {topics or 'a topic'} in job {job} keep{'s' * (count == 1)} "
+            f"the offsets of every checkpoint in memory (FLINK-33231): no offset committed at the last {flat} "
             "completed checkpoints, and no record read since the start"
         )
 
@@ -362,9 +362,10 @@ class ZeroInputLeak(Detector):
 
 
 _ADVICE_COMMITS = (
-    "Upgrade to a fixed connector: flink-connector-kafka ≥ 3.0.1, Flink ≥ 1.17.2 or ≥ 1.18. Until then, one record in "
-    "one partition of each reader frees the memory, and so does a restart of the job. Or set "
-    "commit.offsets.on.checkpoint to false, or checkpoint less often."
+    "Upgrade the job's Kafka connector to flink-connector-kafka 3.0.1 or later; the one that comes with Flink 1.17.2 "
+    "is fixed too. Until then a restart of the job frees the memory, and so does the next record in a partition of "
+    "each reader. Setting commit.offsets.on.checkpoint to false stops the growth, but the consumer group then shows no "
+    "progress."
 )
 _ADVICE_MEMORY = (
     "Take two class histograms an hour apart (jcmd PID GC.class_histogram) and compare which classes grow; a heap dump "

@@ -84,8 +84,9 @@ def finding(view: View[Any, Any], loss: JobManagerLoss, master: JobManagerProces
 def _why(loss: JobManagerLoss, topology: Topology) -> str:
     names = [_tm(source, topology) for source in loss.tms]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    after = f" {humanize(loss.left - loss.since)} after the first sign" if loss.left - loss.since >= 1_000 else ""
-    seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} lost contact{after}" if names else ""
+    took = loss.left - loss.since
+    after = f" {humanize(took)} after the first sign of trouble" if took >= 1_000 else ""
+    seen = f"TaskManager{'s' if len(names) > 1 else ''} {shown} lost contact with it{after}" if names else ""
     return ", ".join(part for part in (loss.why, seen) if part)
 
 

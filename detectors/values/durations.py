@@ -62,6 +62,18 @@ def flink_duration(text: str) -> int:
     return int(found[1]) * _UNITS_OF_FLINK.get(found[2], _UNITS_OF_FLINK.get(found[2].removesuffix("s"), 0))
 
 
+def roughly(ms: float) -> str:
+    """A duration that is only estimated, in one unit.
+
+    >>> roughly(5_400), roughly(312_000), roughly(3_520_000), roughly(64_560_000), roughly(900_000_000)
+    ('5.4 s', '5 min', '59 min', '18 h', '10 d')
+    """
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms / size:.0f} {unit}"
+    return humanize(ms)
+
+
 def humanize(ms: float) -> str:
     """A duration for messages, rounded to about two significant digits.
 

@@ -53,7 +53,8 @@ class KafkaAccess(BaseModel):
         default=None, description="PEM file of the client's certificate chain, for brokers that ask for one."
     )
     ssl_key_file: Path | None = Field(
-        default=None, description="PEM file of the client's private key, in PKCS#8: Java reads no other form."
+        default=None,
+        description="PEM file of the client's private key in PKCS#8 (BEGIN PRIVATE KEY), the only form for Java.",
     )
     ssl_key_password_env: str | None = Field(
         default=None, description="Environment variable that holds the password of the private key, if it has one."

@@ -32,7 +32,8 @@ def largest_record(access: KafkaAccess, topics: Sequence[str]) -> int:
     limits = {topic: _limit(settings[_SETTING]) for topic, settings in found.items()}
     for topic, limit in limits.items():
         if limit < _USUAL:
-            log.warning("topic takes small records only", topic=topic, max_message_bytes=limit)
+            cut = "topic accepts only small records, so incidents are cut to fit"
+            log.warning(cut, topic=topic, max_message_bytes=limit)
     return max(0, min(limits.values()) - _OVERHEAD)
 
 

@@ -97,10 +97,10 @@ _HELP: dict[Origin, dict[str, str]] = {
         "notifications_undelivered{integration}": "Notifications that could not be sent for a day. They are kept and "
         "retried.",
         "notification_log_entries{integration}": "Number of incidents in the notification log.",
-        "notification_log_oldest_unsettled_timestamp_seconds{integration}": "When the notification log's oldest entry "
-        "without a known outcome was written; absent if there is none.",
+        "notification_log_oldest_unsettled_timestamp_seconds{integration}": "Unix time at which the oldest entry "
+        "of the notification log without a known outcome was written; absent if there is none.",
         "delivery_records_skipped_total{topic,reason}": "Records in flinkwatch's own topics that delivery could not "
-        "read.",
+        "read and skipped.",
     },
     "job": {
         "batch_duration_seconds": "Duration of the job's batches.",

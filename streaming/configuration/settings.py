@@ -65,7 +65,8 @@ class Streaming(_Section):
     trigger: Duration = Field(
         1_000,
         ge=100,
-        description="Time between batches. An incident is reported at most about two triggers after its record.",
+        description="Time between batches. An incident is reported at most about two triggers after the record that "
+        "shows it.",
     )
     buckets: int = Field(
         8,

@@ -66,7 +66,7 @@ class SlackConfig(BaseModel):
     )
     explain_url: str = Field(
         default="",
-        description="Address of a page with more about an incident, such as a Kafka viewer or a log search, linked in "
+        description="Address of a page with details of an incident, such as a Kafka viewer or a log search, linked in "
         "each message. It has the same placeholders as dashboard_url.",
     )
     posts_per_minute: int = Field(
