@@ -238,7 +238,7 @@ def _merge(
     elif issue := context.new_issue(incident):
         reason = f"looks like known issue {issue}"
     else:
-        incident.changed = f"still open: {finding.kind}"
+        incident.changed = f"new numbers of {finding.kind}"
         return []
     if not merged and _too_often(incident, before[1]):
         incident.changed = reason

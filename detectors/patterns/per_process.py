@@ -56,7 +56,9 @@ class OutOfMemoryConfig(DetectorConfig):
     """The settings that these detectors share."""
 
     name_within: Duration = threshold(
-        5_000, "Time to wait for a line that names the TaskManager if a line names only the host."
+        5_000,
+        "Time to wait for a line that names the TaskManager if a line names only its host. Without one, the host is "
+        "reported.",
     )
 
     recovered_after: Duration = threshold(

@@ -31,7 +31,7 @@ class PagerDutyConfig(BaseModel):
         default="PAGERDUTY_ROUTING_KEY",
         description="Environment variable with the integration key of an Events API v2 integration.",
     )
-    routing_key_file: Path | None = file_with("the integration key")
+    routing_key_file: Path | None = file_with("the integration key", "routing_key_env")
     min_severity: Severity = Field(
         default="critical",
         description="Lowest severity that is sent, because an event may wake people. Other incidents are sent once "

@@ -8,13 +8,15 @@ from detectors.incident import Severity
 from detectors.values.durations import Duration
 
 
-def file_with(what: str) -> Any:
+def file_with(what: str, overrides: str = "token_env") -> Any:
     """The field for a file with a secret, which goes with one for an environment variable."""
-    about = f"File with {what}, read at each request. It overrides the environment variable."
+    about = f"File with {what}, read at each request. It overrides `{overrides}`."
     return Field(default=None, description=about)
 
 
-Timeout = Annotated[Duration, Field(ge=100, le=120_000, description="Timeout of a request, after which it is retried.")]
+Timeout = Annotated[
+    Duration, Field(ge=100, le=120_000, description="Time to wait for the response to a request before it is retried.")
+]
 MinSeverity = Annotated[
     Severity, Field(description="Lowest severity that is sent. Other incidents are sent once they reach it.")
 ]

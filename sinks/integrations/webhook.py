@@ -43,7 +43,7 @@ class WebhookConfig(BaseModel):
         default=None,
         description="Environment variable with the key of the signature. Without a key, requests are not signed.",
     )
-    secret_file: Path | None = file_with("the key of the signature")
+    secret_file: Path | None = file_with("the key of the signature", "secret_env")
     token_env: TokenEnv = None
     token_file: Path | None = file_with("the Bearer token")
     min_severity: MinSeverity = "info"

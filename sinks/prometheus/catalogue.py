@@ -18,12 +18,12 @@ Origin = Literal["process", "incidents", "readings", "delivery", "job"]
 # By name with labels: the help.
 _HELP: dict[Origin, dict[str, str]] = {
     "process": {
-        "ready{check}": "Whether a check of /-/ready passes: 1 or 0.",
+        "ready{check}": "Whether the check of this name passes, 1 or 0; /-/ready fails if one does not.",
         "build_info{version}": "The running version.",
     },
     "incidents": {
         "incident_open{incident,cluster}": "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while "
-        "silenced. The labels never change.",
+        "silenced. The series of an incident has the same labels until it is resolved.",
         "incident_info{incident,kind,severity,cluster,job}": "Current cause, severity and job of an open incident. "
         "The labels change with them.",
         "incident_active{kind,severity,cluster,job}": "Incidents that are not resolved.",
@@ -73,9 +73,9 @@ _HELP: dict[Origin, dict[str, str]] = {
         "sent as dead letters.",
         "cluster_entries_cut_total{cluster,what}": "Live jobs or TaskManagers that were dropped because their cluster "
         "has more than flinkwatch keeps.",
-        "state_rows": "Rows of state: one for each cluster and one for each bucket.",
-        "stream_time_timestamp_seconds": "Time that the stream has reached, on which deadlines run. It is updated "
-        "every 15 s.",
+        "state_rows": "Rows of flinkwatch's state: one for each cluster and one for each bucket.",
+        "stream_time_timestamp_seconds": "Time up to which the input has been read; deadlines are measured by it. "
+        "It is updated every 15 s.",
         "clock_host_ahead_seconds": "How far the clock of the job's host is ahead of the time in use; negative if it "
         "is behind.",
         "cluster_waits_seconds{cluster}": "How long events of a cluster wait for older ones, because one of its "
@@ -88,15 +88,15 @@ _HELP: dict[Origin, dict[str, str]] = {
         "notifications_failed_total{integration,reason}": "Failed attempts to send a notification, by reason.",
         "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours or "
         "a digest, by reason.",
-        "notification_latency_seconds{integration}": "Duration of a call until its response or its timeout.",
-        "notification_delay_seconds{integration}": "Time from the incident's record in Kafka to the response that "
-        "confirms the delivery.",
+        "notification_latency_seconds{integration}": "Duration of a call until the receiver's response or the timeout.",
+        "notification_delay_seconds{integration}": "Time from the incident's record in Kafka to the response of the "
+        "receiver that confirms it.",
         "notifications_queue_length{integration}": "Notifications that wait to be sent.",
         "notifications_oldest_waiting_timestamp_seconds{integration}": "Time since which the oldest notification "
         "waits; absent while none waits.",
         "notifications_undelivered{integration}": "Notifications that could not be sent for a day. They are kept and "
         "retried.",
-        "notification_log_entries{integration}": "Number of incidents in the notification log.",
+        "notification_log_entries{integration}": "Incidents in the notification log.",
         "notification_log_oldest_unsettled_timestamp_seconds{integration}": "Unix time at which the oldest entry "
         "of the notification log without a known outcome was written; absent if there is none.",
         "delivery_records_skipped_total{topic,reason}": "Records in flinkwatch's own topics that delivery could not "
@@ -110,9 +110,9 @@ _HELP: dict[Origin, dict[str, str]] = {
         "input_records_per_second": "Arrival rate before the last batch, as measured by Spark.",
         "processed_records_per_second": "Processing rate of the last batch, as measured by Spark.",
         "consumer_lag_records{topic}": "Records that the last batch left unread.",
-        "state_memory_bytes": "Memory used by RocksDB for the state.",
-        "state_disk_bytes": "Size of RocksDB's files for the state, as of the last snapshots.",
-        "state_commit_seconds": "Time to commit the state in the last batch, summed over all tasks.",
+        "state_memory_bytes": "Memory that RocksDB uses for flinkwatch's state.",
+        "state_disk_bytes": "Size of RocksDB's files with flinkwatch's state when they were last saved.",
+        "state_commit_seconds": "Time to commit flinkwatch's state in the last batch, summed over all tasks.",
         "query_restarts_total": "Restarts of the query after a failure since this process started.",
         "config_info{hash}": "The hash of the configuration in force.",
         "config_last_reload_successful": "Whether the last reload of the configuration file succeeded. If 0, the "

@@ -23,5 +23,5 @@ class ClockWatch:
         self._furthest = max(self._furthest, offset)
         if (back := self._furthest - offset) > _WAITED_FOR_S:
             raise RestartNeededError(
-                f"The clock of this host was set back by {back:.0f} s; Spark would start no batch for that time"
+                f"the clock of this host was set back by {back:.0f} s; without a restart Spark starts no batch so long"
             )

@@ -83,7 +83,7 @@ def test_what_is_news_is_reported_at_once_with_its_reason(then: Finding, reason:
 @pytest.mark.parametrize(
     ("before", "then", "reason"),
     [
-        ([finding()], finding(at=5), "still open: checkpoint_overdue"),
+        ([finding()], finding(at=5), "new numbers of checkpoint_overdue"),
         ([LOST, OTHER], closed(5, LOST.kind, "a"), "taskmanager_lost resolved for one of several"),
         (
             [finding(), finding(FAILING, at=1, severity="info")],

@@ -440,7 +440,7 @@ def test_any_message_fits_slacks_limits(transition: Transition, links: Links) ->
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("still open: checkpoint_duration_creep", "still open: checkpoint duration creep"),
+        ("new numbers of checkpoint_duration_creep", "new numbers of checkpoint duration creep"),
         ("the cause is now known to be taskmanager_lost", "the cause is now known to be TaskManager lost"),
         ("telemetry_lost resolved: data has come", "Telemetry lost resolved: data has come"),
         ("silenced by ann: my_restart_loop_test", "silenced by ann: my_restart_loop_test"),
