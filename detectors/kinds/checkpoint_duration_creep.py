@@ -110,8 +110,8 @@ class CheckpointDurationCreep(JobDetector):
         )
         extrapolation_factor_after_start: float = threshold(
             4.0,
-            "The same multiple for durations that have risen ever since they were first seen. After a start state "
-            "fills up and then levels off.",
+            "The same as `extrapolation_factor`, for durations that have risen ever since they were first seen. Lower, "
+            "because after a start state fills up and then levels off.",
             gt=0,
         )
         critical_within: Duration = threshold(

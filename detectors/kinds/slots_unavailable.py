@@ -82,7 +82,7 @@ class SlotsUnavailable(Detector):
         """Settings of the detector `slots_unavailable`."""
 
         confirmation_delay: Duration = threshold(
-            10_000, "Time to wait after a WARN alone, because a TaskManager may be about to register."
+            10_000, "Time to wait after a warning about missing slots, because a TaskManager may be about to register."
         )
         planned_for: Duration = threshold(
             60_000, "Time after the orderly stop of a TaskManager in which slots may be missing while it is replaced."
