@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-# Flink logs no longer numbers, and they would not fit into 64 bits; \d would match the digits of all scripts.
-N = r"[0-9]{1,18}"
+# As Java prints them. Longer ones would not fit into 64 bits; \d would match the digits of all scripts.
+N = r"(?:0|[1-9][0-9]{0,17})"
 JOB = r"(?P<job>[0-9a-f]{32})"
 ATTEMPT = r"(?P<attempt>[0-9a-f]{32}(?:_[0-9a-f]{32}_\d+_\d+)?)"
 TASK = rf"(?P<task>.+?) \((?P<subtask>{N})/(?P<parallelism>{N})\)(?:#\d+)?"
