@@ -52,8 +52,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "checkpoints_since_commit{cluster,job}": "Checkpoints completed since the Kafka source last committed offsets "
         "for one.",
         "busiest_subtask_ratio{cluster,job}": "Share of time for which the job's busiest subtask is busy.",
-        "input_skew_ratio{cluster,job}": "Input of the busiest subtask of a busy task, divided by the median of its "
-        "subtasks.",
+        "input_skew_ratio{cluster,job}": "Records read by the subtask with the most input, divided by the median of "
+        "its task's subtasks; for tasks that are busy all the time.",
         "gc_time_ratio{cluster,tm}": "Share of time that a TaskManager spends in garbage collection.",
         "heap_floor_bytes{cluster,tm}": "Heap still in use after garbage collections.",
         "heap_full_timestamp_seconds{cluster,tm}": "Forecast time at which a leak has filled the heap.",
@@ -89,8 +89,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours or "
         "a digest, by reason.",
         "notification_latency_seconds{integration}": "Duration of a call until the receiver's response or the timeout.",
-        "notification_delay_seconds{integration}": "Time from the incident's record in Kafka to the response of the "
-        "receiver that confirms it.",
+        "notification_delay_seconds{integration}": "Time from flinkwatch's record of the change in Kafka to the "
+        "receiver's successful response.",
         "notifications_queue_length{integration}": "Notifications that wait to be sent.",
         "notifications_oldest_waiting_timestamp_seconds{integration}": "Time since which the oldest notification "
         "waits; absent while none waits.",

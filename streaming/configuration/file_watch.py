@@ -159,6 +159,9 @@ class FileWatch(Background):
     def _not_published(self, error: str) -> None:
         """Warn once; the file is read again at the next check."""
         if error != self._unpublished:
-            log.warning("configuration file could not be published, trying again", error=error)
+            log.warning(
+                "changed configuration file could not be written to Kafka, trying again; the last one stays in force",
+                error=error,
+            )
             self._reloaded(False)
         self._unpublished = error

@@ -22,7 +22,8 @@ from sinks.integrations.slack.charts.draw import ChartRequest
 
 log = structlog.get_logger()
 
-_DRAW_TIMEOUT_S = 30.0
+# On a starved host the imports of matplotlib alone take half a minute.
+_DRAW_TIMEOUT_S = 120.0
 # In a storm only the newest charts are drawn. The messages contain everything.
 _WAITING_MOST = 20
 _TRIES = 3
