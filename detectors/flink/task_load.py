@@ -1,12 +1,36 @@
 """The load of a job's tasks: subtasks that are busy all the time, backpressured tasks, full inputs."""
 
+from typing import Protocol
+
 import msgspec
 
+from detectors.events.event import Sample
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
 
+_MAX_TASKS = 64
 _MAX_SUBTASKS = 512
+_PEAK_MS = 30_000
+
+
+class LoadThresholds(Protocol):
+    """When a subtask is busy all the time and when it waits; `kinds/backpressure.py` describes the settings."""
+
+    @property
+    def busy_ms_per_s(self) -> float: ...
+    @property
+    def no_longer_busy_ms_per_s(self) -> float: ...
+    @property
+    def backpressured_ms_per_s(self) -> float: ...
+    @property
+    def input_buffer_usage(self) -> float: ...
+    @property
+    def input_queue_length(self) -> int: ...
+    @property
+    def min_duration(self) -> int: ...
+    @property
+    def sample_max_age(self) -> int: ...
 
 
 class BusySubtask(msgspec.Struct, array_like=True):
@@ -46,6 +70,106 @@ class TaskLoad(msgspec.Struct, array_like=True):
             put_bounded(self.inputs, subtask, SubtaskInput(value, time), _MAX_SUBTASKS)
         elif time - last.time >= 1_000:
             self.inputs[subtask] = SubtaskInput(value, time, (value - last.sum) * 1000 / (time - last.time))
+
+
+class JobLoad(msgspec.Struct, array_like=True):
+    """The load of all tasks of a job, by task id.
+
+    `has_busy`: Flink reports busyTime; otherwise full input buffers are used instead. `peak` is the busiest subtask of
+    this window and of the previous one: [start of the window, ms/s, ms/s].
+    """
+
+    tasks: dict[str, TaskLoad] = {}
+    has_busy: bool = False
+    peak: list[float] = []
+
+    def take(self, sample: Sample, time: int, limits: LoadThresholds) -> None:
+        """Take in a sample of one subtask."""
+        task_id, subtask = sample.labels.get("task_id", ""), sample.labels.get("subtask_index", "")
+        task = self.tasks.get(task_id)
+        if sample.name == "busy_time":
+            self.has_busy = True
+            self._busiest(sample.value, time)
+        if sample.name in ("busy_time", "in_pool_usage") and self._is_busy(sample, limits):
+            task = task or self._task(task_id, sample)
+            hot = task.hot.get(subtask)
+            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
+            if hot is None or hot.tm != tm or time - hot.last > limits.sample_max_age:
+                put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
+            elif time >= hot.last:
+                hot.last, hot.value = time, sample.value
+        elif task is not None and self._is_no_longer_busy(sample, task.hot.get(subtask), time, limits):
+            del task.hot[subtask]
+        if sample.name == "busy_time":
+            return
+        limit = {
+            "backpressured_time": limits.backpressured_ms_per_s,
+            "is_backpressured": 1,
+            "input_queue_length": limits.input_queue_length,
+        }.get(sample.name, limits.input_buffer_usage)
+        key = f"{subtask}|{sample.name}"
+        is_full = sample.name in ("in_pool_usage", "input_queue_length")
+        if sample.value >= limit:
+            task = task or self._task(task_id, sample)
+            put_bounded(task.full if is_full else task.waits, key, time, _MAX_SUBTASKS)
+        elif task is not None:
+            since = task.full if is_full else task.waits
+            if since.get(key, time + 1) <= time:
+                del since[key]
+
+    def count(self, sample: Sample, time: int) -> None:
+        """Take in the counter of records read by a subtask. Only the inputs of a task that is busy matter."""
+        task = self.tasks.get(sample.labels.get("task_id", ""))
+        if task is not None and task.hot:
+            task.count(sample.labels.get("subtask_index", ""), sample.value, time)
+
+    def slowest(self, time: int, limits: LoadThresholds) -> tuple[str, TaskLoad] | None:
+        """The task that is busy and not backpressured itself while other tasks wait for it."""
+        fresh = time - limits.sample_max_age
+        candidates = []
+        for task_id, task in self.tasks.items():
+            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= limits.min_duration]
+            others = any(t >= fresh for i, other in self.tasks.items() if i != task_id for t in other.waits.values())
+            if hot and (others or any(t >= fresh for t in task.full.values())):
+                waits = sum(t >= fresh for t in task.waits.values())
+                candidates.append((waits, -max(h.value for h in hot), task_id, task))
+        return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
+
+    def is_calm(self, task_id: str, time: int, limits: LoadThresholds) -> bool:
+        """Whether no subtask of a task is busy any more. Drops what is too old."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            return True
+        task.hot = {s: h for s, h in task.hot.items() if time - h.last <= limits.sample_max_age}
+        if task.hot:
+            return False
+        task.inputs.clear()
+        return True
+
+    def _busiest(self, value: float, time: int) -> None:
+        if not self.peak or time - self.peak[0] >= _PEAK_MS:
+            self.peak = [time, value, self.peak[1] if self.peak else value]
+        else:
+            self.peak[1] = max(self.peak[1], value)
+
+    def _task(self, task_id: str, sample: Sample) -> TaskLoad:
+        known = self.tasks.get(task_id)
+        if known is None:
+            known = TaskLoad(sample.labels.get("task_name", task_id))
+            put_bounded(self.tasks, task_id, known, _MAX_TASKS)
+        return known
+
+    def _is_busy(self, sample: Sample, limits: LoadThresholds) -> bool:
+        if sample.name == "busy_time":
+            return sample.value >= limits.busy_ms_per_s
+        return not self.has_busy and sample.value >= limits.input_buffer_usage
+
+    def _is_no_longer_busy(self, sample: Sample, hot: BusySubtask | None, time: int, limits: LoadThresholds) -> bool:
+        if hot is None or time < hot.last:
+            return False
+        if sample.name == "busy_time":
+            return sample.value < limits.no_longer_busy_ms_per_s
+        return sample.name == "in_pool_usage" and not self.has_busy and sample.value < limits.input_buffer_usage
 
 
 def skew(task: TaskLoad) -> float | None:

@@ -25,22 +25,15 @@ from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING, RESTARTING
-from detectors.flink.task_load import BusySubtask, TaskLoad, measured, place, skew
+from detectors.flink.slow_checkpoints import SlowCheckpoints
+from detectors.flink.task_load import JobLoad, measured, place, skew
 from detectors.incident import Evidence, Finding, Reading, Series
-from detectors.numerics.trend import quantile
-from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
 
-_MAX_TASKS = 64
-_MAX_SUBTASKS = 512
-_HISTORY = 16
-_MAX_SLOW = 16
 _RECORDS = 3
-_PEAK_MS = 30_000
-_MOST_MS = 1e15
 
-_Job: TypeAlias = "JobView[Backpressure.Config, JobStates[JobLoad], JobLoad]"
-_View: TypeAlias = "View[Backpressure.Config, JobStates[JobLoad]]"
+_Job: TypeAlias = "JobView[Backpressure.Config, JobStates[JobBackpressure], JobBackpressure]"
+_View: TypeAlias = "View[Backpressure.Config, JobStates[JobBackpressure]]"
 
 
 class OpenBackpressure(msgspec.Struct, array_like=True):
@@ -56,46 +49,20 @@ class OpenBackpressure(msgspec.Struct, array_like=True):
     slows_checkpoints: bool = False
 
 
-class JobLoad(msgspec.Struct, array_like=True):
-    """The load and the checkpoints of one job.
+class JobBackpressure(msgspec.Struct, array_like=True):
+    """The load and the checkpoints of one job."""
 
-    `usual` holds the durations (ms) of checkpoints that were not slow, `points` the latest of all as (s, ms). `peak` is
-    the busiest subtask of this window and of the previous one: [start of the window, ms/s, ms/s].
-    """
-
-    tasks: dict[str, TaskLoad] = {}
-    usual: list[int] = []
-    points: list[tuple[int, int]] = []
-    slow: list[Evidence] = []
-    healthy: int = 0
-    by_log: bool = False
-    has_busy: bool = False
-    peak: list[float] = []
-    quiet_until: int = 0
+    load: JobLoad = msgspec.field(default_factory=JobLoad)
+    checkpoints: SlowCheckpoints = msgspec.field(default_factory=SlowCheckpoints)
     open: OpenBackpressure | None = None
-
-    def busiest(self, value: float, time: int) -> None:
-        """Take in the busy time of a subtask."""
-        if not self.peak or time - self.peak[0] >= _PEAK_MS:
-            self.peak = [time, value, self.peak[1] if self.peak else value]
-        else:
-            self.peak[1] = max(self.peak[1], value)
-
-    def task(self, task_id: str, sample: Sample) -> TaskLoad:
-        """The load of a task, added if it is new."""
-        known = self.tasks.get(task_id)
-        if known is None:
-            known = TaskLoad(sample.labels.get("task_name", task_id))
-            put_bounded(self.tasks, task_id, known, _MAX_TASKS)
-        return known
 
 
 class Backpressure(JobDetector):
     """Detects an operator that is slower than its input."""
 
     kind = "backpressure"
-    Job = JobLoad
-    State = JobStates[JobLoad]
+    Job = JobBackpressure
+    State = JobStates[JobBackpressure]
 
     class Config(DetectorConfig):
         """Settings of the detector `backpressure`."""
@@ -163,19 +130,19 @@ class Backpressure(JobDetector):
     @on(facts.CheckpointCompleted, job="any")
     def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
         if not fact.savepoint:
-            job.own.by_log = True
-            self._add_duration(job, fact.duration, job.record())
+            job.own.checkpoints.by_log = True
+            job.own.checkpoints.complete(fact.duration, job.record(), job.config)
             self._checkpoint_ended(job)
 
     @on(facts.CheckpointFailed)
     def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:
         if fact.expired and not fact.again and not fact.savepoint:
-            self._add_slow(job, job.record())
+            job.own.checkpoints.add_slow(job.record(), job.config)
             self._checkpoint_ended(job)
 
     @on(facts.JobRestored)
     def restored(self, job: _Job, _: Fact) -> None:
-        self._restarts(job)
+        job.own.checkpoints.restart(job.time, job.config)
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
@@ -184,9 +151,9 @@ class Backpressure(JobDetector):
                 self._close(job, job.own.open, f"the job is {fact.state}")
             job.forget()
         elif fact.state in RESTARTING:
-            self._restarts(job)
+            job.own.checkpoints.restart(job.time, job.config)
         else:
-            job.own.slow = []
+            job.own.checkpoints.slow = []
 
     @on(
         "busy_time",
@@ -213,11 +180,9 @@ class Backpressure(JobDetector):
             elif sample.name == "last_checkpoint_duration":
                 self._gauge(job, sample.value)
             else:
-                self._load(job, sample)
+                job.own.load.take(sample, view.time, job.config)
         for job, sample in counters:
-            task = job.own.tasks.get(sample.labels.get("task_id", ""))
-            if task is not None and task.hot:
-                task.count(sample.labels.get("subtask_index", ""), sample.value, view.time)
+            job.own.load.count(sample, view.time)
         for job in jobs.values():
             # One scrape may hold more jobs than are kept.
             if job.id in view.state.jobs:
@@ -225,163 +190,71 @@ class Backpressure(JobDetector):
 
     def job_readings(self, job: _Job) -> Iterator[Reading]:
         """The busiest subtask, and how uneven the input of a slow operator is."""
-        if job.own.peak:
-            yield job.reading("busiest_subtask_ratio", max(job.own.peak[1:]) / 1000, job=job.label)
-        skews = [s for task in job.own.tasks.values() if task.hot and (s := skew(task)) is not None]
+        load = job.own.load
+        if load.peak:
+            yield job.reading("busiest_subtask_ratio", max(load.peak[1:]) / 1000, job=job.label)
+        skews = [s for task in load.tasks.values() if task.hot and (s := skew(task)) is not None]
         if skews:
             yield job.reading("input_skew_ratio", max(skews), job=job.label)
 
-    def _restarts(self, job: _Job) -> None:
-        job.own.slow = []
-        if job.own.by_log:
-            job.own.quiet_until = max(job.own.quiet_until, job.time + job.config.catch_up)
-
-    def _load(self, job: _Job, sample: Sample) -> None:
-        own, config, time = job.own, job.config, job.time
-        task_id, subtask = sample.labels.get("task_id", ""), sample.labels.get("subtask_index", "")
-        task = own.tasks.get(task_id)
-        if sample.name == "busy_time":
-            own.has_busy = True
-            own.busiest(sample.value, time)
-        if sample.name in ("busy_time", "in_pool_usage") and self._busy(job, sample):
-            task = task or own.task(task_id, sample)
-            hot = task.hot.get(subtask)
-            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
-            if hot is None or hot.tm != tm or time - hot.last > config.sample_max_age:
-                put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
-            elif time >= hot.last:
-                hot.last, hot.value = time, sample.value
-        elif task is not None and self._no_longer_busy(job, sample, task.hot.get(subtask)):
-            del task.hot[subtask]
-        if sample.name == "busy_time":
-            return
-        limit = {
-            "backpressured_time": config.backpressured_ms_per_s,
-            "is_backpressured": 1,
-            "input_queue_length": config.input_queue_length,
-        }.get(sample.name, config.input_buffer_usage)
-        key = f"{subtask}|{sample.name}"
-        is_full = sample.name in ("in_pool_usage", "input_queue_length")
-        if sample.value >= limit:
-            task = task or own.task(task_id, sample)
-            put_bounded(task.full if is_full else task.waits, key, time, _MAX_SUBTASKS)
-        elif task is not None:
-            since = task.full if is_full else task.waits
-            if since.get(key, time + 1) <= time:
-                del since[key]
-
-    def _busy(self, job: _Job, sample: Sample) -> bool:
-        if sample.name == "busy_time":
-            return sample.value >= job.config.busy_ms_per_s
-        return not job.own.has_busy and sample.value >= job.config.input_buffer_usage
-
-    def _no_longer_busy(self, job: _Job, sample: Sample, hot: BusySubtask | None) -> bool:
-        if hot is None or job.time < hot.last:
-            return False
-        if sample.name == "busy_time":
-            return sample.value < job.config.no_longer_busy_ms_per_s
-        return sample.name == "in_pool_usage" and not job.own.has_busy and sample.value < job.config.input_buffer_usage
-
     def _gauge(self, job: _Job, value: float) -> None:
-        """Without the JobManager's log, a new value of the gauge is the duration of a new checkpoint."""
-        duration, points = int(min(value, _MOST_MS)), job.own.points
-        if not (job.own.by_log or duration < 0 or (points and points[-1][1] == duration)):
-            self._add_duration(job, duration, job.record(f"lastCheckpointDuration: {value:.0f} ms"))
-
-    def _add_duration(self, job: _Job, duration: int, record: Evidence) -> None:
-        own = job.own
-        learned = len(own.usual) >= job.config.min_history
-        own.points = [*own.points, (record.time // 1000, duration)][-_HISTORY:]
-        if learned and duration > self._limit(job):
-            self._add_slow(job, record)
-            return
-        own.usual = [*own.usual, duration][-_HISTORY:]
-        own.healthy += 1
-        own.slow = []
-
-    def _add_slow(self, job: _Job, record: Evidence) -> None:
-        job.own.healthy = 0
-        if len(job.own.usual) >= job.config.min_history and record.time >= job.own.quiet_until:
-            job.own.slow = [*job.own.slow, record][-_MAX_SLOW:]
-
-    def _limit(self, job: _Job) -> float:
-        config = job.config
-        return max(config.slow_checkpoint_min_duration, config.slow_checkpoint_factor * quantile(job.own.usual, 0.5))
+        duration = job.own.checkpoints.gauge(value)
+        if duration is not None:
+            record = job.record(f"lastCheckpointDuration: {value:.0f} ms")
+            job.own.checkpoints.complete(duration, record, job.config)
 
     def _judge(self, job: _Job) -> None:
         """Open, update or close the finding after new samples."""
         own, before = job.own, job.own.open
-        found = self._slowest(job)
+        found = own.load.slowest(job.time, job.config)
         if found is not None and (before is None or before.task_id != found[0]):
             task_id, task = found
-            text = measured(task, own.has_busy)
+            text = measured(task, own.load.has_busy)
             since = min([hot.since for hot in task.hot.values()] + ([before.since] if before else []))
-            slows = len(own.slow) >= job.config.min_slow_checkpoints or (
-                before is not None and before.slows_checkpoints
-            )
+            slows = self._are_slow(job) or (before is not None and before.slows_checkpoints)
             at = place(task, job.topology)
             own.open = OpenBackpressure(since, task_id, task.name, *at, text, [job.record(text[:500])], slows)
             job.report(self._finding(job, own.open))
-        elif before is not None and not before.slows_checkpoints and self._is_calm(job, before):
+        elif before is None:
+            return
+        elif not before.slows_checkpoints and own.load.is_calm(before.task_id, job.time, job.config):
             self._close(job, before, f"{before.task} is no longer busy all the time")
-        elif found is not None and before is not None:
-            before.measured = measured(found[1], own.has_busy)
+        elif found is not None:
+            before.measured = measured(found[1], own.load.has_busy)
+
+    def _are_slow(self, job: _Job) -> bool:
+        return len(job.own.checkpoints.slow) >= job.config.min_slow_checkpoints
 
     def _checkpoint_ended(self, job: _Job) -> None:
         """Raise or close the open finding after a checkpoint has ended."""
-        own, open_one = job.own, job.own.open
+        open_one, healthy = job.own.open, job.own.checkpoints.healthy
         if open_one is None:
             return
-        if open_one.slows_checkpoints and own.healthy >= job.config.healthy_checkpoints:
-            self._close(job, open_one, f"{own.healthy} checkpoints in a row were as fast as usual")
-        elif len(own.slow) >= job.config.min_slow_checkpoints and self._slowest(job) is not None:
+        if open_one.slows_checkpoints and healthy >= job.config.healthy_checkpoints:
+            self._close(job, open_one, f"{healthy} checkpoints in a row were as fast as usual")
+        elif self._are_slow(job) and job.own.load.slowest(job.time, job.config) is not None:
             open_one.slows_checkpoints = True
             job.report(self._finding(job, open_one))
-
-    def _slowest(self, job: _Job) -> tuple[str, TaskLoad] | None:
-        """The task that is busy and not backpressured itself while other tasks wait for it."""
-        tasks, config = job.own.tasks, job.config
-        fresh = job.time - config.sample_max_age
-        candidates = []
-        for task_id, task in tasks.items():
-            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= config.min_duration]
-            others = any(t >= fresh for i, other in tasks.items() if i != task_id for t in other.waits.values())
-            if hot and (others or any(t >= fresh for t in task.full.values())):
-                waits = sum(t >= fresh for t in task.waits.values())
-                candidates.append((waits, -max(h.value for h in hot), task_id, task))
-        return min(candidates, key=lambda c: c[:3])[2:] if candidates else None
-
-    def _is_calm(self, job: _Job, open_one: OpenBackpressure) -> bool:
-        task = job.own.tasks.get(open_one.task_id)
-        if task is None:
-            return True
-        task.hot = {s: h for s, h in task.hot.items() if job.time - h.last <= job.config.sample_max_age}
-        if task.hot:
-            return False
-        task.inputs.clear()
-        return True
 
     def _close(self, job: _Job, open_one: OpenBackpressure, why: str) -> None:
         job.close(self._finding(job, open_one), why)
         job.own.open = None
 
     def _finding(self, job: _Job, open_one: OpenBackpressure) -> Finding:
-        own = job.own
+        checkpoints, series = job.own.checkpoints, None
         place = f" on {open_one.tm or open_one.host}" if open_one.tm or open_one.host else ""
         summary = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
-        series = None
         if open_one.slows_checkpoints:
-            usual = quantile(own.usual, 0.5) if own.usual else 0
-            last = f" (the last one {humanize(own.points[-1][1])})" if own.points else ""
+            last = f" (the last one {humanize(checkpoints.points[-1][1])})" if checkpoints.points else ""
             summary += (
-                f"; checkpoint barriers wait behind data: {len(own.slow) or 'several'} checkpoints in a row took far "
-                f"longer than the usual {humanize(usual)}{last}"
+                f"; checkpoint barriers wait behind data: {len(checkpoints.slow) or 'several'} checkpoints in a row "
+                f"took far longer than the usual {humanize(checkpoints.median())}{last}"
             )
             series = Series(
                 "checkpoint duration",
                 "s",
-                [(at * 1000, took / 1000) for at, took in own.points],
-                threshold=self._limit(job) / 1000 if own.usual else None,
+                [(at * 1000, took / 1000) for at, took in checkpoints.points],
+                threshold=checkpoints.limit(job.config) / 1000 if checkpoints.usual else None,
                 failed=[(time, age / 1000) for time, age in job.checkpoints.expired],
             )
         return job.finding(
@@ -390,8 +263,8 @@ class Backpressure(JobDetector):
             since=open_one.since,
             severity="warning" if open_one.slows_checkpoints else "info",
             summary=summary,
-            confidence="sure" if open_one.slows_checkpoints and own.has_busy else "fair",
-            evidence=[*open_one.records, *own.slow[-_RECORDS:]],
+            confidence="sure" if open_one.slows_checkpoints and job.own.load.has_busy else "fair",
+            evidence=[*open_one.records, *checkpoints.slow[-_RECORDS:]],
             series=series,
             advice=f"Look at {open_one.task} in Flink's UI: its busy subtasks, their flame graph, and the external "
             "system that it calls. If few subtasks are busy and read more than the others, the keys are skewed. If all "
