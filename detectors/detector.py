@@ -54,15 +54,18 @@ class View(Generic[C, S]):
 
     `clock` is the stream's clock, `time` the time of the event (without an event, the clock again), in epoch ms.
     `state` is the detector's own, `job` the id of the job that the line is about. `findings` are those reported and not
-    yet taken by the engine. `deadlines` of jobs are as they were before those that handlers have `seen` since.
+    yet taken by the engine. `deadlines` of jobs (or other keys) are as they were before those that handlers have `seen`
+    since. The views `of_jobs` are kept, because making one takes longer than most handlers.
     """
 
     __slots__ = (
-        *("clock", "config", "deadlines", "event", "findings", "job", "kind", "seen", "state", "time", "topology"),
+        *("clock", "config", "deadlines", "event", "findings", "job", "kind", "of_jobs", "seen", "state", "time"),
+        "topology",
     )
     event: Event
     deadlines: dict[str, int] | None
     seen: set[str]
+    of_jobs: dict[str, "JobView[Any, Any, Any]"]
 
     def __init__(self, kind: str, config: C, state: S, topology: Topology) -> None:
         self.kind = kind
@@ -76,6 +79,7 @@ class View(Generic[C, S]):
         self.findings: list[Finding] = []
         self.deadlines = None
         self.seen = set()
+        self.of_jobs = {}
 
     @property
     def line(self) -> LogEvent:
@@ -126,6 +130,23 @@ class View(Generic[C, S]):
         """Report that a finding has ended."""
         self.findings.append(msgspec.structs.replace(finding, at=self.clock, closed_at=self.clock, closed_because=why))
 
+    def first_deadline(self, keys: Iterable[str], deadline: Callable[[str], int | None]) -> int | None:
+        """The first deadline of all keys, such as jobs. After the first call only those `seen` since are asked again.
+
+        `deadline` returns None for a key that has none, or that no longer exists.
+        """
+        if self.deadlines is None:
+            self.deadlines = {}
+            self.seen.update(keys)
+        for key in self.seen:
+            at = deadline(key)
+            if at is None:
+                self.deadlines.pop(key, None)
+            else:
+                self.deadlines[key] = at
+        self.seen.clear()
+        return min(self.deadlines.values(), default=None)
+
     def reading(self, name: str, value: float, at: int | None = None, **labels: str) -> Reading:
         """A reading taken at this clock, or at the time `at`."""
         return Reading(name=name, labels=labels, value=value, at=self.clock if at is None else at)
@@ -134,25 +155,23 @@ class View(Generic[C, S]):
 class JobView(View[C, S], Generic[C, S, J]):
     """The same for one job: `own` is the detector's state of the job, `config` has the thresholds of this job."""
 
-    __slots__ = ("id", "jobs", "own")
+    __slots__ = ("id", "own")
 
-    def __init__(self, view: View[C, S], config: C, job: str, own: J, jobs: dict[str, J]) -> None:
+    def __init__(self, view: View[C, S], job: str, own: J) -> None:
         self.kind = view.kind
-        self.config = config
+        self.config = view.config
         self.state = view.state
         self.topology = view.topology
-        self.clock = view.clock
-        self.time = view.time
         self.findings = view.findings
-        self.event = view.event
         self.seen = view.seen
+        self.of_jobs = view.of_jobs
         self.id = self.job = job
         self.own = own
-        self.jobs = jobs
 
     def forget(self) -> None:
         """Drop the detector's state of this job."""
-        self.jobs.pop(self.id, None)
+        jobs: dict[str, J] = cast(Any, self.state).jobs
+        jobs.pop(self.id, None)
 
     @property
     def name(self) -> str:
@@ -175,7 +194,7 @@ class JobView(View[C, S], Generic[C, S, J]):
 
 
 class Handler(NamedTuple):
-    """A method, and the names of the lines and samples that it is called for."""
+    """A method, the names of the lines and samples that it is called for, and the part of the state that it needs."""
 
     call: Callable[..., None]
     names: tuple[str, ...]
@@ -220,11 +239,14 @@ class Detector:
     State: ClassVar[type[Any]] = NoState
     handlers: ClassVar[dict[str, Handler]] = {}
     event_types: ClassVar[frozenset[str]] = frozenset()
+    has_deadlines: ClassVar[bool] = False
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, without_deadlines: bool = False) -> None:
         marked = [_MARKED[method] for method in vars(cls).values() if callable(method) and method in _MARKED]
         cls.handlers = {**cls.handlers, **{name: handler for handler in marked for name in handler.names}}
         cls.event_types = frozenset(cls.handlers)
+        if not without_deadlines:
+            cls.has_deadlines = cls.has_deadlines or not {"deadline", "next_deadline"}.isdisjoint(vars(cls))
 
     def __init__(self, config: Any, by_job: Callable[[str], Any] | None = None) -> None:
         self.config = config
@@ -238,11 +260,8 @@ class Detector:
         """The view that this detector's handlers get."""
         return View(self.kind, self.config, state, topology)
 
-    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> bool:
+    def fact(self, view: View[Any, Any], handler: Handler, fact: Fact) -> bool:
         """Handle what a line states. Returns False if that changes nothing."""
-        handler = self.handlers[event_type]
-        if handler.needs and not getattr(view.state, handler.needs):
-            return False
         handler.call(self, view, fact)
         return True
 
@@ -275,7 +294,7 @@ class JobStates(msgspec.Struct, Generic[J], array_like=True):
     jobs: dict[str, J] = {}
 
 
-class JobDetector(Detector):
+class JobDetector(Detector, without_deadlines=True):
     """A detector that treats each job by itself, with the thresholds of that job. `Job` is the state of a job."""
 
     belongs_to = "job"
@@ -305,30 +324,28 @@ class JobDetector(Detector):
             view.seen.add(job)
             yield self._of(view, job, own)
 
-    def fact(self, view: View[Any, Any], event_type: str, fact: Fact) -> bool:
+    def fact(self, view: View[Any, Any], handler: Handler, fact: Fact) -> bool:
         """Handle what a line states, for the job that it is about. Returns False if that changes nothing."""
-        handler = self.handlers[event_type]
         if handler.job == "none":
-            return super().fact(view, event_type, fact)
-        known = self.new_job(view, view.job) if handler.job == "any" else self.job(view, view.job)
-        if known is None:
+            return super().fact(view, handler, fact)
+        if view.job in view.state.jobs:
+            known = self.job(view, view.job)
+        elif handler.job == "any":
+            known = self.new_job(view, view.job)
+        else:
             return False
         handler.call(self, known, fact)
         return True
 
     def next_deadline(self, view: View[Any, Any]) -> int | None:
         """The first deadline of any job. Only jobs that were looked at since are asked again."""
-        if view.deadlines is None:
-            view.deadlines, view.seen = {}, set(view.state.jobs)
-        for job in view.seen:
-            own = view.state.jobs.get(job)
-            at = None if own is None else self.deadline(self._of(view, job, own))
-            if at is None:
-                view.deadlines.pop(job, None)
-            else:
-                view.deadlines[job] = at
-        view.seen.clear()
-        return min(view.deadlines.values(), default=None)
+        jobs = view.state.jobs
+
+        def of_job(job: str) -> int | None:
+            own = jobs.get(job)
+            return None if own is None else self.deadline(self._of(view, job, own))
+
+        return view.first_deadline(jobs, of_job)
 
     def on_deadline(self, view: View[Any, Any]) -> None:
         """Do what is due for each job."""
@@ -352,4 +369,9 @@ class JobDetector(Detector):
         return ()
 
     def _of(self, view: View[Any, Any], job: str, own: Any) -> JobView[Any, Any, Any]:
-        return JobView(view, self.config_of(job), job, own, view.state.jobs)
+        known = view.of_jobs.get(job)
+        if known is None or known.own is not own:
+            known = view.of_jobs[job] = JobView(view, job, own)
+        known.config = self.config_of(job)
+        known.clock, known.time, known.event = view.clock, view.time, view.event
+        return known

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from detectors import DETECTORS
-from detectors.detector import Detector
+from detectors.detector import Detector, Handler
 from detectors.engine.state import ClusterState
 from detectors.flink.topology import Topology
 from detectors.incidents import lifecycle
@@ -34,10 +34,10 @@ class Detectors:
 
     def __init__(self, detectors: list[Detector]) -> None:
         self.all = detectors
-        self.by_want: dict[str, list[Detector]] = {}
+        self.by_want: dict[str, list[tuple[Detector, Handler]]] = {}
         for detector in detectors:
-            for want in sorted(detector.handlers):
-                self.by_want.setdefault(want, []).append(detector)
+            for want, handler in sorted(detector.handlers.items()):
+                self.by_want.setdefault(want, []).append((detector, handler))
 
 
 class Engine:

@@ -195,6 +195,7 @@ class _Fold:
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._views:
                 view = self._view(detector, now, now)
+                view.deadlines = None
                 detector.on_config_change(view)
                 self._handled(detector, view)
 
@@ -236,10 +237,12 @@ class _Fold:
             return
         detectors = self._detectors.by_want.get(event.event_type, ())
         about = topology.job_of(event) if detectors else ""
-        for detector in detectors:
-            view = self._view(detector, clock, time)
-            view.event, view.job = event, about
-            if detector.fact(view, event.event_type, fact):
+        for detector, handler in detectors:
+            view = self._views.get(detector.kind) or self._opened(detector)
+            if handler.needs and not getattr(view.state, handler.needs):
+                continue
+            view.clock, view.time, view.event, view.job = clock, time, event, about
+            if detector.fact(view, handler, fact):
                 self._handled(detector, view)
 
     def _take_samples(self, event: MetricEvent, clock: int) -> None:
@@ -255,7 +258,7 @@ class _Fold:
             self._job_renamed(clock)
         wanted: dict[str, tuple[Detector, list[Sample]]] = {}
         for name, samples in by_name.items():
-            for detector in self._detectors.by_want.get(name, ()):
+            for detector, _ in self._detectors.by_want.get(name, ()):
                 if detector.kind in wanted:
                     wanted[detector.kind][1].extend(samples)
                 else:
@@ -268,7 +271,8 @@ class _Fold:
 
     def _handled(self, detector: Detector, view: View[Any, Any]) -> None:
         """Report what a detector has found. Its deadline may have changed."""
-        self._changed[detector.kind] = detector
+        if detector.has_deadlines:
+            self._changed[detector.kind] = detector
         if view.findings:
             for finding in view.findings:
                 self._report(finding)
@@ -326,13 +330,16 @@ class _Fold:
         )
 
     def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:
-        """The detector's view of this moment. Its state is decoded when it is first needed."""
-        view = self._views.get(detector.kind)
-        if view is None:
-            raw = self._state.detectors.get(detector.kind)
-            own = self._decoded(detector, raw) if raw is not None else detector.State()
-            view = self._views[detector.kind] = detector.view(own, self._state.topology)
+        """The detector's view of this moment."""
+        view = self._views.get(detector.kind) or self._opened(detector)
         view.clock, view.time = clock, time
+        return view
+
+    def _opened(self, detector: Detector) -> View[Any, Any]:
+        """A new view of the detector's state, which is decoded when it is first needed."""
+        raw = self._state.detectors.get(detector.kind)
+        own = self._decoded(detector, raw) if raw is not None else detector.State()
+        view = self._views[detector.kind] = detector.view(own, self._state.topology)
         return view
 
     def _decoded(self, detector: Detector, raw: msgspec.Raw) -> Any:

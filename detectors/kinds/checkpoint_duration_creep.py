@@ -203,8 +203,10 @@ class CheckpointDurationCreep(JobDetector):
         config, durations, before = job.config, job.own.durations, job.own.open
         if durations.seen < config.min_checkpoints:
             return
-        limits = self._limits(job)
         found = rise(durations.history, config.growth, config.significance, only_new=before is None)
+        if found is None and before is None:
+            return
+        limits = self._limits(job)
         if found is None:
             if before is not None and (why := self._why_ended(job, before, limits)):
                 self._close(job, why)

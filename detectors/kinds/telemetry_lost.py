@@ -20,7 +20,7 @@ Why it matters: without data no incident can be detected. Post-mortem 000: scrap
 process was lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -148,14 +148,16 @@ class TelemetryLost(Detector):
         signal = view.state.logs.get(job)
         if signal is None:
             signal = Signal(view.clock, view.time, [], _address(view), host=view.event.host)
-            put_bounded(view.state.logs, job, signal, _MAX)
+            if out := put_bounded(view.state.logs, job, signal, _MAX):
+                view.seen.add(f"log|{out[0]}")
         triggered = isinstance(fact, facts.CheckpointTriggered)
         if triggered:
             signal.receive(view.clock, view.time, _address(view))
         signal.last = max(signal.last, view.clock)
         signal.busy = triggered
         signal.count, signal.checked = signal.counted, 0
-        self._close(view, [f"log|{job}"], _AGAIN)
+        view.seen.add(f"log|{job}")
+        self._close(view, (f"log|{job}",), _AGAIN)
 
     @on(facts.JobStateChanged, facts.TaskStateChanged)
     def changed(self, view: _View, fact: facts.JobStateChanged | facts.TaskStateChanged) -> None:
@@ -166,6 +168,7 @@ class TelemetryLost(Detector):
         job = view.job
         self._close(view, [f"log|{job}"], f"the job is {fact.state}")
         view.state.logs.pop(job, None)
+        view.seen.add(f"log|{job}")
         if fact.state in _OVER and not self._running(view):
             # Processes that export only metrics of tasks stop exporting now, and TaskManagers may be released.
             self._forget_all(view, "no job is running")
@@ -218,16 +221,19 @@ class TelemetryLost(Detector):
         for key, (tm, host) in places.items():
             process = state.processes.get(key)
             if process is None:
-                put_bounded(state.processes, key, Signal(view.clock, view.time, [], record, tm, host), _MAX)
+                if out := put_bounded(state.processes, key, Signal(view.clock, view.time, [], record, tm, host), _MAX):
+                    view.seen.add(out[0])
             else:
                 process.receive(view.clock, view.time, record)
                 process.checked = 0
-        if places and state.open:
+            view.seen.add(key)
+        if places:
             self._close(view, [*places, _METRICS, _CLUSTER], _AGAIN)
 
     def on_deadline(self, view: _View) -> None:
         """Judge sources whose data has been missing for too long."""
         processes, now = view.state.processes, view.clock
+        view.deadlines = None
         late = [k for k, v in processes.items() if (due := self._due(v)) is not None and now >= due]
         for key in late:
             processes[key].checked = now
@@ -241,8 +247,14 @@ class TelemetryLost(Detector):
 
     def next_deadline(self, view: _View) -> int | None:
         """When data of the first regular source has been missing for too long."""
-        dues = (self._due(v) for signals in (view.state.processes, view.state.logs) for v in signals.values())
-        return min((d for d in dues if d is not None), default=None)
+        processes, logs = view.state.processes, view.state.logs
+
+        def due(key: str) -> int | None:
+            kind, _, job = key.partition("|")
+            signal = logs.get(job) if kind == "log" else processes.get(key)
+            return None if signal is None else self._due(signal)
+
+        return view.first_deadline((*processes, *(f"log|{job}" for job in logs)), due)
 
     def readings(self, view: _View) -> Iterator[Reading]:
         """When each process was last sampled and when the last line of each job's log came, as timestamps."""
@@ -256,7 +268,7 @@ class TelemetryLost(Detector):
     def _line(self, view: _View) -> None:
         """A line has arrived."""
         view.state.last_line = max(view.state.last_line, view.clock)
-        self._close(view, [_CLUSTER], _AGAIN)
+        self._close(view, (_CLUSTER,), _AGAIN)
 
     def _due(self, signal: Signal) -> int | None:
         if len(signal.gaps) < self.config.min_history:
@@ -267,9 +279,11 @@ class TelemetryLost(Detector):
     def _forget(self, view: _View, keys: list[str], why: str) -> None:
         for key in keys:
             view.state.processes.pop(key, None)
+            view.seen.add(key)
         self._close(view, keys, why)
 
     def _forget_all(self, view: _View, why: str) -> None:
+        view.seen.update(f"log|{job}" for job in view.state.logs)
         view.state.logs.clear()
         self._forget(view, [*view.state.processes, *view.state.open], why)
 
@@ -361,7 +375,9 @@ class TelemetryLost(Detector):
         put_bounded(view.state.open, key, lost, _MAX)
         view.report(self._finding(view, key, lost))
 
-    def _close(self, view: _View, keys: list[str], why: str) -> None:
+    def _close(self, view: _View, keys: Iterable[str], why: str) -> None:
+        if not view.state.open:
+            return
         for key in keys:
             lost = view.state.open.pop(key, None)
             if lost is not None:

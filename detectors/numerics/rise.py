@@ -105,7 +105,8 @@ def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = Fa
 
 def _cannot(values: list[float], growth: float) -> bool:
     """Cheap test: whether the newest values are not even half as far above the low values as a rise requires."""
-    return median(values[-_LATEST:]) < (1 + growth / 2) * quantile(values, 0.2)
+    factor = 1 + growth / 2
+    return max(values[-_LATEST:]) < factor * min(values) or median(values[-_LATEST:]) < factor * quantile(values, 0.2)
 
 
 def _stands_out(history: MultiscaleSeries, scale: int, stretch: int, values: list[float]) -> bool:

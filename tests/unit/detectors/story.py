@@ -279,8 +279,9 @@ class Followed(Story):
         self.view.event, self.view.job = line, self.topology.job_of(line)
         fact = fact_of(line)
         fact = self.topology.update(line, fact, line.timestamp, self.view.time) if fact else None
-        if fact is not None and line.event_type in self.detector.handlers:
-            self.detector.fact(self.view, line.event_type, fact)
+        handler = self.detector.handlers.get(line.event_type)
+        if fact and handler and (not handler.needs or getattr(self.view.state, handler.needs)):
+            self.detector.fact(self.view, handler, fact)
 
     def until(self, time: Time) -> Self:
         """The clock runs on to this time."""

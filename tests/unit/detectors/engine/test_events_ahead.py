@@ -39,6 +39,7 @@ class Cluster:
         self.failing: int | None = None
         patched.setattr(UnreadRecordsLost, "fact", lambda _, *given: self._take(*given))
         patched.setattr(UnreadRecordsLost, "on_deadline", lambda _, view: self._on_deadline(view))
+        patched.setattr(UnreadRecordsLost, "has_deadlines", True)
         patched.setattr(UnreadRecordsLost, "next_deadline", lambda *_: self.due and START + self.due)
         # A front that means something needs a batch before.
         self.step(0)
