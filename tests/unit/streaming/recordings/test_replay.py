@@ -25,6 +25,7 @@ def test_an_event_that_waits_for_a_deadline_at_the_end_is_taken(monkeypatch: pyt
     taken: list[int] = []
     record = Record("flink.logs", 0, 0, START, None, b"")
     monkeypatch.setattr(UnreadRecordsLost, "fact", lambda *given: taken.append(given[1].event.offset))
+    monkeypatch.setattr(UnreadRecordsLost, "has_deadlines", True)
     monkeypatch.setattr(UnreadRecordsLost, "next_deadline", lambda *_: START + 20_000)
     where = {"topic": "flink.logs", "partition": "0"}
     lines = [log("input_read_up", at, n, lag=0, **where) for n, at in enumerate((0, 2_000, 30_000))]
