@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same examples at every run, so that a red run is about the change at hand; `bin/test --all` looks for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("new")
+# No limits of time: on a busy host everything is slow.
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -84,7 +84,7 @@ def through_spark(sections: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], 
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
