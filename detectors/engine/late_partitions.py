@@ -8,7 +8,8 @@ that time, younger events are kept, and all are taken in order of their time. Cl
 A lag is learned per partition, from an event older than the time that the stream had reached before the batch. The
 event is late by at least the difference, and by no more than the difference to the time reached with this batch.
 Nothing is learned from a backlog of several batches, because the heartbeat is read ahead of it and all of it looks
-late. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
+late. What a partition had before events that were read far ahead does not wait either, so that each partition is taken
+in its order. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
 than BOUND_MS are not waited for.
 
 Without a late partition, an event that is ahead of the clock only waits if a deadline comes before it (`fold.py`).
@@ -108,11 +109,12 @@ def take(orders: Orders, cluster: str, events: list[Event], clocks: StreamClocks
     if not order.wait():
         del orders[cluster]
         return ReadyEvents([*order.waiting, *events], until)
+    passed = _read_ahead(events, until + BOUND_MS, clocks.front)
     ready: list[Event] = []
     waiting: list[Event] = []
     for event in (*order.waiting, *events):
-        # An event far ahead comes from a partition read ahead in a catch-up, or from a producer with a wrong clock.
-        (waiting if until < event.timestamp <= until + BOUND_MS else ready).append(event)
+        waits = until < event.timestamp <= until + BOUND_MS and event.offset > passed.get(_partition(event), -1)
+        (waiting if waits else ready).append(event)
     order.waiting = _bounded(orders, order, waiting, ready)
     return ReadyEvents(ready, until)
 
@@ -133,6 +135,23 @@ def keep_waiting(orders: Orders, cluster: str, events: Iterable[Event]) -> None:
         orders.setdefault(cluster, PartitionOrder()).waiting.extend(events)
 
 
+def _read_ahead(events: list[Event], until: int, front: int) -> dict[str, int]:
+    """The last offset of each partition that was read ahead, as in a catch-up.
+
+    Its events do not wait, so none before them may wait either: a cluster must see each partition in order. An event
+    ahead of all partitions comes from a producer with a wrong clock and says nothing of its partition.
+    """
+    passed: dict[str, int] = {}
+    for event in events:
+        if until < event.timestamp <= front:
+            passed[_partition(event)] = max(event.offset, passed.get(_partition(event), -1))
+    return passed
+
+
+def _partition(event: Event) -> str:
+    return f"{event.topic}/{event.partition}"
+
+
 def _lag(event: Event, clocks: StreamClocks) -> int:
     late = clocks.before - event.timestamp
     if not _TOLERATED_MS < late <= BOUND_MS:
@@ -143,7 +162,7 @@ def _lag(event: Event, clocks: StreamClocks) -> int:
 def _learn(order: PartitionOrder, events: list[Event], clocks: StreamClocks) -> None:
     for event in events:
         late = _lag(event, clocks)
-        partition = f"{event.topic}/{event.partition}"
+        partition = _partition(event)
         known = order.lags.get(partition)
         if known is None:
             if not late:

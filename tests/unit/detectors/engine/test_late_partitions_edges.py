@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from detectors.engine.late_partitions import Orders, StreamClocks, cluster_clock, next_waiting, take
 from detectors.events.event import MetricEvent, Sample
@@ -108,6 +110,47 @@ def test_an_event_far_ahead_does_not_wait() -> None:
     near, far = event(580_000 + 120_000), event(580_000 + 120_001)
     assert take(orders, "c", [near, far], clocks(600_000)).events == [far]
     assert orders["c"].waiting == [near]
+
+
+def test_what_was_read_ahead_does_not_overtake_what_its_partition_had_before_it() -> None:
+    """A soak lost an expired checkpoint: it waited for another partition while completions after it were taken."""
+    orders: Orders = {}
+    take(orders, "c", [event(590_000, 1)], clocks(600_000))
+    first, later, far = (
+        msgspec.structs.replace(event(at), offset=n) for n, at in enumerate((610_000, 700_000, 900_000), 7)
+    )
+    assert take(orders, "c", [first], clocks(601_000, 600_000, 610_000)).events == []
+    other = msgspec.structs.replace(event(720_000, 1), offset=3)
+    behind = clocks(650_000, 610_000, 900_000)
+    assert take(orders, "c", [later, far, other], behind).events == [first, later, far]
+    assert orders["c"].waiting == [other]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 300_000)] * 3), min_size=1, max_size=12))
+def test_each_partition_is_taken_in_its_order_however_far_the_others_are(batches: list[tuple[int, ...]]) -> None:
+    """Each batch reads each partition as far on as is said, in ms; a line comes every 20 s."""
+    orders: Orders = {}
+    reached, taken, front = [0, 0, 0], [-1, -1, -1], 0
+    for batch in batches:
+        events = []
+        for partition, on in enumerate(batch):
+            begin, reached[partition] = reached[partition], reached[partition] + on
+            times = range(20_000 * (begin // 20_000 + 1), reached[partition] + 1, 20_000)
+            events += [msgspec.structs.replace(event(at, partition), offset=at // 20_000) for at in times]
+        before, front = front, max(front, *reached)
+        now = take(orders, "c", events, clocks(min(reached), before, front)).events
+        for partition in range(3):
+            offsets = [e.offset for e in now if e.partition == partition]
+            assert min(offsets, default=taken[partition] + 1) > taken[partition]
+            taken[partition] = max(taken[partition], *offsets) if offsets else taken[partition]
+
+
+def test_a_producer_with_a_wrong_clock_keeps_nothing_from_waiting() -> None:
+    orders: Orders = {}
+    take(orders, "c", [event(590_000, 1)], clocks(600_000))
+    good, wrong = event(605_000), msgspec.structs.replace(event(HOUR + 605_000), offset=8)
+    assert take(orders, "c", [good, wrong], clocks(606_000, 600_000)).events == [wrong]
+    assert orders["c"].waiting == [good]
 
 
 def test_sixty_four_partitions_of_a_cluster_are_followed() -> None:
