@@ -9,8 +9,8 @@ A lag is learned per partition, from an event older than the time that the strea
 event is late by at least the difference, and by no more than the difference to the time reached with this batch.
 Nothing is learned from a backlog of several batches, because the heartbeat is read ahead of it and all of it looks
 late. What a partition had before events that were read far ahead does not wait either, so that each partition is taken
-in its order. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events later
-than BOUND_MS are not waited for.
+in its order. A lag is forgotten once the partition has been on time for a while, or after hours without events. Events
+later than BOUND_MS are not waited for.
 
 Without a late partition, an event that is ahead of the clock only waits if a deadline comes before it (`fold.py`).
 
