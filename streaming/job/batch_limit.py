@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 _SHARE = 4
+_LEAST = 64
 _RISES_AFTER_S = 600.0
 # The source divides the limit among partitions and rounds it.
 _FULL = 0.9
@@ -32,14 +33,17 @@ class BatchLimit:
         return self._ends > 1
 
     def resume(self, offsets: int, ended: int) -> None:
-        """Continue with the limit of the last process (0: none). `ended` processes have ended during the same batch.
+        """Continue with the limit of the last process (0: none). `ended` processes were killed during the same batch.
 
-        One of them may have been killed for any reason. From two on, the batch is taken for what ends them.
+        One of them may have been killed for any reason. From two on, the batch is taken for what ends them. The limit
+        never begins below a 64th of the setting, from which it would take hours to rise again.
         """
-        self.offsets = self.full_at = min(self._most, offsets or self._most)
+        least = max(1, self._most // _LEAST)
+        kept = min(self._most, offsets or self._most)
         if ended > 1:
-            self.lower()
+            kept //= _SHARE
             self._ends = ended
+        self.offsets = self.full_at = max(kept, least)
 
     def lower(self) -> None:
         """Note that memory was short."""

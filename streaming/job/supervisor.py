@@ -4,6 +4,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from streaming.job.batch_limit import BatchLimit
 from streaming.job.checkpoint.files import damage_in, room_left
 from streaming.job.checkpoint.offset_log import shorten_planned
 from streaming.job.checkpoint.offsets import Offsets, between, parsed
-from streaming.job.checkpoint.starts import Start, keep_limit, note_start
+from streaming.job.checkpoint.starts import Start, keep_limit, note_end, note_start
 from streaming.job.checkpoint.topic_ids import Places, correct_offsets, keep_gaps, kept_gaps
 from streaming.job.clock_set_back import ClockWatch
 from streaming.job.data_loss import DataLossWatch
@@ -69,6 +70,15 @@ class QuerySupervisor:
 
     def run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         """Run until `stop`; `begun` is called once, after the first start. Raises JobError."""
+        try:
+            self._run(spark, offsets, begun)
+        finally:
+            # A JVM that has gone cannot note anything.
+            if self._start is not None:
+                with suppress(*_FAILURES):
+                    note_end(self.jvm.session or spark, self.settings.streaming.checkpoint, self._start)
+
+    def _run(self, spark: SparkSession, offsets: Offsets, begun: Callable[[], None]) -> None:
         first = True
         while True:
             try:
@@ -109,7 +119,7 @@ class QuerySupervisor:
         self._start = start = note_start(spark, self.settings.streaming.checkpoint)
         self._limit.resume(start.max_offsets, start.ended)
         if start.ended > 1:
-            ended = "processes in a row have ended during the same batch, as they do when memory is short"
+            ended = "processes in a row were killed during the same batch, as they are when memory is short"
             log.warning(ended, batch=start.batch, processes=start.ended)
 
     def _limited(self, spark: SparkSession) -> Settings:

@@ -1,7 +1,8 @@
-"""How many processes in a row have ended during the same batch, kept in the checkpoint with the limit in force.
+"""How many processes in a row were killed during the same batch, kept in the checkpoint with the limit in force.
 
 A container that is killed as a whole, as for lack of memory, takes along what its process knew of that, and the next
-process reads the same batch again. So each start notes the batch that it finds planned and not finished.
+process reads the same batch again. So each start notes the batch that it finds planned and not finished, and a process
+that ends by itself notes that it was not killed.
 """
 
 from typing import Annotated
@@ -18,7 +19,7 @@ _FILE = "flinkwatch-starts.json"
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The unfinished `batch` that a process found (-1: none) and how many processes in a row have `ended` during it.
+    """The unfinished `batch` that a process found (-1: none) and how many processes in a row `ended` during it, killed.
 
     `max_offsets` is the limit of a batch that was in force last (0: none was kept).
     """
@@ -42,6 +43,11 @@ def note_start(spark: SparkSession, place: str) -> Start:
     except Py4JError as error:
         raise PreflightError(f"streaming.checkpoint: {place} cannot be read or written: {reason(error)}") from error
     return start
+
+
+def note_end(spark: SparkSession, place: str, start: Start) -> None:
+    """Note that the process ends by itself. Raises Py4JError."""
+    _keep(HadoopFolder(spark, place), start, msgspec.structs.replace(start, batch=-1, ended=0))
 
 
 def keep_limit(spark: SparkSession, place: str, start: Start, max_offsets: int) -> Start:

@@ -82,7 +82,7 @@ def test_another_lack_of_memory_starts_the_ten_minutes_again() -> None:
 
 
 def test_a_process_continues_with_the_limit_of_the_last_one_within_its_own_setting() -> None:
-    for kept, offsets in ((0, 100_000), (25_000, 25_000), (500_000, 100_000)):
+    for kept, offsets in ((0, 100_000), (25_000, 25_000), (500_000, 100_000), (1, 1_562)):
         limit = BatchLimit(100_000, Clock())
         limit.resume(kept, 0)
         assert (limit.offsets, limit.full_at) == (offsets, offsets)
@@ -91,12 +91,12 @@ def test_a_process_continues_with_the_limit_of_the_last_one_within_its_own_setti
 
 def test_a_batch_that_ends_process_after_process_becomes_smaller_each_time() -> None:
     kept, found = 0, []
-    for ended in range(5):
+    for ended in range(6):
         limit = BatchLimit(100_000, Clock())
         limit.resume(kept, ended)
         kept = limit.offsets if limit.is_lowered else 0
         found.append((limit.offsets, limit.is_failing_again))
-    assert found == [(100_000, False), (100_000, False), (25_000, True), (6_250, True), (1_562, True)]
+    assert found == [(100_000, False), (100_000, False), (25_000, True), (6_250, True), (1_562, True), (1_562, True)]
 
 
 def test_a_batch_is_full_although_the_source_rounds_the_shares_of_its_partitions() -> None:

@@ -46,6 +46,7 @@ class Scene:
         self.shortened: list[int] = []
         self.start = Start()
         self.noted = 0
+        self.ends: list[int] = []
         self.kept: list[int] = []
         self.problems: list[str | None] = []
         self.stop = Clockless()
@@ -64,6 +65,7 @@ class Scene:
         monkeypatch.setattr(supervisor, "shorten_planned", self._shorten)
         monkeypatch.setattr(supervisor, "note_start", self._note)
         monkeypatch.setattr(supervisor, "keep_limit", self._keep)
+        monkeypatch.setattr(supervisor, "note_end", lambda *_: self.ends.append(self.starts))
 
     def run(self) -> None:
         one = QuerySupervisor(self.settings, self.jvm, self.stop, self.health, Mock(), self.telemetry, self.ask_kafka)
@@ -208,6 +210,17 @@ def test_the_limit_of_the_last_process_stays_in_force_and_the_next_one_learns_it
     scene.run()
     assert (scene.limits, scene.full_at) == ([125_000, 31_250], [125_000, 31_250])
     assert scene.kept == [125_000, 31_250]
+
+
+def test_a_process_that_ends_by_itself_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only one that was killed counts: a job that waits for a topic would end with tiny batches."""
+    scene = Scene(monkeypatch, tmp_path)
+    scene.run()
+    assert scene.ends == [1]
+    failing = Scene(monkeypatch, tmp_path, "[MISSING_STATE_DIRECTORY] x")
+    with pytest.raises(JobError):
+        failing.run()
+    assert failing.ends == [1]
 
 
 def test_a_start_that_fails_before_its_query_counts_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from streaming.job.checkpoint import starts
-from streaming.job.checkpoint.starts import Start, keep_limit, note_start
+from streaming.job.checkpoint.starts import Start, keep_limit, note_end, note_start
 from tests.unit.streaming.job.checkpoint.local_folder import LocalFolder, empty_checkpoint, finish, plan
 
 
@@ -28,6 +28,15 @@ def test_processes_that_ended_during_the_same_batch_are_counted(place: Path) -> 
     assert note(place) == Start()
     plan(place, 1, {"logs": {"0": 200}})
     assert note(place) == Start(batch=1, ended=1)
+
+
+def test_a_process_that_ends_by_itself_was_not_killed(place: Path) -> None:
+    plan(place, 4, {"logs": {"0": 100}})
+    for _ in range(3):
+        start = keep_limit(Mock(), str(place), note(place), 125_000)
+        assert start.ended == 1
+        note_end(Mock(), str(place), start)
+    assert note(place) == Start(batch=4, ended=1, max_offsets=125_000)
 
 
 def test_another_batch_is_counted_anew(place: Path) -> None:
