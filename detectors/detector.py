@@ -228,6 +228,7 @@ class NoState(msgspec.Struct, array_like=True):
 class Detector:
     """See the module. `kind` is the name of the detector's module.
 
+    A detector that overrides neither `next_deadline` nor `deadline` is not asked for deadlines (`has_deadlines`).
     `belongs_to`: findings of a "job" close when the job runs under another ID, those of a "process" when its
     TaskManager has left and a checkpoint completed without it. Those of the "cluster" outlive both.
     """
