@@ -76,6 +76,6 @@ def test_ctrl_c_leaves_nothing_running() -> None:
 
 def test_an_unknown_scenario_names_those_there_are() -> None:
     demo = start("no-such-scenario")
-    output, _ = demo.communicate(timeout=300)
+    output, _ = demo.communicate(timeout=800)
     assert demo.returncode == 2
     assert "late-barrier-acks" in output

@@ -221,7 +221,7 @@ def flinkwatch(folder: Path, access: dict[str, Any], command: list[str]) -> tupl
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=600,
         check=False,
     )
     return done.stdout, done.returncode

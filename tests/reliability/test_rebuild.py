@@ -52,7 +52,7 @@ class Job:
     def rebuild(self, *arguments: str) -> tuple[int, str]:
         """Exit status and output of the command."""
         command = [sys.executable, "-m", "streaming", "rebuild", "--config", str(self.here.folder / "flinkwatch.yaml")]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=240)
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=900)
         return done.returncode, done.stdout + done.stderr
 
 

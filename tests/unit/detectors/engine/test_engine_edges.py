@@ -33,6 +33,7 @@ class Scripted:
         self.shown: list[Reading] = []
         self.findings: list[Finding] = []
         self.asked: list[tuple[str, int]] = []
+        monkeypatch.setattr(kind, "has_deadlines", True)
         for name in ("fact", "on_deadline", "on_config_change", "next_deadline", "readings"):
             monkeypatch.setattr(kind, name, lambda _, *given, what=name: getattr(self, what)(*given))
 
