@@ -85,7 +85,7 @@ def test_a_job_whose_processes_are_killed_restarts_its_query_and_goes_on(install
     advance(chain)
     before = restarts(here)
     os.kill(jvm_of(pid), signal.SIGKILL)
-    here.wait_for(lambda: "started again" in readiness(here), _WITHIN_S)
+    here.wait_for(lambda: "is being restarted" in readiness(here), _WITHIN_S)
     advance(chain)
     assert here.job.pid == pid
     assert restarts(here) == before + 1

@@ -18,12 +18,15 @@ _NOISE = (
     "Using Spark's default log4j profile",
     "Streaming TransformWithStateInPandas Python worker",
     "Starting Streaming TransformWithState",
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
     # From a batch that was stopped; the query has the reason.
     'Exception in thread "stateConnectionListenerThread"',
     # Lines of stack traces outside of a logger. Their first line is kept.
     "\tat ",
     "\t... ",
 )
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 class JvmLog:
@@ -33,6 +36,7 @@ class JvmLog:
         self.quiet = False
         self.last = ""
         """The last line that is not noise, for the error message of a JVM that does not start."""
+        self._in_traceback = False
         if lines is not None:
             threading.Thread(target=self._read, args=(lines,), name="jvm-log", daemon=True).start()
 
@@ -42,7 +46,7 @@ class JvmLog:
 
     def take(self, line: str) -> None:
         """Log one line: as it is if it is JSON or the log is text, else as a field of an event."""
-        if not line.strip() or line.startswith(_NOISE):
+        if not line.strip() or line.startswith(_NOISE) or self._continues_traceback(line):
             return
         self.last = line
         if self.quiet:
@@ -51,3 +55,8 @@ class JvmLog:
             write_line(line)
         else:
             log.warning("output of Spark", line=line)
+
+    def _continues_traceback(self, line: str) -> bool:
+        """Whether a line belongs to a traceback of a Python worker, of which only the exception is kept."""
+        self._in_traceback = line == _TRACEBACK or (self._in_traceback and line.startswith("  "))
+        return self._in_traceback

@@ -19,7 +19,7 @@ LINES = (
     "",
     '{"event": "from log4j", "level": "ERROR"}',
     "{not json",
-    "Traceback (most recent call last):",
+    "line of text",
 )
 
 
@@ -40,6 +40,21 @@ def test_a_person_sees_lines_as_they_are_and_nothing_of_the_end(capsys: pytest.C
     log.quiet = True
     log.take(LINES[6])
     assert capsys.readouterr().err == LINES[5] + "\n"
+
+
+def test_of_a_traceback_of_a_python_worker_the_exception_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker whose JVM was killed writes one."""
+    configure_logs("text")
+    log = JvmLog()
+    trace = ["Traceback (most recent call last):", '  File "daemon.py", line 95, in worker', "    outfile.flush()"]
+    between = "During handling of the above exception, another exception occurred:"
+    for line in [*trace, "BrokenPipeError: [Errno 32] Broken pipe", "", between, *trace, "OSError: x", "  indented"]:
+        log.take(line)
+    assert capsys.readouterr().err.splitlines() == [
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "OSError: x",
+        "  indented",
+    ]
 
 
 def test_a_full_disk_under_the_log_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
