@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from streaming.job.checkpoint.starts import Start, keep_limit, note_start
+from streaming.job.checkpoint.topic_ids import keep_gaps, kept_gaps
 from tests.e2e.harness import Installation
 from tests.embedded.broker import Broker
 from tests.reliability.damage import Damaged, empty, flipped, half, spark_session
@@ -66,6 +68,19 @@ def test_a_damaged_file_that_is_needed_ends_the_job_with_its_name(
 def test_a_damaged_file_that_is_not_needed_changes_nothing(damaged: Damaged, pattern: str, damage: Damage) -> None:
     _, outcome = damaged.with_damage(pattern, damage)
     assert outcome == damaged.expected
+
+
+def test_damaged_notes_of_earlier_starts_count_as_none(tmp_path: Path) -> None:
+    """They only make the next start better; without them the job does what a first start does."""
+    place, gaps = str(tmp_path), [("in.logs", "0")]
+    with spark_session() as spark:
+        for damage in DAMAGES:
+            keep_gaps(spark, place, gaps)
+            start = keep_limit(spark, place, note_start(spark, place), 7)
+            assert (kept_gaps(spark, place), note_start(spark, place)) == (gaps, start)
+            for file in tmp_path.glob("flinkwatch-*.json"):
+                file.write_bytes(damage(file.read_bytes()))
+            assert (kept_gaps(spark, place), note_start(spark, place)) == ([], Start())
 
 
 def ends_with_the_file(damaged: Damaged, pattern: str, damage: Damage) -> None:

@@ -38,12 +38,16 @@ class HadoopFolder:
 
     def kept(self, name: str, form: type[_Kept], otherwise: _Kept, damaged: str) -> _Kept:
         """What an earlier start kept as JSON, `otherwise` if there is nothing. Logs `damaged` if it is unreadable."""
-        content = self.read(name)
         try:
+            content = self.read(name)
             return otherwise if content is None else msgspec.json.decode(content, type=form)
         except msgspec.MsgspecError:
-            log.warning(damaged, file=f"{self.place}/{name}")
-            return otherwise
+            pass
+        except Py4JError as error:
+            if "ChecksumException" not in str(error):
+                raise
+        log.warning(damaged, file=f"{self.place}/{name}")
+        return otherwise
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a new file with checksums, first under another name, so that a kill leaves no partial file."""
