@@ -329,11 +329,8 @@ class JobDetector(Detector, without_deadlines=True):
         """Handle what a line states, for the job that it is about. Returns False if that changes nothing."""
         if handler.job == "none":
             return super().fact(view, handler, fact)
-        if view.job in view.state.jobs:
-            known = self.job(view, view.job)
-        elif handler.job == "any":
-            known = self.new_job(view, view.job)
-        else:
+        known = self.new_job(view, view.job) if handler.job == "any" else self.job(view, view.job)
+        if known is None:
             return False
         handler.call(self, known, fact)
         return True
