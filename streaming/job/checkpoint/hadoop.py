@@ -1,12 +1,15 @@
 """Small files in the checkpoint's folder, through Hadoop, because the checkpoint may be on any storage."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+
+from streaming.errors import PreflightError
 
 log = structlog.get_logger()
 
@@ -71,6 +74,15 @@ class HadoopFolder:
     def _path(self, name: str) -> Any:
         paths = self._jvm.org.apache.hadoop.fs.Path
         return paths(self.place, name) if name else paths(self.place)
+
+
+@contextmanager
+def opened(spark: SparkSession, place: str) -> Iterator[HadoopFolder]:
+    """The folder of the checkpoint. A refusal of its storage becomes a PreflightError."""
+    try:
+        yield HadoopFolder(spark, place)
+    except Py4JError as error:
+        raise PreflightError(f"streaming.checkpoint: {place} cannot be read or written: {reason(error)}") from error
 
 
 def reason(error: Py4JError) -> str:

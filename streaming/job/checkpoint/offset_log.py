@@ -8,11 +8,9 @@ transitions may have other numbers. So a batch is only shortened if it would fai
 from typing import NamedTuple
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from streaming.errors import PreflightError
-from streaming.job.checkpoint.hadoop import HadoopFolder, reason
+from streaming.job.checkpoint.hadoop import HadoopFolder, opened
 from streaming.job.checkpoint.offsets import Offsets, between, decode_offsets
 
 # Where the first batch begins.
@@ -51,8 +49,7 @@ def shorten_planned(spark: SparkSession, place: str, limit: int) -> int:
 
     Returns how many offsets it had, 0 if no batch was shortened. Raises PreflightError.
     """
-    try:
-        folder = HadoopFolder(spark, place)
+    with opened(spark, place) as folder:
         batch = unfinished_batch(folder)
         if batch is None:
             return 0
@@ -61,8 +58,6 @@ def shorten_planned(spark: SparkSession, place: str, limit: int) -> int:
         if before is None or planned <= limit:
             return 0
         write_ends(folder, batch, shortened(before.offsets, batch.ends, limit))
-    except Py4JError as error:
-        raise PreflightError(f"streaming.checkpoint: {place} cannot be read or written: {reason(error)}") from error
     return planned
 
 

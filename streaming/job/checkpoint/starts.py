@@ -8,11 +8,9 @@ that ends by itself notes that it was not killed.
 from typing import Annotated
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from streaming.errors import PreflightError
-from streaming.job.checkpoint.hadoop import HadoopFolder, reason
+from streaming.job.checkpoint.hadoop import HadoopFolder, opened
 from streaming.job.checkpoint.offset_log import unfinished_batch
 
 _FILE = "flinkwatch-starts.json"
@@ -31,8 +29,7 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def note_start(spark: SparkSession, place: str) -> Start:
     """Note the start of a process. Raises PreflightError if the checkpoint cannot be read or written."""
-    try:
-        folder = HadoopFolder(spark, place)
+    with opened(spark, place) as folder:
         last = folder.kept(_FILE, Start, Start(), "earlier starts in the checkpoint are damaged and not counted")
         batch = unfinished_batch(folder)
         if batch is None:
@@ -40,8 +37,6 @@ def note_start(spark: SparkSession, place: str) -> Start:
         else:
             start = Start(batch.number, last.ended + 1 if last.batch == batch.number else 1, last.max_offsets)
         _keep(folder, last, start)
-    except Py4JError as error:
-        raise PreflightError(f"streaming.checkpoint: {place} cannot be read or written: {reason(error)}") from error
     return start
 
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from detectors.events.vocabulary import flinkwatch_itself
@@ -24,7 +23,7 @@ from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import partitions_of
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
-from streaming.job.checkpoint.hadoop import HadoopFolder, reason
+from streaming.job.checkpoint.hadoop import HadoopFolder, opened
 from streaming.job.checkpoint.offset_log import newest_batch, write_ends
 from streaming.job.checkpoint.offsets import Offsets, by_topic
 from streaming.job.query import input_topics
@@ -73,8 +72,7 @@ def correct_offsets(spark: SparkSession, settings: Settings) -> list[str]:
     place = settings.streaming.checkpoint
     there = _ask(settings.kafka.access, input_topics(settings))
     lines: list[str] = []
-    try:
-        folder = HadoopFolder(spark, place)
+    with opened(spark, place) as folder:
         ids = folder.kept(_IDS, dict[str, str], {}, "topic ids in the checkpoint are damaged and cannot be compared")
         if newest := newest_batch(folder):
             if again := corrected(newest.ends, ids, there):
@@ -82,8 +80,6 @@ def correct_offsets(spark: SparkSession, settings: Settings) -> list[str]:
             lines = _report(newest.ends, again)
         if there.ids != ids:
             folder.replace(_IDS, msgspec.json.encode(there.ids))
-    except Py4JError as error:
-        raise PreflightError(f"streaming.checkpoint: {place} cannot be read or written: {reason(error)}") from error
     return lines
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.job.checkpoint import offset_log
+from streaming.job.checkpoint import hadoop
 from streaming.job.checkpoint.offset_log import newest_batch, shorten_planned, shortened
 from streaming.job.checkpoint.offsets import between
 from tests.unit.streaming.job.checkpoint.local_folder import LocalFolder, empty_checkpoint, finish, plan
@@ -16,7 +16,7 @@ from tests.unit.streaming.job.checkpoint.local_folder import LocalFolder, empty_
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A checkpoint without batches."""
-    monkeypatch.setattr(offset_log, "HadoopFolder", LocalFolder)
+    monkeypatch.setattr(hadoop, "HadoopFolder", LocalFolder)
     return empty_checkpoint(tmp_path)
 
 

@@ -5,13 +5,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from streaming.job.checkpoint import starts
+from streaming.job.checkpoint import hadoop, starts
 from streaming.job.checkpoint.starts import Start, keep_limit, note_end, note_start
 from tests.unit.streaming.job.checkpoint.local_folder import LocalFolder, empty_checkpoint, finish, plan
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(hadoop, "HadoopFolder", LocalFolder)
     monkeypatch.setattr(starts, "HadoopFolder", LocalFolder)
     return empty_checkpoint(tmp_path)
 
