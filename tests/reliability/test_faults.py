@@ -15,7 +15,7 @@ from tests.reliability.deliverer import END_S, SESSION_MS
 from tests.reliability.history import shows
 from tests.unit.sinks.samples import make_transition
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
 
 
 @pytest.fixture

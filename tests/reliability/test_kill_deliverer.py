@@ -13,7 +13,7 @@ import pytest
 
 from tests.reliability.chain import Chain
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3_600)]
 
 POINTS = (
     "after the fetch",

@@ -18,7 +18,7 @@ from tests.reliability.job_chain import JobChain
 
 log = logging.getLogger(__name__)
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7_200)]
 
 POINTS = (
     "after the fetch",

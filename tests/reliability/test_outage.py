@@ -56,7 +56,7 @@ def _state(world: World, one: Transition) -> str:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_800)
 def test_the_streams_batches_take_no_longer_while_slack_is_down(
     installation: Callable[..., Installation], monkeypatch: pytest.MonkeyPatch
 ) -> None:

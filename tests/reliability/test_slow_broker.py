@@ -16,7 +16,7 @@ from tests.reliability.history import judge
 from tests.reliability.slow_broker import SlowBroker
 from tests.unit.sinks.samples import make_transition
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
 _DELAY_S = 5.0
 _WITHIN_S = 200.0
