@@ -239,7 +239,7 @@ class _Fold:
         about = topology.job_of(event) if detectors else ""
         for detector, handler in detectors:
             view = self._views.get(detector.kind) or self._opened(detector)
-            if handler.needs and not getattr(view.state, handler.needs):
+            if handler.idle(view.state):
                 continue
             view.clock, view.time, view.event, view.job = clock, time, event, about
             if detector.fact(view, handler, fact):

@@ -11,8 +11,10 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.flink.facts import CheckpointCompleted
-from detectors.incident import Evidence
+from detectors.incident import Evidence, Series
 from detectors.numerics.multiscale import MultiscaleSeries, Point
+from detectors.numerics.rise import Rise
+from detectors.numerics.trend import thin
 from detectors.values.bounded import to_int
 from detectors.values.durations import LONG_AGO
 
@@ -76,6 +78,11 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
         self.history.clear()
         self.seen = 0
         self.sizes, self.records = [], []
+
+    def evidence(self, since: int, last: Evidence) -> list[Evidence]:
+        """At most three records from `since` on: the first that is kept, one of the middle, and the `last`."""
+        own = [r for r in (Evidence(*r) for r in self.records) if r.time >= since and r != last]
+        return [*own[:1], *own[len(own) // 2 : len(own) // 2 + 1][len(own) < 2 :], last]
 
     def triggered(self, number: int, completed: int, time: int) -> None:
         """Take in a trigger after the checkpoint `completed`. The first gap after a pause says nothing."""
@@ -151,3 +158,17 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
             return False
         self.history.add(point._replace(time=max(point.time, self.history.last)))
         return True
+
+
+def chart(rise: Rise, limit: float | None, expired: list[tuple[int, int]]) -> Series:
+    """A rise of durations (ms) as a chart in seconds, with the fit, a limit, and the ages of expired checkpoints."""
+    since = rise.since(0)
+    fit = [(p.time, rise.fit.at(p.time) / 1000) for p in rise.points if p.time >= since]
+    return Series(
+        name="checkpoint duration",
+        unit="s",
+        points=thin([(p.time, p.value / 1000) for p in rise.points]),
+        threshold=limit / 1000 if limit else None,
+        fit=thin(fit, 16 if rise.fit.exponential else 3),
+        failed=[(time, age / 1000) for time, age in expired],
+    )

@@ -14,6 +14,7 @@ from detectors.values.durations import LONG_AGO
 
 _MAX_IN_PROGRESS = 8
 _MAX_EXPIRED = 16
+_MAX_SIZES = 12
 _MAX_LAG_MS = 300_000
 _LAG_FADES = 64
 GAUGE_LAG_MS = 5_000
@@ -33,9 +34,10 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     """The checkpoints of one job. Durations and ages are in ms, times are event times.
 
     `completed`, `failed` and `lapsed` (expired) are the last numbers since `reset`, `latest` is the last one completed
-    at all. `reset` is when the job last changed its state or was restored: older lines are outdated, and numbers may
-    start again. `restored`: no checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired`
-    holds the last ones as (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
+    at all. `sizes` are those of the last ones in bytes, `usual` is their usual longest duration. `reset` is when the
+    job last changed its state or was restored: older lines are outdated, and numbers may start again. `restored`: no
+    checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the last ones as
+    (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
     """
 
     in_progress: dict[int, InProgress] = {}
@@ -53,6 +55,8 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     expired: list[tuple[int, int]] = []
     newest: int = LONG_AGO
     lag: int = 0
+    sizes: list[int] = []
+    usual: int = 0
 
     def shipped(self, lag: int) -> None:
         """Note by how much a line of the job was late at Kafka. Single late lines fade."""
@@ -99,6 +103,8 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         fact = msgspec.structs.replace(fact, seen=known is not None, savepoint=savepoint, restored=self.restored)
         self.completed, self.latest = max(self.completed, fact.number), fact.number
         self.completed_at = time
+        self.sizes = [*self.sizes, fact.bytes][-_MAX_SIZES:]
+        self.usual = max(fact.duration, self.usual // 2)
         if not savepoint:
             self.restored = False
         # A savepoint continues while later checkpoints complete; an older checkpoint does not.
@@ -138,6 +144,10 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         self.in_progress.clear()
         if time > self.reset:
             self.reset, self.completed, self.failed, self.lapsed = time, -1, -1, -1
+
+    def grown(self, factor: float) -> bool:
+        """Whether the last checkpoint is larger than the smallest of the last ones by this factor."""
+        return len(self.sizes) > 2 and self.sizes[-1] >= factor * min(self.sizes)
 
     def oldest(self) -> tuple[int, InProgress] | None:
         """Number and trigger of the oldest checkpoint in progress; savepoints take as long as they take."""

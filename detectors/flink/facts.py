@@ -303,6 +303,10 @@ class TaskManagerGone(Fact, frozen=True):
     tm: str = ""
     address: str = ""
 
+    @property
+    def who(self) -> str:
+        return self.tm or self.address
+
 
 @_from_lines("tm_closed")
 class TaskManagerDisconnected(Fact, frozen=True):
@@ -310,6 +314,10 @@ class TaskManagerDisconnected(Fact, frozen=True):
 
     tm: str
     reason: str
+
+    @property
+    def who(self) -> str:
+        return self.tm
 
 
 @_from_lines("tm_connection_closed")
@@ -319,12 +327,24 @@ class PeerConnectionClosed(Fact, frozen=True):
     address: str
     tm: str = ""
 
+    @property
+    def who(self) -> str:
+        return self.tm or self.address
+
 
 @_from_lines("rpc_gated")
 class AddressGated(Fact, frozen=True):
     """Flink's RPC library could not reach an address and waits before it tries again."""
 
     address: str
+
+    @property
+    def who(self) -> str:
+        return self.address
+
+
+TaskManagerEnd = TaskManagerGone | TaskManagerDisconnected | PeerConnectionClosed | AddressGated
+"""A TaskManager has ended, or so it seems; `who` is its id or, where the line has no more, its address."""
 
 
 @_from_lines("container_over_limit")
@@ -422,18 +442,12 @@ class JobManagerMissed(Fact, frozen=True):
     job: str = ""
 
 
-@_from_lines("jm_closed")
+@_from_lines("jm_closed", "jm_silent")
 class JobManagerDisconnected(Fact, frozen=True):
-    """A TaskManager closes its connection to the JobManager."""
+    """A TaskManager closes its connection to a job's JobManager, or the JobManager at an address did not answer."""
 
     job: str = ""
-
-
-@_from_lines("jm_silent")
-class JobManagerUnresponsive(Fact, frozen=True):
-    """A JobManager did not answer in time."""
-
-    address: str
+    address: str = ""
 
 
 @_from_lines("registration_timed_out")

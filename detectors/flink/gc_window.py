@@ -1,15 +1,22 @@
 """Garbage collections of a process in the last minute: share of time spent in them, and heap in use after them."""
 
+from collections.abc import Iterator
 from itertools import accumulate
 
 import msgspec
 
-from detectors.values.bounded import to_int
+from detectors.events.event import Sample
+from detectors.events.names import filtered
+from detectors.values.bounded import intern_index, put_bounded, to_int
 
 # Together they cover a minute, however often a process is scraped.
 _ENTRIES = 14
 _SPACING_MS = 5_000
 _COLLECTORS = 8
+_MAX_COLLECTORS = 16
+_MAX_TMS = 400
+_KEEP_MS = 3_600_000
+_TIGHT = 0.8
 _UNIT = 65_536
 # Their counters include concurrent work, during which the process keeps running.
 _CONCURRENT = ("Cycles", "ConcurrentMarkSweep", "Concurrent_GC")
@@ -133,3 +140,53 @@ class GcWindow(msgspec.Struct, array_like=True):
                 return
             self.interval = more.ms
         self.entries, self.time = [*self.entries, more][-_ENTRIES:], time
+
+
+class GcWindows(msgspec.Struct, array_like=True):
+    """The windows of a cluster by the TaskManager's label, with collectors by their index in `collectors`.
+
+    `gone` holds the labels of TaskManagers that were seen to end, with the clock.
+    """
+
+    by_tm: dict[str, GcWindow] = {}
+    collectors: list[str] = []
+    gone: dict[str, int] = {}
+
+    def measure(self, label: str, sample: Sample, time: int, clock: int) -> GcWindow:
+        """Take in a sample of one TaskManager. Returns its window."""
+        window = self.by_tm.get(label)
+        if window is None:
+            self.by_tm = {t: w for t, w in self.by_tm.items() if clock - w.at <= _KEEP_MS}
+            window = GcWindow()
+            put_bounded(self.by_tm, label, window, _MAX_TMS)
+        if sample.name not in ("gc_time", "gc_count"):
+            window.take(sample.name, sample.value, time, clock)
+            return window
+        collector = sample.labels.get("collector", "")
+        number = intern_index(self.collectors, collector, _MAX_COLLECTORS)
+        if number >= 0:
+            window.collected(sample.name, collector, number, sample.value, time, clock)
+        return window
+
+    def end(self, tm: str, clock: int) -> None:
+        """A TaskManager was seen to end. An address lacks the end of the id."""
+        for label in [w for w in self.by_tm if tm and w.startswith(filtered(tm))]:
+            put_bounded(self.gone, label, clock, _MAX_TMS)
+
+    def frozen(self, hanging: list[tuple[int, int]], over: int, least: int) -> Iterator[tuple[str, int]]:
+        """TaskManagers that are suspect once their scrapes are missing, and the clock from which they are.
+
+        The other signs must be there: a checkpoint of a job whose state grows is hanging (`hanging`: clock of its
+        trigger, usual duration), the old generation was collected in the last `over` ms or the heap is nearly full, and
+        other TaskManagers are still scraped. Scrapes are missing after `least` ms or four intervals.
+        """
+        last, latest = sorted([0, 0, *(w.at for w in self.by_tm.values())])[-2:]
+        for label, window in self.by_tm.items():
+            if not window.used() or window.limit <= 0 or not window.interval or label in self.gone:
+                continue
+            tight = window.old_collections(over) > 0 or window.used() >= _TIGHT * window.limit
+            seen = last if window.at == latest else latest
+            wait = max(least, 4 * window.interval)
+            due = [at + max(3 * usual, wait) for at, usual in hanging if at <= window.at + window.interval]
+            if due and tight and seen >= window.at + window.interval:
+                yield label, max(window.at + wait, min(due))

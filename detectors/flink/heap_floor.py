@@ -16,7 +16,8 @@ from statistics import median
 
 import msgspec
 
-from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen
+from detectors.incident import Series
+from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen, thin
 from detectors.values.bounded import to_int
 
 _POINTS = 48
@@ -126,6 +127,12 @@ class HeapFloor(msgspec.Struct, array_like=True):
     def series(self) -> list[tuple[int, float]]:
         """The floor over time as (epoch ms, bytes)."""
         return [(self.started + second * 1000, float(level * _UNIT)) for second, level in self._points()]
+
+    def chart(self, rise: HeapFloorRise) -> Series:
+        """The floor with the line fitted to its rise."""
+        points = self.series()
+        fit = [(time, rise.slope.at(time)) for time in (rise.since, points[-1][0])]
+        return Series("heap floor", "bytes", thin(points), float(self.limit), fit)
 
     def rise(self, warm_up: int, cycles: int, significance: float, least: float) -> HeapFloorRise | None:
         """The rise of the floor after `warm_up` ms, or None.

@@ -4,9 +4,10 @@ import msgspec
 
 from detectors.events.event import Event
 from detectors.incident import Evidence
-from detectors.values.bounded import put_bounded, setdefault_bounded
+from detectors.values.bounded import append_new, put_bounded, setdefault_bounded
 from detectors.values.durations import LONG_AGO
 
+MAX_RECORDS = 5
 _MAX_SOURCES = 200
 _UNKNOWN_ENDED_MS = 60_000
 
@@ -41,6 +42,21 @@ class TaskManagerView(msgspec.Struct, array_like=True):
             self.address, self.registered = address, time
             self.marks = {k: t for k, t in self.marks.items() if t > time}
             self.records, self.stopped = [], LONG_AGO
+
+    def complain(self, sign: str, since: int, time: int, within: int) -> None:
+        """Note one way in which it lost contact. Signs more than `within` ms apart do not belong together."""
+        self.marks = {k: t for k, t in self.marks.items() if abs(time - t) <= within}
+        self.marks.setdefault(sign, since)
+
+    def remember(self, record: Evidence, within: int, job: str, address: str) -> None:
+        """Keep a record about the lost contact, and which job and JobManager it names."""
+        self.job, self.suspect = job or self.job, address or self.suspect
+        self.records = [r for r in self.records if abs(record.time - r.time) <= within]
+        append_new(self.records, record, MAX_RECORDS)
+
+    def stop(self, time: int) -> None:
+        """Note a signal to it. What it complained of before proves nothing."""
+        self.marks, self.stopped = {}, time
 
     def stopping(self, time: int) -> bool:
         """Whether it was about to end, so that its complaints prove nothing."""
@@ -95,6 +111,12 @@ class JobManagers(msgspec.Struct, array_like=True):
     def master(self, event: Event) -> JobManagerProcess:
         """The JobManager that wrote a line, added if it is new."""
         return setdefault_bounded(self.masters, event.source, JobManagerProcess(event.host), _MAX_SOURCES)
+
+    def named(self, source: str) -> JobManagerProcess | None:
+        """The JobManager of a source. If the source is unknown, the only JobManager."""
+        if source:
+            return self.masters.get(source)
+        return next(iter(self.masters.values())) if len(self.masters) == 1 else None
 
     def witness(self, source: str) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""

@@ -22,6 +22,9 @@ _STALE_MS = 3_600_000
 _FULL_FOR_MS = 600_000
 _NEVER = -1
 _FIXED = (1, 18)
+_OF_READERS = frozenset({"commits_succeeded", "commits_failed", "current_offset", "committed_offset"})
+COMMIT_METRICS = (*_OF_READERS, "completed_checkpoints", "restarts")
+"""The metrics that `OffsetCommits` takes in."""
 
 
 def affected(version: str) -> bool:
@@ -134,7 +137,19 @@ class OffsetCommits(msgspec.Struct, array_like=True):
     cures: dict[str, str] = {}
     full: int = 0
 
-    def sampled(self, sample: Sample, time: int) -> None:
+    def measure(self, sample: Sample, time: int) -> bool:
+        """Take in a sample. Returns False if it is none of `COMMIT_METRICS`."""
+        if sample.name in _OF_READERS:
+            self._sampled(sample, time)
+        elif sample.name == "completed_checkpoints":
+            self._completed(sample.labels.get("job_id", ""), sample.value, time)
+        elif sample.name == "restarts":
+            self._restarted(sample.labels.get("job_id", ""), sample.value, time)
+        else:
+            return False
+        return True
+
+    def _sampled(self, sample: Sample, time: int) -> None:
         labels = sample.labels
         name = labels.get("job_id", "")
         job = self._job(name, time)
@@ -167,7 +182,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
                     reader.moved = max(reader.moved, at)
                     self._cure(name, reader, f"a reader of {job.topics[reader.topic]} has an offset again")
 
-    def completed(self, name: str, value: float, time: int) -> None:
+    def _completed(self, name: str, value: float, time: int) -> None:
         job = self._job(name, time)
         at = job.at(time)
         job.gauge = max(job.gauge, at)
@@ -182,7 +197,7 @@ class OffsetCommits(msgspec.Struct, array_like=True):
             if job.gauge == _NEVER or at - job.gauge > _GAUGES_FOR_MS:
                 job.counted(job.value + 1, max(at, job.time + 1))
 
-    def restarted(self, name: str, value: float, time: int) -> None:
+    def _restarted(self, name: str, value: float, time: int) -> None:
         """Take in the job's counter of restarts. After a restart its readers are new."""
         job, count = self._job(name, time), to_int(value)
         if job.restarts not in (-1, count):

@@ -47,6 +47,7 @@ _MAX_ATTEMPTS = 600
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
 _MAX_RECENT = 500
+_SKEWED = 1.2
 _RESTARTED = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 
 
@@ -251,17 +252,23 @@ class Topology(msgspec.Struct, array_like=True):
         known = self.tms.get(tm)
         return known.host if known else ""
 
+    def input_rate(self, job: str) -> float:
+        """Records per hour that a job reads, -1 if metrics do not show it."""
+        rates = [i.rate for i in self.intake.get(job, {}).values()]
+        return float(sum(rates)) if rates and min(rates) >= 0 else -1.0
+
     def may_run(self, job: str, tm: str) -> bool:
         """False only when metrics show this TaskManager at work for other jobs and not for this one."""
         number = _number(tm)
         return number in self.intake.get(job, {}) or not any(number in tms for tms in self.intake.values())
 
-    def input_share(self, job: str, tm: str) -> tuple[float, float] | None:
-        """(share of the job's input read on this TaskManager, its fair share), 0..1; None if metrics do not show it."""
+    def skew(self, job: str, tm: str) -> tuple[float, float] | None:
+        """(share of the job's input read on this TaskManager, its fair share), 0..1, if the first is clearly larger."""
         rates = {k: v.rate for k, v in self.intake.get(job, {}).items() if v.rate >= 0}
-        total = sum(rates.values())
-        mine = rates.get(_number(tm))
-        return (mine / total, 1 / len(rates)) if mine is not None and total > 0 and len(rates) > 1 else None
+        total, mine = sum(rates.values()), rates.get(_number(tm)) if tm else None
+        if mine is None or total <= 0 or len(rates) < 2 or mine / total <= _SKEWED / len(rates):
+            return None
+        return mine / total, 1 / len(rates)
 
     def _named(self, sample: Sample) -> bool:
         job, name = sample.labels.get("job_id", ""), sample.labels.get("job_name", "")

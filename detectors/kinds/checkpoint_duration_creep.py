@@ -24,17 +24,16 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
-from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.checkpoint_durations import CheckpointDurations, chart
 from detectors.flink.job_states import RESTARTING
-from detectors.incident import Evidence, Finding, Forecast, Reading, Series
-from detectors.numerics.rise import Rise, rise
-from detectors.numerics.trend import Crossing, crossing, mann_kendall, theil_sen, thin
+from detectors.incident import Evidence, Finding, Forecast, Reading
+from detectors.numerics.rise import Rise, rise, settled
+from detectors.numerics.trend import theil_sen
 from detectors.patterns.keep_state import keep_state
 from detectors.values.durations import Duration, flink_duration, humanize, roughly
+from detectors.values.sizes import si
 
 _LATEST = 6
-_SETTLED = (32, 64)
-_SETTLED_P = 0.1
 _FIRST_SYMPTOM = 0.25
 _WITH_STATE = 1.2
 _REPORT_AGAIN = 0.1
@@ -142,7 +141,7 @@ class CheckpointDurationCreep(JobDetector):
     @on(facts.CheckpointCompleted, job="any")
     def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
         record = job.record()
-        if job.own.durations.complete(fact, record, _load(job)):
+        if job.own.durations.complete(fact, record, job.topology.input_rate(job.id)):
             self._judge(job, record)
 
     @on(facts.JobRestored)
@@ -173,7 +172,7 @@ class CheckpointDurationCreep(JobDetector):
         for sample in sorted(samples, key=lambda s: s.name == "last_checkpoint_duration"):
             if sample.labels.get("job_id"):
                 job = self.new_job(view, sample.labels["job_id"])
-                if job.own.durations.measure(view.record(), sample, _load(job)):
+                if job.own.durations.measure(view.record(), sample, view.topology.input_rate(job.id)):
                     self._judge(job, view.record(f"lastCheckpointDuration {sample.value:.0f}"))
 
     def on_config_change(self, view: _View) -> None:
@@ -211,11 +210,7 @@ class CheckpointDurationCreep(JobDetector):
             if before is not None and (why := self._why_ended(job, before, limits)):
                 self._close(job, why)
             return
-        if before is None and (
-            not any(self._believed(found, config, level) for level in limits.values())
-            or found.level - found.usual < config.min_increase
-            or self._follows_load(found, limits)
-        ):
+        if before is None and not self._credible(found, config, limits):
             return
         usual = before.usual if before else found.usual
         since = before.finding.since if before else found.since(_FIRST_SYMPTOM)
@@ -225,7 +220,7 @@ class CheckpointDurationCreep(JobDetector):
             # A rise that lasts hours is not reported again with every checkpoint.
             if finding.severity == before.finding.severity and found.level < (1 + _REPORT_AGAIN) * before.reported:
                 return
-        finding.evidence = _records([Evidence(*r) for r in durations.records], record, since)
+        finding.evidence = durations.evidence(since, record)
         peak = max(found.level, before.peak if before else 0)
         job.own.open = Creep(usual, peak, found.level, found.scale, finding)
         job.report(msgspec.structs.replace(finding))
@@ -236,28 +231,15 @@ class CheckpointDurationCreep(JobDetector):
         interval = job.own.durations.interval()
         return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
 
-    def _reached(self, found: Rise, config: Config, level: float) -> Crossing | None:
-        """When a limit that has not been reached yet will be, if within the horizon."""
-        ahead = found.reaches(level) if found.level < level else None
-        return ahead if ahead is not None and ahead.at - found.now <= config.horizon else None
-
-    def _believed(self, found: Rise, config: Config, level: float) -> bool:
-        """Whether the trend has been seen for long enough to reach this limit. After a start only the line counts."""
-        ahead = self._reached(found, config, level)
-        if ahead is not None and not found.established:
-            ahead = crossing(found.fit.line, level, found.now)
+    def _credible(self, found: Rise, config: Config, limits: dict[str, int]) -> bool:
+        """Whether a rise is worth reporting: it leads to a limit, and the input does not explain it."""
         times = config.extrapolation_factor if found.established else config.extrapolation_factor_after_start
-        return ahead is not None and ahead.at - found.now <= times * (found.now - found.points[0].time)
-
-    def _follows_load(self, found: Rise, limits: dict[str, int]) -> bool:
-        """Whether the input has grown about as much as the durations, which are still far from the timeout."""
-        third = len(found.points) // 3
-        early, late = found.points[:third], found.points[-third:]
-        if min(p.load for p in found.points) <= 0 or found.level > limits["the checkpoint timeout"] / 2:
-            return False
-        more = median(p.load for p in late) / median(p.load for p in early)
-        longer = median(p.value for p in late) / median(p.value for p in early)
-        return more >= _LOADED and longer <= _LOADED * more
+        far = found.level <= limits["the checkpoint timeout"] / 2
+        return (
+            any(found.believed(level, config.horizon, times) for level in limits.values())
+            and found.level - found.usual >= config.min_increase
+            and not (far and found.follows_load(_LOADED))
+        )
 
     def _why_ended(self, job: _Job, creep: Creep, limits: dict[str, int]) -> str:
         """Why the rise has ended; empty while it continues."""
@@ -265,20 +247,12 @@ class CheckpointDurationCreep(JobDetector):
         latest = median(p.value for p in history.points(0, _LATEST))
         if latest <= creep.usual + _FIRST_SYMPTOM * (creep.peak - creep.usual):
             return f"the last {_LATEST} checkpoints took {humanize(latest)} (median)"
-        for count in _SETTLED:
-            points = history.points(creep.scale, count)
-            values = [p.value for p in points]
-            if len(points) < count or mann_kendall(values) < _SETTLED_P:
-                continue
-            line = theil_sen([p.time for p in points], values)
-            fastest = line._replace(slope=line.high, intercept=line.at(points[-1].time) - line.high * points[-1].time)
-            ahead = [crossing(fastest, level, points[-1].time) for level in limits.values() if level > latest]
-            if all(c is None or c.at - points[-1].time > job.config.horizon for c in ahead):
-                span = humanize(points[-1].time - points[0].time)
-                return (
-                    f"checkpoint duration has stayed at about {humanize(median(values))} for {span} and no longer grows"
-                )
-        return ""
+        above = [level for level in limits.values() if level > latest]
+        flat = settled(history, creep.scale, above, job.config.horizon)
+        if flat is None:
+            return ""
+        value, span = flat
+        return f"checkpoint duration has stayed at about {humanize(value)} for {humanize(span)} and no longer grows"
 
     def _close(self, job: _Job, why: str) -> None:
         if job.own.open is not None:
@@ -286,7 +260,8 @@ class CheckpointDurationCreep(JobDetector):
             job.own.open = None
 
     def _finding(self, job: _Job, found: Rise, limits: dict[str, int], usual: float, since: int) -> Finding:
-        reached = {what: c for what, level in limits.items() if (c := self._reached(found, job.config, level))}
+        horizon = job.config.horizon
+        reached = {what: c for what, level in limits.items() if (c := found.reaches_within(level, horizon))}
         what, ahead = next(iter(reached.items()), ("", None))
         until = [f"{w} of {humanize(limits[w])} in about {roughly(c.at - found.now)}" for w, c in reached.items()]
         soon = ahead is not None and ahead.at - found.now < job.config.critical_within and "timeout" in what
@@ -305,24 +280,13 @@ class CheckpointDurationCreep(JobDetector):
             forecast=Forecast(f"checkpoint duration reaches {what}", ahead.at, ahead.earliest, ahead.latest)
             if ahead
             else None,
-            series=_series(found, limits.get(what), job.checkpoints.expired),
+            series=chart(found, limits.get(what), job.checkpoints.expired),
             advice=keep_state(job.id)
             + "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is "
             "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job "
             "with a savepoint while one still completes, and start the job from that savepoint. To prevent it: bound "
             "the state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
         )
-
-
-def _load(job: _Job) -> float:
-    """Records per hour that the job reads, -1 if unknown."""
-    rates = [i.rate for i in job.topology.intake.get(job.id, {}).values()]
-    return float(sum(rates)) if rates and min(rates) >= 0 else -1.0
-
-
-def _records(records: list[Evidence], last: Evidence, since: int) -> list[Evidence]:
-    own = [r for r in records if r.time >= since and r != last]
-    return [*own[:1], *own[len(own) // 2 : len(own) // 2 + 1][len(own) < 2 :], last]
 
 
 def _state_size(found: Rise) -> str:
@@ -332,23 +296,5 @@ def _state_size(found: Rise) -> str:
         return "state size is unknown"
     early, late = median(sizes[:third]), median(sizes[-third:])
     if late >= _WITH_STATE * early:
-        return f"state size grew too, from {_bytes(early)} to {_bytes(late)}"
-    return f"state size stays at {_bytes(late)}, so look at storage, alignment or backpressure"
-
-
-def _bytes(size: float) -> str:
-    unit, scale = next((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1)) if size >= s or s == 1)
-    return f"{size / scale:.3g} {unit}"
-
-
-def _series(found: Rise, limit: float | None, expired: list[tuple[int, int]]) -> Series:
-    since = found.since(0)
-    fit = [(p.time, found.fit.at(p.time) / 1000) for p in found.points if p.time >= since]
-    return Series(
-        name="checkpoint duration",
-        unit="s",
-        points=thin([(p.time, p.value / 1000) for p in found.points]),
-        threshold=limit / 1000 if limit else None,
-        fit=thin(fit, 16 if found.fit.exponential else 3),
-        failed=[(time, age / 1000) for time, age in expired],
-    )
+        return f"state size grew too, from {si(early)} to {si(late)}"
+    return f"state size stays at {si(late)}, so look at storage, alignment or backpressure"

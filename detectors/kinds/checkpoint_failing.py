@@ -15,7 +15,6 @@ that commits on checkpoints shows nothing new. Before Flink 1.10 expiries did no
 expired, `late_barrier_acks` why checkpoints expire.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -23,6 +22,7 @@ import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.flink import facts
+from detectors.flink.abort_reasons import failed_snapshot, harmless
 from detectors.flink.facts import Fact, Failure
 from detectors.incident import Evidence, Finding, Reading
 from detectors.values.bounded import put_bounded
@@ -32,27 +32,7 @@ _MAX_FAILED = 16
 _MAX_HARMLESS = 32
 _MAX_RECORDS = 5
 _EXPIRED = "it expired before completing"
-_THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
 _THRESHOLD = "exceeded checkpoint tolerable failure threshold"
-_HARMLESS = (
-    "not all required tasks",
-    "coordinator is suspending",
-    "coordinator shutdown",
-    "tasks not ready",
-    "task is closing",
-    "partially closed",
-    "input stream is finished",
-    "cancellation from one of its inputs",
-    "barrier from newer checkpoint",
-    "has been subsumed",
-    "the job has failed",
-    "task has failed",
-    "failoverregion is restarting",
-    "scheduler is shut",
-    "minimum time between",
-    "queued checkpoint requests",
-    "blocking output edge",
-)
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
 
 _Job: TypeAlias = "JobView[CheckpointFailing.Config, JobStates[JobFailures], JobFailures]"
@@ -156,7 +136,7 @@ class CheckpointFailing(JobDetector):
         if fact.number not in own.harmless and job.time > own.completed:
             why = _EXPIRED if fact.expired else ""
             record = job.record()
-            if _harmless(record.text):
+            if harmless(record.text):
                 own.ignore(fact.number)
             elif fact.number in own.failed:
                 own.failed[fact.number].why = own.failed[fact.number].why or why
@@ -168,7 +148,7 @@ class CheckpointFailing(JobDetector):
     @on(Failure, job="none")
     def explained(self, view: _View, fact: Failure) -> None:
         """Take in a reason. A TaskManager's line about its task repeats the JobManager's line about the job."""
-        thrown = _thrown(fact) if view.event.source not in view.topology.tm_of_source else -1
+        thrown = failed_snapshot(fact) if view.event.source not in view.topology.tm_of_source else -1
         of_limit = _THRESHOLD in f"{fact.first} {fact.message}".lower()
         job = self._failed_job(view, fact, thrown, new=thrown >= 0 or _THRESHOLD in fact.message.lower())
         if job is None:
@@ -181,7 +161,7 @@ class CheckpointFailing(JobDetector):
                 own.limit = job.record()
         # The restart after a snapshot that threw suspends the coordinator: that is no reason.
         elif fact.of.startswith("checkpoint_") and number in own.failed and not own.failed[number].thrown:
-            if _harmless(f"{fact.first} {fact.message}"):
+            if harmless(f"{fact.first} {fact.message}"):
                 own.ignore(number)
             elif own.failed[number].why != _EXPIRED:
                 own.failed[number].why = _why(fact)
@@ -286,16 +266,6 @@ class CheckpointFailing(JobDetector):
             "last completed checkpoint is replayed, and by default Flink deletes the checkpoints of a job that is "
             "cancelled.",
         )
-
-
-def _harmless(text: str) -> bool:
-    return any(word in text.lower() for word in _HARMLESS)
-
-
-def _thrown(fact: Failure) -> int:
-    """The number of the checkpoint whose snapshot threw an exception, or -1."""
-    found = _THROWN.search(fact.first) or _THROWN.search(fact.message)
-    return int(found[1]) if found is not None else -1
 
 
 def _why(fact: Failure) -> str:

@@ -21,7 +21,7 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_SOURCES = 200
@@ -101,9 +101,7 @@ class HaConnectionLost(Detector):
         if _LEVELS.index(fact.level) > _LEVELS.index(trouble.level):
             # From here on another wait applies.
             trouble.level, trouble.at = fact.level, view.clock if fact.level in ("lost", "gave_up") else trouble.at
-        record = view.record()
-        if len(trouble.records) < _MAX_RECORDS and record not in trouble.records:
-            trouble.records.append(record)
+        append_new(trouble.records, view.record(), _MAX_RECORDS)
         if state.since and (news := self._worst(state) + str(len(state.troubles))) != state.reported:
             view.report(self._finding(view))
             state.reported = news

@@ -16,32 +16,26 @@ Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit excee
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.detector import MAX_JOBS, Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.gc_window import GcWindow
+from detectors.flink.gc_window import GcWindow, GcWindows
+from detectors.flink.native_helpers import NativeHelpers
 from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.patterns.per_process import ProcessRef, writer
-from detectors.values.bounded import intern_index, put_bounded
+from detectors.patterns.per_process import ProcessRef, named, process_of_label, writer
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
-_MAX_SIZES = 12
-_MAX_NATIVE = 50
-_MAX_JOBS = 200
-_MAX_COLLECTORS = 16
-_KEEP_MS = 3_600_000
-_QUARTER_MS = 900_000
 _WITH_STATE = 1.2
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
 _ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
@@ -61,10 +55,7 @@ class Symptom(NamedTuple):
 
 
 class ExhaustedHeap(msgspec.Struct, array_like=True):
-    """The open finding of one TaskManager, with the event times of its first and last sign.
-
-    `label` is the TaskManager's id in metrics.
-    """
+    """The open finding of one TaskManager (`label` in metrics), with the event times of its first and last sign."""
 
     tm: str
     host: str
@@ -75,22 +66,6 @@ class ExhaustedHeap(msgspec.Struct, array_like=True):
     severity: Severity
     confidence: Confidence
     records: list[Evidence]
-
-
-class CheckpointProgress(msgspec.Struct, array_like=True):
-    """The checkpoints of one job: sizes of the last ones (bytes) and their `usual` longest duration (ms).
-
-    `counted` is the job's counter of completed ones, sampled at `counted_at`.
-    """
-
-    sizes: list[int] = []
-    usual: int = 0
-    counted: float = -1.0
-    counted_at: int = LONG_AGO
-
-    def grown(self, factor: float) -> bool:
-        """Whether the last checkpoint is larger than the smallest by this factor."""
-        return len(self.sizes) > 2 and self.sizes[-1] >= factor * min(self.sizes)
 
 
 class HeapExhaustion(Detector):
@@ -139,19 +114,15 @@ class HeapExhaustion(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`windows` by the TaskManager's label, with collectors by their index in `collectors`; `jobs` by id.
+        """`open` holds findings by the TaskManager's id (or host), `ended` is the last sign of a resolved one.
 
-        `open` holds findings by the TaskManager's id (or host), `gone` the labels of TaskManagers that were seen to
-        end, with the clock. `native` counts lines of helpers and late ones by source. `ended` is the event time of the
-        last sign of a resolved finding.
+        `completed` holds the jobs' counters of completed checkpoints with the event time of the sample.
         """
 
-        windows: dict[str, GcWindow] = {}
-        collectors: list[str] = []
+        windows: GcWindows = msgspec.field(default_factory=GcWindows)
+        helpers: NativeHelpers = msgspec.field(default_factory=NativeHelpers)
         open: dict[str, ExhaustedHeap] = {}
-        jobs: dict[str, CheckpointProgress] = {}
-        gone: dict[str, int] = {}
-        native: dict[str, tuple[int, int]] = {}
+        completed: dict[str, tuple[float, int]] = {}
         ended: int = LONG_AGO
 
     config: Config
@@ -166,80 +137,49 @@ class HeapExhaustion(Detector):
 
     @on(facts.HelperLine)
     def printed(self, view: _View, fact: facts.HelperLine) -> None:
-        """Helper and log share a clock, but perhaps not a time zone. A helper may always lag by one line."""
-        try:
-            written = datetime.fromisoformat(fact.written + "+00:00").timestamp() * 1000
-        except ValueError:
-            return  # There is no such date.
-        state, least, source = view.state, self.config.helper_line_delay, view.event.source
-        lag = round(view.line.local_time - written) % _QUARTER_MS
-        seen, late = state.native.get(source, (0, 0))
-        pause = view.line.local_time >= 0 and least <= lag < _QUARTER_MS - least
-        put_bounded(state.native, source, (seen + 1, late + pause), _MAX_NATIVE)
-        if pause and seen >= 20 and late * 50 <= seen:
+        if lag := view.state.helpers.pause(view.line, fact, self.config.helper_line_delay):
             text = f"the JVM paused for {humanize(lag)} (delay of a native helper's log line)"
             self._report(view, writer(view), Symptom(text, "warning", "learning", view.time, view.record()))
 
-    @on(facts.CheckpointCompleted)
-    def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        known = self._progress(view, view.job)
-        known.sizes = [*known.sizes, fact.bytes][-_MAX_SIZES:]
-        known.usual = max(fact.duration, known.usual // 2)
+    @on(facts.CheckpointCompleted, needs="open")
+    def completed(self, view: _View, _: facts.CheckpointCompleted) -> None:
         self._recovered(view)
 
-    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected, facts.PeerConnectionClosed)
-    def gone(
-        self, view: _View, fact: facts.TaskManagerGone | facts.TaskManagerDisconnected | facts.PeerConnectionClosed
-    ) -> None:
-        self._end(view, fact.tm or getattr(fact, "address", ""))
-
-    @on(facts.AddressGated)
-    def gated(self, view: _View, fact: facts.AddressGated) -> None:
-        self._end(view, fact.address)
+    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected, facts.PeerConnectionClosed, facts.AddressGated)
+    def gone(self, view: _View, fact: facts.TaskManagerEnd) -> None:
+        view.state.windows.end(fact.who, view.clock)
 
     @on(facts.ProcessSignalled)
     def signalled(self, view: _View, _: Fact) -> None:
         """A process logs its own signal."""
-        self._end(view, writer(view).tm)
+        view.state.windows.end(writer(view).tm, view.clock)
 
     @on("heap_used", "heap_max", "gc_time", "gc_count", "completed_checkpoints")
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        state, touched = view.state, dict[str, GcWindow]()
+        windows, touched = view.state.windows, dict[str, GcWindow]()
         for sample in samples:
             if sample.name == "completed_checkpoints":
                 self._counted(view, sample)
-                continue
-            label = sample.labels.get("tm_id") or filtered(view.event.host)
-            window = state.windows.get(label)
-            if window is None:
-                state.windows = {t: w for t, w in state.windows.items() if view.clock - w.at <= _KEEP_MS}
-                window = GcWindow()
-                put_bounded(state.windows, label, window, _MAX_TMS)
-            touched[label] = window
-            if sample.name not in ("gc_time", "gc_count"):
-                window.take(sample.name, sample.value, view.time, view.clock)
-                continue
-            collector = sample.labels.get("collector", "")
-            number = intern_index(state.collectors, collector, _MAX_COLLECTORS)
-            if number >= 0:
-                window.collected(sample.name, collector, number, sample.value, view.time, view.clock)
+            else:
+                label = sample.labels.get("tm_id") or filtered(view.event.host)
+                touched[label] = windows.measure(label, sample, view.time, view.clock)
         for label, window in touched.items():
-            if label in state.gone and view.clock - state.gone[label] >= self.config.gc_window:
-                del state.gone[label]
+            if label in windows.gone and view.clock - windows.gone[label] >= self.config.gc_window:
+                del windows.gone[label]
             self._judge(view, label, window)
 
     def on_deadline(self, view: _View) -> None:
         """Report TaskManagers whose metrics stopped while a checkpoint hangs."""
         for label, due in list(self._suspects(view)):
             if view.clock >= due:
-                window = view.state.windows[label]
+                window = view.state.windows.by_tm[label]
                 text = (
                     f"its metrics stopped {humanize(view.clock - window.at)} ago with "
                     f"{window.used() / window.limit:.0%} of the heap in use, while a checkpoint hangs"
                 )
-                view.state.gone[label] = view.clock
+                view.state.windows.gone[label] = view.clock
                 sign = Symptom(text, "warning", "learning", window.time, None, label)
-                self._report(view, self._place(view, label), sign)
+                self._report(view, process_of_label(view.topology, label), sign)
 
     def next_deadline(self, view: _View) -> int | None:
         """When the first TaskManager without metrics becomes suspect."""
@@ -248,7 +188,7 @@ class HeapExhaustion(Detector):
     def readings(self, view: _View) -> Iterator[Reading]:
         """The share of time that each TaskManager spends in garbage collection."""
         names = view.topology.tms_by_label()
-        for label, window in view.state.windows.items():
+        for label, window in view.state.windows.by_tm.items():
             share = window.share(self.config.gc_window)
             if share is not None:
                 yield view.reading(
@@ -256,11 +196,11 @@ class HeapExhaustion(Detector):
                 )
 
     def _counted(self, view: _View, sample: Sample) -> None:
-        known = self._progress(view, sample.labels.get("job_id", ""))
-        if view.time > known.counted_at:
-            risen = 0 <= known.counted < sample.value
-            known.counted, known.counted_at = sample.value, view.time
-            if risen:
+        job = sample.labels.get("job_id", "")
+        before, at = view.state.completed.get(job, (-1.0, LONG_AGO))
+        if view.time > at:
+            put_bounded(view.state.completed, job, (sample.value, view.time), MAX_JOBS)
+            if 0 <= before < sample.value:
                 self._recovered(view)
 
     def _judge(self, view: _View, label: str, window: GcWindow) -> None:
@@ -283,7 +223,7 @@ class HeapExhaustion(Detector):
             text += f", which left {left:.0%} of the heap in use"
         severity: Severity = "critical" if full and share >= config.recovered_gc_share else "warning"
         sign = Symptom(text, severity, "fair", view.time, view.record(text), label)
-        self._report(view, self._place(view, label), sign)
+        self._report(view, process_of_label(view.topology, label), sign)
 
     def _recovered(self, view: _View) -> None:
         """A completed checkpoint resolves findings whose last sign is old enough."""
@@ -292,48 +232,15 @@ class HeapExhaustion(Detector):
                 self._close(view, key, f"a checkpoint completed {humanize(view.time - heap.last)} after the last sign")
                 view.state.ended = max(view.state.ended, heap.last)
 
-    def _end(self, view: _View, tm: str) -> None:
-        """A TaskManager was seen to end. An address lacks the end of the id."""
-        for label in [w for w in view.state.windows if tm and w.startswith(filtered(tm))]:
-            put_bounded(view.state.gone, label, view.clock, _MAX_TMS)
-
     def _suspects(self, view: _View) -> Iterator[tuple[str, int]]:
-        """TaskManagers that are suspect once their metrics are missing, and the clock from which they are.
-
-        The other signs must be there: a checkpoint hangs after checkpoints have grown, the old generation was collected
-        or the heap is nearly full, and other TaskManagers are still scraped.
-        """
-        state, config = view.state, self.config
+        """TaskManagers without metrics while a checkpoint hangs after checkpoints have grown, and when they are due."""
+        config = self.config
         hanging = [
-            (oldest[1].at, progress.usual)
-            for job, progress in state.jobs.items()
-            if progress.grown(config.checkpoint_growth)
-            and (checkpoints := view.topology.checkpoints.get(job)) is not None
-            and (oldest := checkpoints.oldest()) is not None
+            (oldest[1].at, checkpoints.usual)
+            for checkpoints in view.topology.checkpoints.values()
+            if checkpoints.grown(config.checkpoint_growth) and (oldest := checkpoints.oldest()) is not None
         ]
-        if not hanging:
-            return
-        last, latest = sorted([0, 0, *(w.at for w in state.windows.values())])[-2:]
-        for label, window in state.windows.items():
-            if not window.used() or window.limit <= 0 or not window.interval or label in state.gone:
-                continue
-            tight = window.old_collections(4 * config.gc_window) > 0 or window.used() >= 0.8 * window.limit
-            seen = last if window.at == latest else latest
-            wait = max(config.missing_for, 4 * window.interval)
-            due = [at + max(3 * usual, wait) for at, usual in hanging if at <= window.at + window.interval]
-            if due and tight and seen >= window.at + window.interval:
-                yield label, max(window.at + wait, min(due))
-
-    def _progress(self, view: _View, job: str) -> CheckpointProgress:
-        known = view.state.jobs.get(job)
-        if known is None:
-            known = CheckpointProgress()
-            put_bounded(view.state.jobs, job, known, _MAX_JOBS)
-        return known
-
-    def _place(self, view: _View, label: str) -> ProcessRef:
-        tm = view.topology.tm_of_label(label)
-        return ProcessRef(tm, view.topology.host_of(tm))
+        return view.state.windows.frozen(hanging, 4 * config.gc_window, config.missing_for) if hanging else iter(())
 
     def _report(self, view: _View, place: ProcessRef, sign: Symptom) -> None:
         key = place.tm or place.host
@@ -364,12 +271,10 @@ class HeapExhaustion(Detector):
 
     def _finding(self, view: _View, heap: ExhaustedHeap) -> Finding:
         job, name = view.topology.only_job()
-        window, progress = view.state.windows.get(heap.label), view.state.jobs.get(job)
-        who = f"TaskManager {heap.tm}" if heap.tm else f"a process on host {heap.host}"
-        where = f" on host {heap.host}" if heap.tm and heap.host and heap.host not in heap.tm else ""
-        summary = f"the heap of {who}{where} is exhausted: {heap.text}"
-        if progress is not None and progress.grown(_WITH_STATE):
-            first, last = min(progress.sizes) / 1e6, progress.sizes[-1] / 1e6
+        window, checkpoints = view.state.windows.by_tm.get(heap.label), view.topology.checkpoints.get(job)
+        summary = f"the heap of {named(ProcessRef(heap.tm, heap.host))} is exhausted: {heap.text}"
+        if checkpoints is not None and checkpoints.grown(_WITH_STATE):
+            first, last = min(checkpoints.sizes) / 1e6, checkpoints.sizes[-1] / 1e6
             summary += f"; the job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
         points = window.points() if window is not None else []
         return view.finding(

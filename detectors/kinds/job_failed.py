@@ -25,7 +25,7 @@ from detectors.flink.facts import Fact, Failure
 from detectors.flink.root_causes import RootCause
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _MAX_JOBS = 100
@@ -146,8 +146,7 @@ class JobFailed(Detector):
             # Flink logs the failure twice, and the next run may have the same id.
             if view.time >= failed.ended:
                 failed.ended, failed.back = view.time, 0
-                if len(failed.records) < _MAX_RECORDS:
-                    failed.records.append(record)
+                append_new(failed.records, record, _MAX_RECORDS)
             return
         fault = view.topology.faults.of_job(view.event.source, job, view.time)
         since = fault.time if fault is not None else view.time

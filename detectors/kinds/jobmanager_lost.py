@@ -26,17 +26,14 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.jobmanagers import JobManagerProcess, JobManagers, TaskManagerView
-from detectors.incident import Evidence, Finding
-from detectors.patterns.jobmanager_loss import JobManagerLoss, finding, jobs_of
+from detectors.flink.jobmanagers import JobManagerProcess, JobManagers
+from detectors.incident import Finding
+from detectors.patterns.jobmanager_loss import SKEW_MS, JobManagerLoss, finding, jobs_of
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 200
 _MAX_LOSSES = 20
-_MAX_RECORDS = 5
-_SKEW_MS = 5_000
-_REFUSED = frozenset({"gated", "unreachable", "registration"})
 
 _View: TypeAlias = "View[JobmanagerLost.Config, JobmanagerLost.State]"
 
@@ -128,10 +125,9 @@ class JobmanagerLost(Detector):
 
     @on(facts.JobManagerFatal)
     def fatal(self, view: _View, _: Fact) -> None:
-        source = view.event.source
-        view.state.known.master(view.event)
-        address = view.state.known.address(source)
-        loss = self._proof(view, source, address, "it stopped with a fatal error")
+        source, known = view.event.source, view.state.known
+        known.master(view.event)
+        loss = self._proof(view, source, known.address(source), "it stopped with a fatal error")
         if loss is not None and not loss.fatal:
             loss.fatal = True
             loss.host = loss.host or view.event.host
@@ -142,21 +138,24 @@ class JobmanagerLost(Detector):
         if fact.of != "jm_fatal":
             return
         for loss in view.state.losses.values():
-            if loss.fatal and loss.source == view.event.source and view.clock - loss.at <= 2 * _SKEW_MS:
-                why = f"it stopped with {fact.name.rpartition('.')[2]}: {fact.message}".rstrip(": ")[:240]
-                if why != loss.why:
-                    loss.why = why
-                    if loss.reported:
-                        view.report(self._finding(view, loss))
+            its = loss.fatal and loss.source == view.event.source and view.clock - loss.at <= 2 * SKEW_MS
+            if its and loss.explain(fact) and loss.reported:
+                view.report(self._finding(view, loss))
 
     # Orderly ends
 
     @on(facts.ProcessSignalled)
     def signalled(self, view: _View, _: Fact) -> None:
-        if view.event.source in view.state.known.witnesses or view.event.source in view.topology.tm_of_source:
-            self._taskmanager_stopping(view)
-        else:
+        source, known = view.event.source, view.state.known
+        if source not in known.witnesses and source not in view.topology.tm_of_source:
             self._orderly(view)
+            return
+        # Complaints of a TaskManager that is ending itself prove nothing.
+        if source in known.witnesses:
+            known.witnesses[source].stop(view.time)
+        for subject, loss in list(view.state.losses.items()):
+            if not loss.reported and loss.tms == [source]:
+                del view.state.losses[subject]
 
     @on(facts.ClusterEnding)
     def cluster_ending(self, view: _View, _: Fact) -> None:
@@ -173,16 +172,6 @@ class JobmanagerLost(Detector):
                     self._end(view, loss, "it was stopped in an orderly way")
                 view.state.losses.pop(loss.subject, None)
 
-    def _taskmanager_stopping(self, view: _View) -> None:
-        """Ignore complaints of a TaskManager that is ending itself."""
-        source = view.event.source
-        witness = view.state.known.witnesses.get(source)
-        if witness is not None:
-            witness.marks, witness.stopped = {}, view.time
-        for subject, loss in list(view.state.losses.items()):
-            if not loss.reported and loss.tms == [source]:
-                del view.state.losses[subject]
-
     # What TaskManagers and YARN say
 
     @on(facts.ApplicationMasterExpired)
@@ -194,14 +183,12 @@ class JobmanagerLost(Detector):
     def found(self, view: _View, fact: facts.JobManagerFound) -> None:
         view.state.known.witness(view.event.source).register(fact.address, view.time)
 
-    @on(facts.JobManagerDisconnected, facts.JobManagerUnresponsive)
-    def connection_closed(self, view: _View, fact: facts.JobManagerDisconnected | facts.JobManagerUnresponsive) -> None:
-        """Remember a closed connection. It proves nothing alone: a TaskManager that ends closes its connections too."""
+    @on(facts.JobManagerDisconnected)
+    def disconnected(self, view: _View, fact: facts.JobManagerDisconnected) -> None:
+        """It proves nothing alone: a TaskManager that ends closes its connections too."""
         if view.event.source not in view.state.known.masters:
             witness = view.state.known.witness(view.event.source)
-            witness.job = getattr(fact, "job", "") or witness.job
-            witness.suspect = getattr(fact, "address", "") or witness.suspect
-            self._remember(view, witness)
+            witness.remember(view.record(), self.config.within, fact.job, fact.address)
 
     @on(facts.JobManagerMissed)
     def missed(self, view: _View, fact: facts.JobManagerMissed) -> None:
@@ -210,9 +197,8 @@ class JobmanagerLost(Detector):
 
     @on(facts.AddressGated)
     def gated(self, view: _View, fact: facts.AddressGated) -> None:
-        known = view.state.known
+        known, source = view.state.known, view.event.source
         # JobMaster, ResourceManager and Dispatcher also monitor each other.
-        source = view.event.source
         if source not in known.masters and known.may_lead(known.witness(source), fact.address):
             self._lost_contact(view, "gated", view.time, address=fact.address)
 
@@ -229,57 +215,28 @@ class JobmanagerLost(Detector):
         over = max(witness.registered, state.recovered, state.ended.get(witness.address, LONG_AGO))
         if view.time <= over or witness.stopping(view.time):
             return
-        witness.marks = {k: t for k, t in witness.marks.items() if abs(view.time - t) <= self.config.within}
-        witness.marks.setdefault(sign, since)
-        witness.job = job or witness.job
-        witness.suspect = address or witness.suspect
-        self._remember(view, witness)
+        witness.complain(sign, since, view.time, self.config.within)
+        witness.remember(view.record(), self.config.within, job, address)
         # A TaskManager without a job can give no second sign.
         others = (w for w in state.known.witnesses.values() if w is not witness)
         also_elsewhere = sign.startswith("heartbeat") and any(sign in w.marks for w in others)
         if len(witness.marks) > 1 or sign == "registration" or also_elsewhere:
-            self._lost(view, witness)
-
-    def _lost(self, view: _View, witness: TaskManagerView) -> None:
-        source, address = view.event.source, witness.address or witness.suspect
-        loss = self._proof(view, view.state.known.at(address), address, "", witness.job)
-        if loss is None:
-            return
-        before = (len(loss.tms), loss.exited)
-        contact_lost = [t for k, t in witness.marks.items() if k != "gated"]
-        loss.since = min(loss.since, *witness.marks.values())
-        loss.left = min([t for t in (loss.left, *contact_lost) if t], default=view.time)
-        loss.job = loss.job or witness.job
-        loss.exited = loss.exited or "registration" in witness.marks
-        if source not in loss.tms and len(loss.tms) < _MAX_SOURCES:
-            loss.tms.append(source)
-        loss.refused = loss.refused or not _REFUSED.isdisjoint(witness.marks)
-        for record in witness.records:
-            _keep(loss.records, record)
-        if loss.reported and before != (len(loss.tms), loss.exited):
-            view.report(self._finding(view, loss))
+            address = witness.address or witness.suspect
+            loss = self._proof(view, state.known.at(address), address, "", witness.job)
+            if loss is not None and loss.blame(source, witness, view.time) and loss.reported:
+                view.report(self._finding(view, loss))
 
     def _proof(self, view: _View, source: str, address: str, why: str, name: str = "") -> JobManagerLoss | None:
         """The new or known loss of this JobManager, called `name` without both; None if its end was orderly."""
         state = view.state
-        orderly = state.known.ended_orderly(source, view.time, self.config.orderly_for)
-        if view.time <= state.recovered or orderly:
+        if view.time <= state.recovered or state.known.ended_orderly(source, view.time, self.config.orderly_for):
             return None
-        loss = next((x for x in state.losses.values() if _same(x.source, source) and _same(x.address, address)), None)
+        loss = next((x for x in state.losses.values() if x.may_be(source, address)), None)
         if loss is None:
             loss = JobManagerLoss(address or source or name or "jobmanager", view.time, view.time, view.clock)
             put_bounded(state.losses, loss.subject, loss, _MAX_LOSSES)
-        loss.since, loss.last_proof = min(loss.since, view.time), max(loss.last_proof, view.time)
-        loss.source, loss.address = loss.source or source, loss.address or address
-        loss.why = loss.why or why
-        _keep(loss.records, view.record())
+        loss.prove(source, address, why, view.record())
         return loss
-
-    def _remember(self, view: _View, witness: TaskManagerView) -> None:
-        witness.records = [r for r in witness.records if abs(view.time - r.time) <= self.config.within]
-        _keep(witness.records, view.record())
-
-    # Decisions
 
     def on_deadline(self, view: _View) -> None:
         """Report losses that no line has disproved in time, and jobs that have not come back with a JobManager."""
@@ -289,11 +246,11 @@ class JobmanagerLost(Detector):
                 view.report(self._finding(view, loss))
             if loss.reported or view.clock < self._due(view.state, loss):
                 continue
-            if not loss.fatal and self._alive(view, loss):
+            if loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
                 del view.state.losses[loss.subject]
-                continue
-            loss.reported = True
-            view.report(self._finding(view, loss))
+            else:
+                loss.reported = True
+                view.report(self._finding(view, loss))
 
     def next_deadline(self, view: _View) -> int | None:
         """When the first loss is confirmed, or a job should have come back."""
@@ -303,29 +260,8 @@ class JobmanagerLost(Detector):
         return min(times, default=None)
 
     def _due(self, state: State, loss: JobManagerLoss) -> int:
-        peers = [w for w in state.known.witnesses.values() if w.address and w.address == loss.address and not w.marks]
-        doubtful = peers or self._master(state, loss) is None
-        alone = not loss.fatal and not loss.refused and len(loss.tms) < 2 and doubtful
+        alone = loss.alone(state.known)
         return loss.at + (self.config.alone_for if alone else self.config.confirmation_delay)
-
-    def _alive(self, view: _View, loss: JobManagerLoss) -> bool:
-        """Whether the JobManager was alive after a TaskManager lost it.
-
-        A gated address means that it was gone from then on. A heartbeat that timed out means that it had been gone for
-        most of the timeout.
-        """
-        master = self._master(view.state, loss)
-        if master is None:
-            return False
-        gone = loss.since if loss.refused else loss.left - round(0.8 * view.topology.timeouts.heartbeat)
-        return master.last_seen > gone + _SKEW_MS
-
-    def _master(self, state: State, loss: JobManagerLoss) -> JobManagerProcess | None:
-        """The process that is lost. If addresses do not show which, the only JobManager."""
-        if loss.source:
-            return state.known.masters.get(loss.source)
-        only = list(state.known.masters.values())
-        return only[0] if len(only) == 1 else None
 
     # Ends
 
@@ -334,7 +270,7 @@ class JobmanagerLost(Detector):
         for loss in list(view.state.losses.values()):
             if view.time <= loss.last_proof:
                 continue
-            same = master is self._master(view.state, loss) and master.began <= loss.since
+            same = master is view.state.known.named(loss.source) and master.began <= loss.since
             if same and loss.fatal and view.time - loss.last_proof <= self.config.alone_for:
                 continue
             if same and not loss.reported:
@@ -361,14 +297,4 @@ class JobmanagerLost(Detector):
         view.close(self._finding(view, loss), why)
 
     def _finding(self, view: _View, loss: JobManagerLoss) -> Finding:
-        return finding(view, loss, self._master(view.state, loss), view.state.known.yarn)
-
-
-def _keep(records: list[Evidence], record: Evidence) -> None:
-    if len(records) < _MAX_RECORDS and record not in records:
-        records.append(record)
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two names may be of the same process: an empty name fits any."""
-    return not one or not other or one == other
+        return finding(view, loss, view.state.known.named(loss.source), view.state.known.yarn)

@@ -21,48 +21,17 @@ from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, t
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING
-from detectors.flink.topology import Topology
-from detectors.incident import Evidence, Finding
+from detectors.flink.late_acks import AbortNotice, ExpiredCheckpoint, LateAck
+from detectors.incident import Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_CHECKPOINTS = 4
-_MAX_LATE = 200
 _MAX_NOTICES = 100
-_MAX_RECORDS = 4
 _RECENT_MS = 3_600_000
 
 _Job: TypeAlias = "JobView[LateBarrierAcks.Config, LateBarrierAcks.State, JobAcks]"
 _View: TypeAlias = "View[LateBarrierAcks.Config, LateBarrierAcks.State]"
-
-
-class LateAck(msgspec.Struct, array_like=True):
-    """One late subtask: event time of its line, task as Flink prints it, TaskManager and host (empty if unknown)."""
-
-    time: int
-    task: str
-    tm: str
-    host: str
-
-
-class ExpiredCheckpoint(msgspec.Struct, array_like=True):
-    """An expired checkpoint and the subtasks that were late; `acks` by attempt id, or by TaskManager and time."""
-
-    time: int
-    at: int
-    records: list[Evidence]
-    acks: dict[str, LateAck] = {}
-    notices: bool = False
-    reported: bool = False
-
-    def add(self, key: str, ack: LateAck, record: Evidence) -> bool:
-        """Add one late subtask; False if it is known already."""
-        if key in self.acks or len(self.acks) >= _MAX_LATE:
-            return False
-        self.acks[key] = ack
-        if len(self.records) < _MAX_RECORDS:
-            self.records.append(record)
-        return True
 
 
 class JobAcks(msgspec.Struct, array_like=True):
@@ -90,19 +59,34 @@ class JobAcks(msgspec.Struct, array_like=True):
         """Whether a line of this time may be about an expired checkpoint, and not about one of before a restore."""
         return number in self.expired and (time >= self.reset or self.expired[number].time < self.reset)
 
+    def expire(self, number: int, checkpoint: ExpiredCheckpoint) -> None:
+        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
+        if number == self.open:
+            self.earlier = self.shown()
+        for old, known in list(self.expired.items()):
+            if old != self.open and checkpoint.at - known.at > _RECENT_MS:
+                del self.expired[old]
+        if self.open < 0 and not any(c.reported for c in self.expired.values()):
+            self.repeated = 0
+        self.expired.pop(number, None)
+        while len(self.expired) >= _MAX_CHECKPOINTS:
+            del self.expired[next(n for n in self.expired if n != self.open)]
+        self.expired[number] = checkpoint
 
-class AbortNotice(msgspec.Struct, array_like=True):
-    """An abort notice that arrived before the expiry of its checkpoint, because sources interleave."""
-
-    checkpoint: int
-    at: int
-    ack: LateAck
-    record: Evidence
-
-    @property
-    def key(self) -> str:
-        """What the notice is known by: such a line names no attempt."""
-        return f"{self.ack.tm or self.ack.host}@{self.ack.time}"
+    def late(self, number: int, least: int, repeats: int) -> bool:
+        """Whether enough subtasks were late for this checkpoint, or some for `repeats` checkpoints; shows it if so."""
+        checkpoint = self.expired[number]
+        if not checkpoint.reported:
+            others = sum(1 for c in (*self.expired.values(), self.earlier) if c is not None and c.acks)
+            if not checkpoint.notices and len(checkpoint.acks) < least and others < repeats:
+                return False
+            checkpoint.reported = True
+            self.repeated += 1
+        if number >= self.open or self.shown().time < self.reset:
+            first = min(c.time for c in self.expired.values() if c.reported)
+            self.since = min(self.since, first) if self.open >= 0 else first
+            self.open, self.earlier = number, None
+        return True
 
 
 class LateBarrierAcks(JobDetector):
@@ -154,9 +138,7 @@ class LateBarrierAcks(JobDetector):
         if not fact.expired or fact.again:
             return
         own.healthy, own.reset = 0, job.checkpoints.reset
-        if number == own.open:
-            own.earlier = own.shown()
-        self._keep(own, number, ExpiredCheckpoint(job.time, job.clock, [job.record()]))
+        own.expire(number, ExpiredCheckpoint(job.time, job.clock, [job.record()]))
         waiting = [
             n
             for n in job.state.notices
@@ -167,8 +149,7 @@ class LateBarrierAcks(JobDetector):
         ]
         job.state.notices = [n for n in job.state.notices if n not in waiting]
         for notice in waiting:
-            own.expired[number].add(notice.key, notice.ack, notice.record)
-            own.expired[number].notices = True
+            own.expired[number].notice(notice)
         if waiting:
             self._judge(job, number)
 
@@ -198,9 +179,7 @@ class LateBarrierAcks(JobDetector):
             view.state.notices = [*view.state.notices, notice][-_MAX_NOTICES:]
             return
         job = max(recent, key=lambda j: (j.own.expired[fact.number].at, j.id))
-        checkpoint = job.own.expired[fact.number]
-        checkpoint.notices = True
-        if checkpoint.add(notice.key, notice.ack, notice.record):
+        if job.own.expired[fact.number].notice(notice):
             self._judge(job, fact.number)
 
     @on(facts.CheckpointCompleted)
@@ -223,32 +202,9 @@ class LateBarrierAcks(JobDetector):
         if fact.state in ENDING:
             job.forget()
 
-    def _keep(self, own: JobAcks, number: int, checkpoint: ExpiredCheckpoint) -> None:
-        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
-        for old, known in list(own.expired.items()):
-            if old != own.open and checkpoint.at - known.at > _RECENT_MS:
-                del own.expired[old]
-        if own.open < 0 and not any(c.reported for c in own.expired.values()):
-            own.repeated = 0
-        own.expired.pop(number, None)
-        while len(own.expired) >= _MAX_CHECKPOINTS:
-            del own.expired[next(n for n in own.expired if n != own.open)]
-        own.expired[number] = checkpoint
-
     def _judge(self, job: _Job, number: int) -> None:
-        own, config = job.own, job.config
-        checkpoint = own.expired[number]
-        if not checkpoint.reported:
-            others = sum(1 for c in (*own.expired.values(), own.earlier) if c is not None and c.acks)
-            if not checkpoint.notices and len(checkpoint.acks) < config.min_acks and others < config.repeats:
-                return
-            checkpoint.reported = True
-            own.repeated += 1
-        if number >= own.open or own.shown().time < own.reset:
-            first = min(c.time for c in own.expired.values() if c.reported)
-            own.since = min(own.since, first) if own.open >= 0 else first
-            own.open, own.earlier = number, None
-        job.report(self._finding(job))
+        if job.own.late(number, job.config.min_acks, job.config.repeats):
+            job.report(self._finding(job))
 
     def _close(self, job: _Job, why: str) -> None:
         job.close(self._finding(job), why)
@@ -257,7 +213,7 @@ class LateBarrierAcks(JobDetector):
     def _finding(self, job: _Job) -> Finding:
         own = job.own
         checkpoint = own.shown()
-        tm, host, share = _place(checkpoint, job.config.skew_share)
+        tm, host, share = checkpoint.place(job.config.skew_share)
         return job.finding(
             job.id,
             job.entity(
@@ -285,23 +241,25 @@ class LateBarrierAcks(JobDetector):
             summary += f", all on {tm or host}" if share == 1 else f", {share:.0%} of them on {tm or host}"
         if tm and host and host not in tm:
             summary += f" (host {host})"
-        skewed = _skewed(job.topology, job.id, tm)
+        skewed = job.topology.skew(job.id, tm)
         if skewed is not None:
             summary += f", which reads {skewed[0]:.0%} of the job's input (fair share {skewed[1]:.0%})"
         if job.own.repeated >= job.config.repeats:
             summary += f"; {job.own.repeated} checkpoints affected so far"
-        return summary + ("; barriers wait behind data" if _burst(job, checkpoint) else "; state upload is slow")
+        return summary + (
+            "; barriers wait behind data" if checkpoint.burst(job.config.burst) else "; state upload is slow"
+        )
 
     def _advice(self, job: _Job, checkpoint: ExpiredCheckpoint, tm: str, host: str) -> str:
         """Advice for the cause that was found only: what helps against another cause may do harm."""
         place = f"TaskManager {tm}" if tm else host or "the slow subtasks"
-        if not _burst(job, checkpoint):
+        if not checkpoint.burst(job.config.burst):
             return (
                 f"The acknowledgements came one by one, so the asynchronous upload from {place} is slow. Check the "
                 "checkpoint storage (latency, throttling), the host's network and disk, and the state size. To prevent "
                 "it: incremental checkpoints, faster storage."
             )
-        if _skewed(job.topology, job.id, tm) is not None:
+        if job.topology.skew(job.id, tm) is not None:
             return (
                 f"The input is skewed: {place} gets more records than the others, so barriers wait there behind queued "
                 "data. Moving the job to other hosts does not help, because the skew is in the keys. Find the hot keys "
@@ -316,25 +274,3 @@ class LateBarrierAcks(JobDetector):
             "completed checkpoint. To prevent it: fix the slow operator, or use unaligned checkpoints (since Flink "
             "1.11)."
         )
-
-
-def _skewed(topology: Topology, job: str, tm: str) -> tuple[float, float] | None:
-    """(share of the job's input that a TaskManager reads, its fair share), if the first is clearly larger."""
-    share = topology.input_share(job, tm) if tm else None
-    return share if share is not None and share[0] > 1.2 * share[1] else None
-
-
-def _place(checkpoint: ExpiredCheckpoint, skew_share: float) -> tuple[str, str, float]:
-    """(TaskManager, host, share of the late subtasks there); no names if the share is below `skew_share`."""
-    places = [(a.tm, a.host) for a in checkpoint.acks.values() if a.tm or a.host]
-    if not places:
-        return "", "", 0.0
-    (tm, host), share = max(
-        ((p, places.count(p) / len(checkpoint.acks)) for p in set(places)), key=lambda x: (x[1], x[0])
-    )
-    return (tm, host, share) if share >= skew_share else ("", "", share)
-
-
-def _burst(job: _Job, checkpoint: ExpiredCheckpoint) -> bool:
-    times = [a.time for a in checkpoint.acks.values()]
-    return checkpoint.notices or max(times) - min(times) <= job.config.burst

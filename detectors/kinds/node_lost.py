@@ -20,7 +20,7 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.names import short
 from detectors.flink import facts
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import Duration, humanize
 
 _MAX_NODES = 100
@@ -86,7 +86,7 @@ class NodeLost(Detector):
             put_bounded(view.state.losses, fact.node, loss, _MAX_NODES)
         loss.since = min(loss.since, view.time)
         loss.missing_s = min(fact.missing_s or loss.missing_s, _MAX_MISSING_S)
-        _add(loss, view)
+        append_new(loss.records, view.record(), _MAX_RECORDS)
 
     @on(facts.NodeBack)
     def back(self, view: _View, fact: facts.NodeBack) -> None:
@@ -105,9 +105,8 @@ class NodeLost(Detector):
         if not near or any(fact.container in loss.containers for loss in near):
             return
         loss = max(near, key=lambda n: n.since)
-        if len(loss.containers) < _MAX_CONTAINERS:
-            loss.containers.append(fact.container)
-            _add(loss, view)
+        if append_new(loss.containers, fact.container, _MAX_CONTAINERS):
+            append_new(loss.records, view.record(), _MAX_RECORDS)
             if loss.reported:
                 view.report(self._finding(view, loss))
 
@@ -182,12 +181,6 @@ class NodeLost(Detector):
             "YARN and Kubernetes start its processes on other nodes if there is room. To recover faster next time: a "
             "shorter expiry time of nodes, high availability with a standby JobManager on another node.",
         )
-
-
-def _add(loss: NodeLoss, view: _View) -> None:
-    record = view.record()
-    if len(loss.records) < _MAX_RECORDS and record not in loss.records:
-        loss.records.append(record)
 
 
 def _keep_host(view: _View, address: str) -> None:

@@ -27,7 +27,7 @@ from detectors.flink.facts import Fact, Failure
 from detectors.flink.root_causes import role_of
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _SUBJECT = "slots"
@@ -215,11 +215,9 @@ class SlotsUnavailable(Detector):
         missing.refused = missing.refused or refused
         if refused and missing.report_at:
             missing.why = why
-        if job and job not in missing.jobs and len(missing.jobs) < _MAX_JOBS:
-            missing.jobs.append(job)
-        record = view.record()
-        if len(missing.records) < _MAX_RECORDS and record not in missing.records:
-            missing.records.append(record)
+        if job:
+            append_new(missing.jobs, job, _MAX_JOBS)
+        append_new(missing.records, view.record(), _MAX_RECORDS)
         if refused and wait <= 0 and missing.report_at:
             missing.report_at = 0
             view.report(self._finding(view, missing))

@@ -19,27 +19,15 @@ import msgspec
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
+from detectors.flink.process_ends import end_of
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
 _BACK = "it registered again under the same id, so it was paused or disconnected (unless ids are fixed)"
-_KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
-_LOST = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
-_ORDERLY = (
-    "shutting down",
-    "idle timeout",
-    "stopping jobmaster",
-    "leader changed",
-    "lost leadership",
-    "application status",
-    "killed by the applicationmaster",
-    "exitcode=0",
-    "exitcode=143",
-)
 
 _View: TypeAlias = "View[TaskManagerLost.Config, TaskManagerLost.State]"
 
@@ -56,11 +44,6 @@ class TaskManagerLoss(msgspec.Struct, array_like=True):
     records: list[Evidence]
     reported: bool = False
     killed: bool = False
-
-    def add(self, record: Evidence) -> None:
-        """Add a record."""
-        if len(self.records) < _MAX_RECORDS and record not in self.records:
-            self.records.append(record)
 
 
 class TaskManagerLost(Detector):
@@ -123,23 +106,19 @@ class TaskManagerLost(Detector):
         if fact.tm:
             put_bounded(view.state.hints, fact.tm, view.state.hints.get(fact.tm, view.time), _MAX_TMS)
             if fact.tm in view.state.losses:
-                view.state.losses[fact.tm].add(view.record())
+                append_new(view.state.losses[fact.tm].records, view.record(), _MAX_RECORDS)
 
     @on(facts.TaskManagerGone)
     def lost(self, view: _View, fact: facts.TaskManagerGone) -> None:
-        self._lost(view, fact.tm or fact.address, fact.why)
+        self._lost(view, fact.who, fact.why)
 
     @on(facts.TaskManagerDisconnected)
     def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
-        reason, why = fact.reason.lower(), fact.reason.rstrip(". ")
-        if any(word in reason for word in _KILLED):
-            self._lost(view, fact.tm, why, killed=True)
-        elif any(word in reason for word in _ORDERLY):
-            # The end of one job's JobMaster does not show that the process ended.
-            if "jobmaster" not in reason:
-                self._orderly(view, fact.tm)
-        elif any(word in reason for word in _LOST):
-            self._lost(view, fact.tm, why)
+        how = end_of(fact.reason)
+        if how == "orderly":
+            self._orderly(view, fact.tm)
+        elif how:
+            self._lost(view, fact.tm, fact.reason.rstrip(". "), killed=how == "killed")
 
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:
@@ -201,7 +180,7 @@ class TaskManagerLost(Detector):
             put_bounded(state.losses, tm, loss, _MAX_TMS)
         if killed:
             loss.killed, loss.why = True, why
-        loss.add(view.record())
+        append_new(loss.records, view.record(), _MAX_RECORDS)
         # A frozen process comes back under the same id and may be lost again.
         state.replacements = [r for r in state.replacements if r != tm]
 

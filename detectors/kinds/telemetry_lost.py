@@ -31,63 +31,18 @@ from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING
-from detectors.incident import Evidence, Finding, Reading, Severity
-from detectors.values.bounded import put_bounded, to_int
+from detectors.flink.regular_sources import JobLogs, RegularSource, ScrapedProcesses
+from detectors.incident import Finding, Reading, Severity
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
 
-_MAX = 400
-_GAPS = 8
-_SAME_SCRAPE_MS = 500
+_MAX_OPEN = 400
 _ACTIVE = frozenset({"CREATED", "RUNNING", "RESTARTING", "FAILING", "INITIALIZING", "RECONCILING"})
 _OVER = ENDING | {"SUSPENDED"}
 _METRICS, _CLUSTER = "all metrics", "the whole cluster"
 _AGAIN = "data arrives again"
 
 _View: TypeAlias = "View[TelemetryLost.Config, TelemetryLost.State]"
-
-
-class Signal(msgspec.Struct, array_like=True):
-    """One regular source: clock and event time of its last record, its last gaps in ms, and that record's address.
-
-    `checked` is the clock at which a gap was last judged. `count` is a job's counter of completed checkpoints at its
-    last line, `counted` the counter now (-1: unknown). `busy`: a checkpoint is in progress.
-    """
-
-    last: int
-    time: int
-    gaps: list[int]
-    record: tuple[str, int, int]
-    tm: str = ""
-    host: str = ""
-    checked: int = 0
-    count: int = -1
-    counted: int = -1
-    busy: bool = False
-
-    def receive(self, clock: int, time: int, record: tuple[str, int, int]) -> None:
-        """Take in a record at `clock`. `time` separates a new scrape from another part of the last or a late one."""
-        if time - self.time >= _SAME_SCRAPE_MS:
-            self.gaps = [*self.gaps, time - self.time][-_GAPS:]
-            self.time, self.record = time, record
-        self.last = max(self.last, clock)
-
-    def measure(self, completed: int) -> None:
-        """Take in the job's counter of completed checkpoints."""
-        self.counted = completed
-        if self.count < 0 or completed < self.count:
-            self.count = completed
-
-
-class LostSignal(msgspec.Struct, array_like=True):
-    """An open finding: since when data is missing (event time), its summary, and the last record."""
-
-    since: int
-    summary: str
-    record: Evidence
-    severity: Severity
-    tm: str = ""
-    host: str = ""
-    job: str = ""
 
 
 class TelemetryLost(Detector):
@@ -125,39 +80,25 @@ class TelemetryLost(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Signals of `processes` by "tm|id" or "jm|host", of `logs` by job id. `open` holds findings by subject.
+        """`open` holds findings by subject, `last_line` is the clock of the last log line.
 
-        `last_line` is the clock of the last log line, `registered` the JobManager's count of TaskManagers and its
-        clock.
+        `tm_registered` is the clock at which a TaskManager last registered.
         """
 
-        processes: dict[str, Signal] = {}
-        logs: dict[str, Signal] = {}
-        open: dict[str, LostSignal] = {}
+        processes: ScrapedProcesses = msgspec.field(default_factory=ScrapedProcesses)
+        logs: JobLogs = msgspec.field(default_factory=JobLogs)
+        open: dict[str, Finding] = {}
         last_line: int = 0
-        registered: tuple[int, int] = (-1, 0)
         tm_registered: int = 0
 
     config: Config
 
     @on(facts.CheckpointTriggered, facts.CheckpointCompleted, facts.CheckpointFailed)
     def checkpoint_line(self, view: _View, fact: Fact) -> None:
-        """Only triggers are regular; each has a second line soon after it."""
         self._line(view)
-        job = view.job
-        signal = view.state.logs.get(job)
-        if signal is None:
-            signal = Signal(view.clock, view.time, [], _address(view), host=view.event.host)
-            if out := put_bounded(view.state.logs, job, signal, _MAX):
-                view.seen.add(f"log|{out[0]}")
-        triggered = isinstance(fact, facts.CheckpointTriggered)
-        if triggered:
-            signal.receive(view.clock, view.time, _address(view))
-        signal.last = max(signal.last, view.clock)
-        signal.busy = triggered
-        signal.count, signal.checked = signal.counted, 0
-        view.seen.add(f"log|{job}")
-        self._close(view, (f"log|{job}",), _AGAIN)
+        key, triggered = f"log|{view.job}", isinstance(fact, facts.CheckpointTriggered)
+        view.seen.update(view.state.logs.line(key, triggered, view.record(), view.event.host, view.clock))
+        self._close(view, [key], _AGAIN)
 
     @on(facts.JobStateChanged, facts.TaskStateChanged)
     def changed(self, view: _View, fact: facts.JobStateChanged | facts.TaskStateChanged) -> None:
@@ -165,10 +106,10 @@ class TelemetryLost(Detector):
         self._line(view)
         if isinstance(fact, facts.TaskStateChanged) and fact.state != "FINISHED":
             return
-        job = view.job
-        self._close(view, [f"log|{job}"], f"the job is {fact.state}")
-        view.state.logs.pop(job, None)
-        view.seen.add(f"log|{job}")
+        key = f"log|{view.job}"
+        view.state.logs.by_key.pop(key, None)
+        view.seen.add(key)
+        self._close(view, [key], f"the job is {fact.state}")
         if fact.state in _OVER and not self._running(view):
             # Processes that export only metrics of tasks stop exporting now, and TaskManagers may be released.
             self._forget_all(view, "no job is running")
@@ -178,15 +119,10 @@ class TelemetryLost(Detector):
         self._line(view)
         view.state.tm_registered = max(view.state.tm_registered, view.clock)
 
-    @on(facts.TaskManagerGone)
-    def gone(self, view: _View, fact: facts.TaskManagerGone) -> None:
+    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected)
+    def gone(self, view: _View, fact: facts.TaskManagerGone | facts.TaskManagerDisconnected) -> None:
         self._line(view)
-        self._forget(view, [f"tm|{filtered(fact.tm or fact.address)}"], "Flink logged its end")
-
-    @on(facts.TaskManagerDisconnected)
-    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
-        self._line(view)
-        self._forget(view, [f"tm|{filtered(fact.tm)}"], "Flink logged its end")
+        self._forget(view, [f"tm|{filtered(fact.who)}"], "Flink logged its end")
 
     @on(facts.ProcessSignalled)
     def signalled(self, view: _View, _: Fact) -> None:
@@ -207,32 +143,14 @@ class TelemetryLost(Detector):
         *("jm_heap_used", "registered_task_managers", "completed_checkpoints", "task_slots_total"),
     )
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        state, record = view.state, _address(view)
-        places: dict[str, tuple[str, str]] = {}
-        for sample in samples:
-            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", view.event.host)
-            places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{host}", (tm, host))
-            if sample.name == "registered_task_managers" and view.clock >= state.registered[1]:
-                state.registered = (max(to_int(sample.value), -1), view.clock)
-            elif sample.name == "completed_checkpoints":
-                signal = state.logs.get(sample.labels.get("job_id", ""))
-                if signal is not None:
-                    signal.measure(max(to_int(sample.value), -1))
-        for key, (tm, host) in places.items():
-            process = state.processes.get(key)
-            if process is None:
-                if out := put_bounded(state.processes, key, Signal(view.clock, view.time, [], record, tm, host), _MAX):
-                    view.seen.add(out[0])
-            else:
-                process.receive(view.clock, view.time, record)
-                process.checked = 0
-            view.seen.add(key)
-        if places:
-            self._close(view, [*places, _METRICS, _CLUSTER], _AGAIN)
+        keys = view.state.processes.measure(samples, view.record(), view.event.host, view.clock)
+        view.state.logs.measure(samples)
+        view.seen.update(keys)
+        self._close(view, [*keys, _METRICS, _CLUSTER], _AGAIN)
 
     def on_deadline(self, view: _View) -> None:
         """Judge sources whose data has been missing for too long."""
-        processes, now = view.state.processes, view.clock
+        processes, now = view.state.processes.by_key, view.clock
         view.deadlines = None
         late = [k for k, v in processes.items() if (due := self._due(v)) is not None and now >= due]
         for key in late:
@@ -240,174 +158,142 @@ class TelemetryLost(Detector):
             if now - processes[key].last > self.config.forget_after and key not in view.state.open:
                 del processes[key]
         self._judge(view, [k for k in late if k in processes])
-        for job, signal in list(view.state.logs.items()):
-            if now >= (self._due(signal) or now + 1):
-                signal.checked = now
-                self._judge_log(view, job, signal)
+        for key, log in list(view.state.logs.by_key.items()):
+            if now >= (self._due(log) or now + 1):
+                log.checked = now
+                self._judge_log(view, key, log)
 
     def next_deadline(self, view: _View) -> int | None:
         """When data of the first regular source has been missing for too long."""
-        processes, logs = view.state.processes, view.state.logs
+        processes, logs = view.state.processes.by_key, view.state.logs.by_key
 
         def due(key: str) -> int | None:
-            kind, _, job = key.partition("|")
-            signal = logs.get(job) if kind == "log" else processes.get(key)
-            return None if signal is None else self._due(signal)
+            source = logs.get(key) or processes.get(key)
+            return None if source is None else self._due(source)
 
-        return view.first_deadline((*processes, *(f"log|{job}" for job in logs)), due)
+        return view.first_deadline((*processes, *logs), due)
 
     def readings(self, view: _View) -> Iterator[Reading]:
         """When each process was last sampled and when the last line of each job's log came, as timestamps."""
-        for key, signal in view.state.processes.items():
-            process = signal.tm or key.partition("|")[2]
-            yield view.reading("last_sample_timestamp_seconds", signal.last / 1000, process=process)
-        for job, signal in view.state.logs.items():
-            label = view.topology.job_name(job) or job
-            yield view.reading("last_log_line_timestamp_seconds", signal.last / 1000, job=label)
+        for key, process in view.state.processes.by_key.items():
+            who = process.tm or key.partition("|")[2]
+            yield view.reading("last_sample_timestamp_seconds", process.last / 1000, process=who)
+        for key, log in view.state.logs.by_key.items():
+            label = self._job_label(view, key)
+            yield view.reading("last_log_line_timestamp_seconds", log.last / 1000, job=label)
 
     def _line(self, view: _View) -> None:
         """A line has arrived."""
         view.state.last_line = max(view.state.last_line, view.clock)
         self._close(view, (_CLUSTER,), _AGAIN)
 
-    def _due(self, signal: Signal) -> int | None:
-        if len(signal.gaps) < self.config.min_history:
-            return None
-        limit = max(self.config.min_gap, round(self.config.gap_factor * max(signal.gaps)))
-        return max(signal.last + limit, signal.checked + self.config.min_gap if signal.checked else 0)
+    def _due(self, source: RegularSource) -> int | None:
+        return source.missing_at(self.config.min_history, self.config.gap_factor, self.config.min_gap)
 
     def _forget(self, view: _View, keys: list[str], why: str) -> None:
         for key in keys:
-            view.state.processes.pop(key, None)
+            view.state.processes.by_key.pop(key, None)
             view.seen.add(key)
         self._close(view, keys, why)
 
     def _forget_all(self, view: _View, why: str) -> None:
-        view.seen.update(f"log|{job}" for job in view.state.logs)
-        view.state.logs.clear()
-        self._forget(view, [*view.state.processes, *view.state.open], why)
+        view.seen.update(view.state.logs.by_key)
+        view.state.logs.by_key.clear()
+        self._forget(view, [*view.state.processes.by_key, *view.state.open], why)
 
     def _running(self, view: _View) -> bool:
-        return bool(view.state.logs) or any(job.state in _ACTIVE for job in view.topology.jobs.values())
+        return bool(view.state.logs.by_key) or any(job.state in _ACTIVE for job in view.topology.jobs.values())
 
     def _judge(self, view: _View, late: list[str]) -> None:
         """Report processes without data: single ones, or all at once."""
         if not late or not self._running(view):
             return
-        state, now = view.state, view.clock
-        live = {k for k, v in state.processes.items() if now - v.last <= self._fresh(v)}
+        state, now, half = view.state, view.clock, self.config.min_gap // 2
+        live = {k for k, v in state.processes.by_key.items() if v.fresh(now, half)}
         if live:
             for key in late:
                 found = self._one_process(view, key, live)
                 if found is None:
                     self._close(view, [key], "another process has replaced it")
-                    del state.processes[key]
+                    del state.processes.by_key[key]
                 else:
-                    self._report(view, key, state.processes[key], *found)
+                    self._report(view, key, state.processes.by_key[key], *found)
             return
-        last = max((state.processes[k] for k in late), key=lambda v: v.last)
-        count = len(state.processes)
-        processes = f"its {count} processes" if count > 1 else "its only process"
-        what = f"no metrics of {processes} for {humanize(now - last.last)} (usually every {humanize(_usual(last))})"
-        if state.last_line > last.last + self.config.min_gap // 2:
+        last = max((state.processes.by_key[k] for k in late), key=lambda v: v.last)
+        count = len(state.processes.by_key)
+        what = f"no metrics of {f'its {count} processes' if count > 1 else 'its only process'} for {_gap(view, last)}"
+        if state.last_line > last.last + half:
             summary = f"{what}, but the cluster is still logging. Metrics are not reaching Kafka."
             self._report(view, _METRICS, last, summary, "warning")
         elif _METRICS not in state.open and now - last.last >= self.config.cluster_min_gap:
             summary = f"no data from this cluster: {what}, and no log lines either"
             self._report(view, _CLUSTER, last, summary, "warning" if state.last_line else "info")
 
-    def _fresh(self, signal: Signal) -> int:
-        return max(self.config.min_gap // 2, 2 * max(signal.gaps, default=0))
-
     def _one_process(self, view: _View, key: str, live: set[str]) -> tuple[str, Severity] | None:
         """Summary and severity for one process without data while others still arrive; None if it was replaced."""
         state, half = view.state, self.config.min_gap // 2
-        signal = state.processes[key]
-        gap = f"no metrics for {humanize(view.clock - signal.last)} (usually every {humanize(_usual(signal))})"
-        still_logging = any(v.last > signal.last + half for v in state.logs.values())
-        peers = [k for k in live if k[:3] == key[:3]]
+        process = state.processes.by_key[key]
+        gap, others = f"no metrics for {_gap(view, process)}", f"while {len(live)} other processes still report"
+        still_logging = any(log.last > process.last + half for log in state.logs.by_key.values())
+        peers = [state.processes.by_key[k] for k in live if k[:3] == key[:3]]
         if key.startswith("jm|"):
             if peers:
                 return None
-            others = f"while {len(live)} other processes still report"
-            summary = f"JobManager {signal.host}: {gap} and no checkpoint lines, {others}"
+            summary = f"JobManager {process.host}: {gap} and no checkpoint lines, {others}"
             return summary, "info" if still_logging else "warning"
-        if state.tm_registered > signal.last or any(_first(state.processes[k]) > signal.time for k in peers):
+        if state.tm_registered > process.last or any(peer.began() > process.time for peer in peers):
             return None
-        counted, at = state.registered
-        tm = view.topology.tm_of_label(signal.tm)
-        summary = f"TaskManager {tm}: {gap} while {len(live)} other processes still report"
-        if at > signal.last + half:
-            if counted > len(peers):
-                return f"{summary}; the JobManager still counts it as registered", "warning"
-            return summary, "info"
-        return f"{summary}; the JobManager has not logged its end", "warning" if still_logging else "info"
+        counted, at = state.processes.registered
+        summary = f"TaskManager {view.topology.tm_of_label(process.tm)}: {gap} {others}"
+        if at <= process.last + half:
+            return f"{summary}; the JobManager has not logged its end", "warning" if still_logging else "info"
+        if counted > len(peers):
+            return f"{summary}; the JobManager still counts it as registered", "warning"
+        return summary, "info"
 
-    def _judge_log(self, view: _View, job: str, signal: Signal) -> None:
-        state, now = view.state, view.clock
-        missing = signal.counted - signal.count if signal.count >= 0 else 0
-        gap = f"no checkpoint lines of {view.topology.job_name(job) or job} for {humanize(now - signal.last)}"
-        if missing >= self.config.missed_checkpoints:
-            summary = f"{gap}, but its metrics count {missing} completed checkpoints. Its log is not reaching Kafka."
-            self._report(view, f"log|{job}", signal, summary, "warning", job)
-        elif (
-            not state.processes
-            and not signal.busy
-            and state.last_line <= signal.last <= now - self.config.cluster_min_gap
-        ):
-            summary = f"no data from this cluster: {gap} (usually every {humanize(_usual(signal))})"
-            self._report(view, _CLUSTER, signal, summary, "info", job)
+    def _judge_log(self, view: _View, key: str, log: RegularSource) -> None:
+        state, missed = view.state, log.missed()
+        what = f"no checkpoint lines of {self._job_label(view, key)} for"
+        if missed >= self.config.missed_checkpoints:
+            gap = humanize(view.clock - log.last)
+            text = f"{what} {gap}, but its metrics count {missed} completed checkpoints. Its log is not reaching Kafka."
+            self._report(view, key, log, text, "warning", key[4:])
+            return
+        alone = not state.processes.by_key and state.last_line <= log.last
+        if alone and not log.busy and log.last <= view.clock - self.config.cluster_min_gap:
+            text = f"no data from this cluster: {what} {_gap(view, log)}"
+            self._report(view, _CLUSTER, log, text, "info", key[4:])
 
-    def _report(self, view: _View, key: str, signal: Signal, summary: str, severity: Severity, job: str = "") -> None:
-        before = view.state.open.get(key)
+    def _job_label(self, view: _View, key: str) -> str:
+        return view.topology.job_name(key[4:]) or key[4:]
+
+    def _report(self, view: _View, key: str, lost: RegularSource, text: str, severity: Severity, job: str = "") -> None:
+        before, topology = view.state.open.get(key), view.topology
         if before is not None and severity in (before.severity, "info"):
             return
-        lost = LostSignal(
-            signal.time,
-            summary,
-            Evidence(*signal.record, signal.time, "the last record before data stopped"),
-            severity,
-            job=job,
-        )
-        if key not in (_METRICS, _CLUSTER):
-            lost.tm = view.topology.tm_of_label(signal.tm)
-            lost.host = view.topology.host_of(lost.tm) or signal.host
-        put_bounded(view.state.open, key, lost, _MAX)
-        view.report(self._finding(view, key, lost))
-
-    def _close(self, view: _View, keys: Iterable[str], why: str) -> None:
-        if not view.state.open:
-            return
-        for key in keys:
-            lost = view.state.open.pop(key, None)
-            if lost is not None:
-                view.close(self._finding(view, key, lost), why)
-
-    def _finding(self, view: _View, key: str, lost: LostSignal) -> Finding:
-        name = view.topology.job_name(lost.job) if lost.job else ""
-        return view.finding(
+        alone = key not in (_METRICS, _CLUSTER)
+        tm = topology.tm_of_label(lost.tm) if alone else ""
+        host = topology.host_of(tm) or lost.host if alone else ""
+        finding = view.finding(
             key,
-            {"tm_id": lost.tm, "host": lost.host, "job_id": lost.job, "job_name": name},
-            since=lost.since,
-            severity=lost.severity,
-            summary=lost.summary,
+            {"tm_id": tm, "host": host, "job_id": job, "job_name": topology.job_name(job) if job else ""},
+            since=lost.time,
+            severity=severity,
+            summary=text,
             confidence="fair",
-            evidence=[lost.record],
+            evidence=[lost.evidence()],
             advice="Check whether the process still runs and answers (Flink's UI, its pod or container, its host), "
             "then whether its metrics or log lines still reach Kafka: the agent, the shipper, the topic. If other "
             "clusters are affected too, check the path to Kafka. Until data arrives again, incidents there cannot "
             "be detected.",
         )
+        put_bounded(view.state.open, key, finding, _MAX_OPEN)
+        view.report(msgspec.structs.replace(finding))
+
+    def _close(self, view: _View, keys: Iterable[str], why: str) -> None:
+        for finding in [view.state.open.pop(key) for key in keys if key in view.state.open]:
+            view.close(finding, why)
 
 
-def _address(view: _View) -> tuple[str, int, int]:
-    return view.event.topic, view.event.partition, view.event.offset
-
-
-def _usual(signal: Signal) -> int:
-    return sorted(signal.gaps)[len(signal.gaps) // 2]
-
-
-def _first(signal: Signal) -> int:
-    """Event time of the first sample; 0 if it is older than the kept gaps."""
-    return signal.time - sum(signal.gaps) if len(signal.gaps) < _GAPS else 0
+def _gap(view: _View, source: RegularSource) -> str:
+    return f"{humanize(view.clock - source.last)} (usually every {humanize(source.usual())})"

@@ -29,52 +29,18 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
-from detectors.flink.gc_window import collects_old
-from detectors.flink.heap_floor import HeapFloor, HeapFloorRise
-from detectors.flink.offset_commits import CommittingJob, OffsetCommits, affected
-from detectors.incident import Evidence, Finding, Forecast, Reading, Series, Severity
-from detectors.numerics.trend import thin
+from detectors.flink.heap_floor import HeapFloorRise
+from detectors.flink.heap_usage import HeapUsage, HeapUsages
+from detectors.flink.offset_commits import COMMIT_METRICS, CommittingJob, OffsetCommits, affected
+from detectors.incident import Evidence, Finding, Forecast, Reading, Severity
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import intern_index, put_bounded, to_int
+from detectors.values.bounded import put_bounded
 from detectors.values.durations import Duration, humanize
+from detectors.values.sizes import mib
 
-_MAX_TMS = 400
 _MAX_OPEN = 100
-_MAX_COUNTERS = 40
-_MAX_COLLECTORS = 16
-_KEEP_MS = 3_600_000
-_MIB = 1024 * 1024
-_NO_JOB = CommittingJob(0)
-_COUNTERS = ("records_in", "records_out")
-_OFFSETS = ("commits_succeeded", "commits_failed", "current_offset", "committed_offset")
 
 _View: TypeAlias = "View[ZeroInputLeak.Config, ZeroInputLeak.State]"
-
-
-class HeapUsage(msgspec.Struct, array_like=True):
-    """The heap floor of one TaskManager, and the records that it has read or written since then (`read`).
-
-    `counters` are its tasks' counters; `overlooked`: there were more than are kept. `busy`: so much was read that it
-    explains any growth, and the counters are no longer needed.
-    """
-
-    floor: HeapFloor
-    counters: dict[str, int] = {}
-    read: int = 0
-    overlooked: bool = False
-    busy: bool = False
-
-    def count(self, key: str, value: int, enough: int) -> None:
-        """Take in the counter of a task. More than `enough` records explain a full heap."""
-        before = self.counters.get(key)
-        if before is None and len(self.counters) >= _MAX_COUNTERS:
-            self.overlooked = True
-            return
-        self.counters[key] = value
-        self.read += max(value - before, 0) if before is not None else 0
-        if self.read > enough > 0:
-            self.busy, self.counters = True, {}
-            self.floor.forget()
 
 
 class OpenLeak(msgspec.Struct, array_like=True):
@@ -142,13 +108,9 @@ class ZeroInputLeak(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """`heaps` by the TaskManager's label, with collectors by their index in `collectors`.
+        """`open` holds findings by job id, or by TaskManager if no job is known."""
 
-        `open` holds findings by job id, or by TaskManager if no job is known.
-        """
-
-        heaps: dict[str, HeapUsage] = {}
-        collectors: list[str] = []
+        heaps: HeapUsages = msgspec.field(default_factory=HeapUsages)
         commits: OffsetCommits = msgspec.field(default_factory=OffsetCommits)
         open: dict[str, OpenLeak] = {}
 
@@ -174,19 +136,14 @@ class ZeroInputLeak(Detector):
             if fact.job in view.state.open:
                 self._close(view, fact.job, f"the job is {fact.state}")
 
-    @on("heap_used", "heap_max", "gc_count", "completed_checkpoints", "restarts", *_COUNTERS, *_OFFSETS)
+    @on("heap_used", "heap_max", "gc_count", "records_in", "records_out", *COMMIT_METRICS)
     def measured(self, view: _View, samples: list[Sample]) -> None:
         commits, ended = view.state.commits, dict[str, HeapUsage]()
         for sample in samples:
-            if sample.name in _OFFSETS:
-                commits.sampled(sample, view.time)
-            elif sample.name == "completed_checkpoints":
-                commits.completed(sample.labels.get("job_id", ""), sample.value, view.time)
-            elif sample.name == "restarts":
-                commits.restarted(sample.labels.get("job_id", ""), sample.value, view.time)
-            else:
+            if not commits.measure(sample, view.time):
                 tm = sample.labels.get("tm_id") or filtered(view.event.host)
-                heap = self._heap(view, tm, sample)
+                # Jobs share a TaskManager, and it is not known here which of them read the records.
+                heap = view.state.heaps.measure(tm, sample, view.time, self.config_of("").bytes_per_record)
                 if heap is not None:
                     ended[tm] = heap
         for job in commits.changed():
@@ -199,7 +156,7 @@ class ZeroInputLeak(Detector):
     def readings(self, view: _View) -> Iterator[Reading]:
         """The floor of each heap, when it will be full, and checkpoints without a commit per job."""
         state, names = view.state, view.topology.tms_by_label()
-        for tm, heap in state.heaps.items():
+        for tm, heap in state.heaps.by_tm.items():
             floor = heap.floor.floor()
             if floor is not None:
                 seen = min(heap.floor.started + heap.floor.seen, view.clock)
@@ -212,31 +169,6 @@ class ZeroInputLeak(Detector):
             flat = known.flat()
             if flat is not None:
                 yield view.reading("checkpoints_since_commit", flat, job=view.topology.job_name(job) or job)
-
-    def _heap(self, view: _View, tm: str, sample: Sample) -> HeapUsage | None:
-        """Take in a sample of one TaskManager. Returns its heap if a GC cycle has ended."""
-        state, time = view.state, view.time
-        heap = state.heaps.get(tm)
-        if heap is None:
-            state.heaps = {t: h for t, h in state.heaps.items() if time - h.floor.now() <= _KEEP_MS}
-            heap = HeapUsage(HeapFloor(time))
-            put_bounded(state.heaps, tm, heap, _MAX_TMS)
-        floor = heap.floor
-        if sample.name == "heap_used":
-            return heap if floor.take(time, sample.value) else None
-        if sample.name == "heap_max":
-            floor.limit = to_int(sample.value)
-        elif sample.name == "gc_count":
-            collector = sample.labels.get("collector", "")
-            number = intern_index(state.collectors, collector, _MAX_COLLECTORS)
-            if number >= 0 and floor.counted(number, collects_old(collector), time, to_int(sample.value)):
-                state.heaps[tm] = HeapUsage(HeapFloor(time, limit=floor.limit))
-        elif not heap.busy:
-            labels = sample.labels
-            key = f"{labels.get('task_id', '')[:12]}|{labels.get('subtask_index', '')}|{sample.name[-2:]}"
-            # Jobs share a TaskManager, and it is not known here which of them read the records.
-            heap.count(key, to_int(sample.value), floor.limit // self.config_of("").bytes_per_record)
-        return None
 
     def _judge_commits(self, view: _View, job: str) -> None:
         """Judge the commits of one job."""
@@ -256,8 +188,8 @@ class ZeroInputLeak(Detector):
         elif leaking and affected(view.topology.version):
             record = view.record(f"commitsSucceeded unchanged for {leaking[0].flat} completed checkpoints, offsets -1")
             leak = OpenLeak(known.begun + min(r.since for r in leaking), "warning", [record], readers=len(leaking))
-            for tm in known.on(leaking) & state.heaps.keys():
-                rise = self._rise(state.heaps[tm], job)
+            for tm in known.on(leaking) & state.heaps.by_tm.keys():
+                rise = self._rise(state.heaps.by_tm[tm], job)
                 if rise is not None:
                     self._grow(leak, config, tm, rise, view.time)
             put_bounded(state.open, job, leak, _MAX_OPEN)
@@ -282,10 +214,10 @@ class ZeroInputLeak(Detector):
         leak, rise, floor = state.open.get(subject), self._rise(heap, job), heap.floor.floor()
         if rise is None:
             if leak is not None and not job and floor is not None and floor < leak.base + 0.1 * heap.floor.limit:
-                self._close(view, subject, f"the heap floor is back at {_mib(floor)}")
+                self._close(view, subject, f"the heap floor is back at {mib(floor)}")
             return
         if leak is None:
-            text = f"Heap.Used {_mib(heap.floor.used)}, heap floor {_mib(rise.last)}, before {_mib(rise.first)}"
+            text = f"Heap.Used {mib(heap.floor.used)}, heap floor {mib(rise.last)}, before {mib(rise.first)}"
             leak = OpenLeak(rise.since, "warning", [view.record(text)])
             put_bounded(state.open, subject, leak, _MAX_OPEN)
         before, moved = leak.severity, abs(rise.full.at - leak.full) > (leak.full - view.time) / 3
@@ -305,9 +237,9 @@ class ZeroInputLeak(Detector):
 
     def _finding(self, view: _View, subject: str, leak: OpenLeak) -> Finding:
         state, topology = view.state, view.topology
-        known = state.commits.jobs.get(subject, _NO_JOB)
+        known = state.commits.jobs.get(subject) or CommittingJob(0)
         readers = known.leaking()
-        heap = state.heaps.get(leak.tm)
+        heap = state.heaps.by_tm.get(leak.tm)
         rise = self._rise(heap, subject if readers else "") if heap is not None and leak.full else None
         tms = known.on(readers) | ({leak.tm} if leak.tm else set())
         tm = topology.tm_of_label(leak.tm or (next(iter(tms)) if len(tms) == 1 else ""))
@@ -317,7 +249,7 @@ class ZeroInputLeak(Detector):
         commits = self._commits_text(len(readers), known.read_by(readers), leak.flat, name or job) if job else ""
         memory = self._memory_text(tm, rise) if rise is not None else ""
         if leak.top and not memory:
-            memory = f"the heap of {tm} after garbage collection rose from {_mib(leak.base)} to {_mib(leak.top)}"
+            memory = f"the heap of {tm} after garbage collection rose from {mib(leak.base)} to {mib(leak.top)}"
         return view.finding(
             subject,
             {
@@ -334,7 +266,7 @@ class ZeroInputLeak(Detector):
             confidence="sure" if commits and memory else "fair",
             evidence=leak.records,
             forecast=Forecast(f"the heap of {tm} is full", *rise.full) if rise is not None else None,
-            series=self._series(heap, rise) if heap is not None and rise is not None else None,
+            series=heap.floor.chart(rise) if heap is not None and rise is not None else None,
             advice=keep_state(job) + (_ADVICE_COMMITS if job else _ADVICE_MEMORY),
         )
 
@@ -350,15 +282,9 @@ class ZeroInputLeak(Detector):
     def _memory_text(self, tm: str, rise: HeapFloorRise) -> str:
         left, soonest = humanize(rise.full.at - rise.at), humanize(rise.full.earliest - rise.at)
         return (
-            f"the heap floor of {tm} rose from {_mib(rise.first)} to {_mib(rise.last)} over {rise.cycles} GC cycles "
+            f"the heap floor of {tm} rose from {mib(rise.first)} to {mib(rise.last)} over {rise.cycles} GC cycles "
             f"although almost nothing is read; the heap is full in {left}, at the earliest in {soonest}"
         )
-
-    def _series(self, heap: HeapUsage, rise: HeapFloorRise) -> Series:
-        points = heap.floor.series()
-        ends = (rise.since, points[-1][0])
-        fit = [(t, rise.slope.at(t)) for t in ends]
-        return Series("heap floor", "bytes", thin(points), float(heap.floor.limit), fit)
 
 
 _ADVICE_COMMITS = (
@@ -372,7 +298,3 @@ _ADVICE_MEMORY = (
     "shows what references them. Restart the TaskManager before the heap is full, so that the interruption comes at a "
     "time you choose."
 )
-
-
-def _mib(size: float) -> str:
-    return f"{size / _MIB:,.0f} MiB"

@@ -12,6 +12,7 @@ Slopes are Theil and Sen's, so a spike, a savepoint or a full checkpoint among i
 """
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -30,6 +31,8 @@ _OVERSHOT = 0.85
 _CLEARLY = 0.75
 _GROWN = 0.25
 _LEAST = 1e-3
+_SETTLED = (32, 64)
+_SETTLED_P = 0.1
 
 
 class TrendFit(NamedTuple):
@@ -74,6 +77,30 @@ class Rise(NamedTuple):
         early = (p.time for p in self.points if self.fit.at(p.time) >= self.usual * (1 + growth))
         return next(early, self.now)
 
+    def reaches_within(self, level: float, horizon: int) -> Crossing | None:
+        """When the fit will reach a level, if within `horizon` ms."""
+        ahead = self.reaches(level) if self.level < level else None
+        return ahead if ahead is not None and ahead.at - self.now <= horizon else None
+
+    def believed(self, level: float, horizon: int, times: float) -> bool:
+        """Whether it has been seen for long enough to reach a level: at most `times` as far ahead as back.
+
+        After a start only the line counts, because whatever fills up rises fast at first.
+        """
+        ahead = self.reaches_within(level, horizon)
+        if ahead is not None and not self.established:
+            ahead = crossing(self.fit.line, level, self.now)
+        return ahead is not None and ahead.at - self.now <= times * (self.now - self.points[0].time)
+
+    def follows_load(self, least: float) -> bool:
+        """Whether the load grew by the factor `least` or more, and the values by about as much."""
+        third = len(self.points) // 3
+        early, late = self.points[:third], self.points[-third:]
+        if min(p.load for p in self.points) <= 0:
+            return False
+        more = median(p.load for p in late) / median(p.load for p in early)
+        return more >= least and median(p.value for p in late) / median(p.value for p in early) <= least * more
+
     def reaches(self, level: float) -> Crossing | None:
         """When the fit reaches a level. For an exponential fit the range also covers the line."""
         line = crossing(self.fit.line, level, self.now)
@@ -100,6 +127,24 @@ def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = Fa
                 found = _tested(history, scale, stretch, growth, p / len(_STRETCHES))
                 if found is not None:
                     return found
+    return None
+
+
+def settled(history: MultiscaleSeries, scale: int, levels: Sequence[float], horizon: int) -> tuple[float, int] | None:
+    """(median, ms) of the last points of a scale if they do not rise, and reach no level within `horizon`, else None.
+
+    The levels must not even be reached by the steepest slope that is likely.
+    """
+    for count in _SETTLED:
+        points = history.points(scale, count)
+        values = [p.value for p in points]
+        if len(points) < count or mann_kendall(values) < _SETTLED_P:
+            continue
+        now, line = points[-1].time, theil_sen([p.time for p in points], values)
+        fastest = line._replace(slope=line.high, intercept=line.at(now) - line.high * now)
+        ahead = [crossing(fastest, level, now) for level in levels]
+        if all(c is None or c.at - now > horizon for c in ahead):
+            return median(values), now - points[0].time
     return None
 
 

@@ -7,13 +7,19 @@ import msgspec
 from detectors.detector import View
 from detectors.events.names import container_in
 from detectors.flink.checkpoints import JobCheckpoints
-from detectors.flink.jobmanagers import JobManagerProcess
+from detectors.flink.facts import Failure
+from detectors.flink.job_states import ACTIVE
+from detectors.flink.jobmanagers import MAX_RECORDS, JobManagerProcess, JobManagers, TaskManagerView
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
+from detectors.values.bounded import append_new
 from detectors.values.durations import humanize
 
-_ACTIVE = frozenset({"RUNNING", "RESTARTING", "FAILING"})
+SKEW_MS = 5_000
+"""By how much the clocks of two processes may differ."""
+_MAX_TMS = 200
+_REFUSED = frozenset({"gated", "unreachable", "registration"})
 
 
 class JobManagerLoss(msgspec.Struct, array_like=True):
@@ -43,10 +49,56 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
     led: int = 0
     without: bool = False
 
+    def may_be(self, source: str, address: str) -> bool:
+        """Whether it may be the loss of this JobManager: an unknown source or address fits any."""
+        return _same(self.source, source) and _same(self.address, address)
+
+    def alone(self, known: JobManagers) -> bool:
+        """Whether one TaskManager alone complains, and it may be the one that froze: its peers keep the contact."""
+        peers = [w for w in known.witnesses.values() if w.address and w.address == self.address and not w.marks]
+        doubtful = peers or known.named(self.source) is None
+        return not self.fatal and not self.refused and len(self.tms) < 2 and bool(doubtful)
+
+    def disproved(self, known: JobManagers, heartbeat: int) -> bool:
+        """Whether the JobManager was alive after a TaskManager lost it.
+
+        A gated address means that it was gone from then on. A heartbeat that timed out means that it had been gone for
+        most of the timeout.
+        """
+        master = known.named(self.source)
+        gone = self.since if self.refused else self.left - round(0.8 * heartbeat)
+        return not self.fatal and master is not None and master.last_seen > gone + SKEW_MS
+
+    def prove(self, source: str, address: str, why: str, record: Evidence) -> None:
+        """Take in a record that proves the loss."""
+        self.since, self.last_proof = min(self.since, record.time), max(self.last_proof, record.time)
+        self.source, self.address, self.why = self.source or source, self.address or address, self.why or why
+        append_new(self.records, record, MAX_RECORDS)
+
+    def explain(self, fact: Failure) -> bool:
+        """Take in a cause in the stack trace of the fatal error. Returns whether it is a new one."""
+        before = self.why
+        self.why = f"it stopped with {fact.name.rpartition('.')[2]}: {fact.message}".rstrip(": ")[:240]
+        return self.why != before
+
+    def blame(self, source: str, witness: TaskManagerView, time: int) -> bool:
+        """Take in a TaskManager that lost contact. Returns whether the finding changes by that."""
+        before = len(self.tms), self.exited
+        contact_lost = [t for k, t in witness.marks.items() if k != "gated"]
+        self.since = min(self.since, *witness.marks.values())
+        self.left = min([t for t in (self.left, *contact_lost) if t], default=time)
+        self.job = self.job or witness.job
+        self.exited = self.exited or "registration" in witness.marks
+        self.refused = self.refused or not _REFUSED.isdisjoint(witness.marks)
+        append_new(self.tms, source, _MAX_TMS)
+        for record in witness.records:
+            append_new(self.records, record, MAX_RECORDS)
+        return before != (len(self.tms), self.exited)
+
 
 def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:
     """The jobs that were running when the JobManager was lost."""
-    return [j for j, job in topology.jobs.items() if job.state in _ACTIVE] or ([loss.job] if loss.job else [])
+    return [j for j, job in topology.jobs.items() if job.state in ACTIVE] or ([loss.job] if loss.job else [])
 
 
 def finding(view: View[Any, Any], loss: JobManagerLoss, master: JobManagerProcess | None, yarn: bool) -> Finding:
@@ -141,3 +193,7 @@ def _tm(source: str, topology: Topology) -> str:
 
 def _hour(ms: int) -> str:
     return f"{ms // 3_600_000 % 24:02}:{ms // 60_000 % 60:02}"
+
+
+def _same(one: str, other: str) -> bool:
+    return not one or not other or one == other

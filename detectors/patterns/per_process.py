@@ -8,9 +8,10 @@ import msgspec
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.names import container_in
 from detectors.flink import facts
+from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import about
-from detectors.values.bounded import put_bounded
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 MAX_TMS = 200
@@ -135,8 +136,7 @@ class OutOfMemory(Detector):
         again = time > known.last + _SAME_MS
         known.count += again and not self.ends_process
         known.last = max(known.last, time)
-        if record not in known.records and len(known.records) < _MAX_RECORDS:
-            known.records.append(record)
+        append_new(known.records, record, _MAX_RECORDS)
         if again or len(text) > len(known.text):
             known.text = max(known.text, text, key=len)
             view.report(self.finding(view, known))
@@ -163,11 +163,17 @@ class OutOfMemory(Detector):
         raise NotImplementedError
 
 
-def named(known: ExhaustedProcess) -> str:
+def named(known: ProcessRef | ExhaustedProcess) -> str:
     """Name a process for a message."""
     if not known.tm:
         return f"a process on host {known.host}"
     return f"TaskManager {known.tm}" + (f" on host {known.host}" if known.host and known.host not in known.tm else "")
+
+
+def process_of_label(topology: Topology, label: str) -> ProcessRef:
+    """The TaskManager with this id in metrics."""
+    tm = topology.tm_of_label(label)
+    return ProcessRef(tm, topology.host_of(tm))
 
 
 def recurrence(times: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 _MOST = 1e15
@@ -22,6 +23,14 @@ def setdefault_bounded(entries: dict[K, V], key: K, default: V, limit: int) -> V
     if key not in entries:
         put_bounded(entries, key, default, limit)
     return entries[key]
+
+
+def append_new(items: list[T], item: T, limit: int) -> bool:
+    """Append an item if the list does not have it yet and has fewer than `limit`; returns whether it was appended."""
+    if len(items) >= limit or item in items:
+        return False
+    items.append(item)
+    return True
 
 
 def to_int(value: float) -> int:

@@ -10,7 +10,7 @@ def test_a_name_that_no_reader_has_any_more_gives_its_number_to_another() -> Non
     commits = OffsetCommits()
     for n in range(1_000):
         labels = {"job_id": JOB, "tm_id": f"tm-{n}", "operator_name": "Source", "subtask_index": str(n % 2)}
-        commits.sampled(Sample("current_offset", {**labels, "topic": f"orders-{n}"}, -1), START + n)
+        commits.measure(Sample("current_offset", {**labels, "topic": f"orders-{n}"}, -1), START + n)
     job = commits.jobs[JOB]
     assert len(job.tms) <= 3
     assert len(job.topics) <= 3

@@ -124,3 +124,10 @@ def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
         points = history.points(scale)
         assert [p.time for p in points] == sorted(p.time for p in points)
         assert all(min(values) <= p.value <= max(values) for p in points)
+
+
+def test_a_series_that_was_cleared_may_begin_earlier() -> None:
+    history, _ = added([(0, 1.0, -1.0, -1.0)])
+    history.clear()
+    history.add(Point(START - 90_000, 2.0))
+    assert [(p.time, p.value) for p in history.points(0)] == [(START - 90_000, 2.0)]
