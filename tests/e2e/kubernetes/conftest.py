@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kubernetes.control_plane import ControlPlane
-from tests.e2e.kubernetes.installation import Installed, definitions
+from tests.e2e.kubernetes.installation import Installed, definitions, eventually
 from tests.e2e.kubernetes.kubelet import Kubelet
 
 
@@ -13,7 +13,9 @@ from tests.e2e.kubernetes.kubelet import Kubelet
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(tmp_path_factory.mktemp("kubernetes")) as running:
         running.done("apply", "--server-side", "--filename", "-", given=list(definitions()))
-        running.done("wait", "crd", "--all", "--for=condition=Established", "--timeout=180s")
+        # kubectl gives up on a definition that has no status yet.
+        established = ("wait", "crd", "--all", "--for=condition=Established", "--timeout=180s")
+        eventually(lambda: running.kubectl(*established).returncode == 0)
         yield running
 
 
