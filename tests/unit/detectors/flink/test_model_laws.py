@@ -1,4 +1,4 @@
-"""Laws of the model of a cluster: what detectors get of it does not depend on where it was stored, and it is bounded."""
+"""Laws of the model of a cluster: what detectors get of it does not depend on where it was stored; it is bounded."""
 
 import msgspec
 import pytest
