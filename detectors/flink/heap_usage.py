@@ -46,7 +46,10 @@ class HeapUsages(msgspec.Struct, array_like=True):
     collectors: list[str] = []
 
     def measure(self, tm: str, sample: Sample, time: int, bytes_per_record: int) -> HeapUsage | None:
-        """Take in a sample of one TaskManager. Returns its heap if a GC cycle has ended."""
+        """Take in a sample of one TaskManager. Returns its heap if a GC cycle has ended.
+
+        Jobs share a TaskManager, and it is not known which of them read its records: all of them count.
+        """
         heap = self.by_tm.get(tm)
         if heap is None:
             self.by_tm = {t: h for t, h in self.by_tm.items() if time - h.floor.now() <= _KEEP_MS}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from detectors.events.event import Sample
+from detectors.events.event import Event, Sample
 from detectors.events.names import filtered
 from detectors.incident import Evidence
 from detectors.values.bounded import put_bounded, to_int
@@ -34,11 +34,11 @@ class RegularSource(msgspec.Struct, array_like=True):
     counted: int = -1
     busy: bool = False
 
-    def receive(self, record: Evidence, clock: int) -> None:
+    def receive(self, event: Event, time: int, clock: int) -> None:
         """Take in a record. Its time separates a new scrape from another part of the last one or a late one."""
-        if record.time - self.time >= _SAME_SCRAPE_MS:
-            self.gaps = [*self.gaps, record.time - self.time][-_GAPS:]
-            self.time, self.record = record.time, (record.topic, record.partition, record.offset)
+        if time - self.time >= _SAME_SCRAPE_MS:
+            self.gaps = [*self.gaps, time - self.time][-_GAPS:]
+            self.time, self.record = time, (event.topic, event.partition, event.offset)
         self.last = max(self.last, clock)
 
     def missed(self) -> int:
@@ -75,23 +75,23 @@ class ScrapedProcesses(msgspec.Struct, array_like=True):
     by_key: dict[str, RegularSource] = {}
     registered: tuple[int, int] = (-1, 0)
 
-    def measure(self, samples: Iterable[Sample], record: Evidence, host: str, clock: int) -> list[str]:
+    def measure(self, samples: Iterable[Sample], event: Event, time: int, clock: int) -> tuple[list[str], list[str]]:
         """Take in the samples of one record. Returns the keys of their processes, and of those dropped for them."""
         places: dict[str, tuple[str, str]] = {}
+        dropped: list[str] = []
         for sample in samples:
-            tm, own_host = sample.labels.get("tm_id", ""), sample.labels.get("host", host)
-            places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{own_host}", (tm, own_host))
+            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", event.host)
+            places.setdefault(f"tm|{filtered(tm)}" if tm else f"jm|{host}", (tm, host))
             if sample.name == "registered_task_managers" and clock >= self.registered[1]:
                 self.registered = (max(to_int(sample.value), -1), clock)
-        keys = list(places)
         for key, place in places.items():
             known = self.by_key.get(key)
             if known is not None:
-                known.receive(record, clock)
+                known.receive(event, time, clock)
                 known.checked = 0
             else:
-                keys += _learn(self.by_key, key, record, clock, *place)
-        return keys
+                dropped += _learn(self.by_key, key, event, time, clock, *place)
+        return list(places), dropped
 
 
 class JobLogs(msgspec.Struct, array_like=True):
@@ -99,28 +99,32 @@ class JobLogs(msgspec.Struct, array_like=True):
 
     by_key: dict[str, RegularSource] = {}
 
-    def line(self, key: str, triggered: bool, record: Evidence, host: str, clock: int) -> list[str]:
-        """Take in a checkpoint line. Returns the key, and that of a log which was dropped for it."""
-        dropped = _learn(self.by_key, key, record, clock, "", host) if key not in self.by_key else []
+    def line(self, key: str, triggered: bool, event: Event, time: int, clock: int) -> list[str]:
+        """Take in a checkpoint line. Returns the key of a log that was dropped for it."""
+        dropped = _learn(self.by_key, key, event, time, clock, "", event.host) if key not in self.by_key else []
         known = self.by_key[key]
         if triggered:
-            known.receive(record, clock)
+            known.receive(event, time, clock)
         known.last = max(known.last, clock)
         known.count, known.checked, known.busy = known.counted, 0, triggered
-        return [key, *dropped]
+        return dropped
 
     def measure(self, samples: Iterable[Sample]) -> None:
         """Take in counters of completed checkpoints."""
         for sample in samples:
+            if sample.name != "completed_checkpoints":
+                continue
             known = self.by_key.get(f"log|{sample.labels.get('job_id', '')}")
-            if known is not None and sample.name == "completed_checkpoints":
+            if known is not None:
                 known.counted = max(to_int(sample.value), -1)
                 if known.count < 0 or known.counted < known.count:
                     known.count = known.counted
 
 
-def _learn(sources: dict[str, RegularSource], key: str, record: Evidence, clock: int, tm: str, host: str) -> list[str]:
+def _learn(
+    sources: dict[str, RegularSource], key: str, event: Event, time: int, clock: int, tm: str, host: str
+) -> list[str]:
     """Add a source. Returns the key of one that was dropped for it."""
-    source = RegularSource(clock, record.time, (record.topic, record.partition, record.offset), tm, host)
+    source = RegularSource(clock, time, (event.topic, event.partition, event.offset), tm, host)
     dropped = put_bounded(sources, key, source, _MAX_SOURCES)
     return [] if dropped is None else [dropped[0]]

@@ -97,7 +97,8 @@ class TelemetryLost(Detector):
     def checkpoint_line(self, view: _View, fact: Fact) -> None:
         self._line(view)
         key, triggered = f"log|{view.job}", isinstance(fact, facts.CheckpointTriggered)
-        view.seen.update(view.state.logs.line(key, triggered, view.record(), view.event.host, view.clock))
+        dropped = view.state.logs.line(key, triggered, view.event, view.time, view.clock)
+        view.seen.update((key, *dropped))
         self._close(view, [key], _AGAIN)
 
     @on(facts.JobStateChanged, facts.TaskStateChanged)
@@ -143,9 +144,9 @@ class TelemetryLost(Detector):
         *("jm_heap_used", "registered_task_managers", "completed_checkpoints", "task_slots_total"),
     )
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        keys = view.state.processes.measure(samples, view.record(), view.event.host, view.clock)
+        keys, dropped = view.state.processes.measure(samples, view.event, view.time, view.clock)
         view.state.logs.measure(samples)
-        view.seen.update(keys)
+        view.seen.update((*keys, *dropped))
         self._close(view, [*keys, _METRICS, _CLUSTER], _AGAIN)
 
     def on_deadline(self, view: _View) -> None:

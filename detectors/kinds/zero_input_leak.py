@@ -139,11 +139,11 @@ class ZeroInputLeak(Detector):
     @on("heap_used", "heap_max", "gc_count", "records_in", "records_out", *COMMIT_METRICS)
     def measured(self, view: _View, samples: list[Sample]) -> None:
         commits, ended = view.state.commits, dict[str, HeapUsage]()
+        per_record = self.config_of("").bytes_per_record
         for sample in samples:
             if not commits.measure(sample, view.time):
                 tm = sample.labels.get("tm_id") or filtered(view.event.host)
-                # Jobs share a TaskManager, and it is not known here which of them read the records.
-                heap = view.state.heaps.measure(tm, sample, view.time, self.config_of("").bytes_per_record)
+                heap = view.state.heaps.measure(tm, sample, view.time, per_record)
                 if heap is not None:
                     ended[tm] = heap
         for job in commits.changed():

@@ -58,6 +58,13 @@ def test_it_is_over_when_it_is_seen_again() -> None:
     assert [t.transition for t in found] == ["opened", "resolved"]
 
 
+def test_one_that_makes_room_for_others_is_not_seen_again() -> None:
+    history = with_taskmanagers().scrapes(registered=2)
+    for number in range(500):
+        history.scraped(8 * MINUTE, f"new-{number}")
+    assert [t.transition for t in history.reported()] == ["opened"]
+
+
 def test_a_log_that_contains_no_end_speaks_for_the_taskmanager() -> None:
     assert [t.severity for t in with_taskmanagers().reported()] == ["warning"]
 
