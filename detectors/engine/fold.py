@@ -27,7 +27,7 @@ from detectors.engine.entries_cut import EntriesCut
 from detectors.engine.host_clock import FAR_MS
 from detectors.engine.state import ClusterState
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
-from detectors.flink.facts import fact_of
+from detectors.flink.facts import Fact, fact_of
 from detectors.incident import Finding, Reading, Transition
 from detectors.incidents import lifecycle
 from detectors.incidents.transitions import IncidentContext
@@ -214,23 +214,22 @@ class _Fold:
         """Fold one line, always in this order. `_report` gives each finding to the incidents at once."""
         state = self._state
         # 1. Time zones: when it was written.
-        time = state.zones.event_time(event)
+        time, stated = state.zones.event_time(event), fact_of(event)
         # 2. The model of the cluster, and detectors that have a handler for what is new in the line.
-        self._take_fact(event, clock, time)
+        if stated is not None:
+            self._take_fact(event, stated, clock, time)
         # 3. Stack traces: the failure that the line adds to, in the same way.
-        if (failure := state.throwables.join(event)) is not None:
-            self._take_fact(failure, clock, time)
+        if (failure := state.throwables.join(event)) is not None and (fact := fact_of(failure)) is not None:
+            self._take_fact(failure, fact, clock, time)
         # 4. Orphaned findings: what it proves about subjects that no longer exist.
-        for ended in state.orphaned.update(event, clock, state.incidents, state.topology):
+        for ended in state.orphaned.update(event, stated, clock, state.incidents, state.topology):
             self._report(ended)
 
-    def _take_fact(self, event: LogEvent, clock: int, time: int) -> None:
-        topology, fact = self._state.topology, fact_of(event)
-        if fact is None:
-            return
+    def _take_fact(self, event: LogEvent, stated: Fact, clock: int, time: int) -> None:
+        topology = self._state.topology
         job = event.fields.get("job", "") if self._engine.by_job.kinds else ""
         name = topology.job_name(job)
-        fact = topology.update(event, fact, clock, time)
+        fact = topology.update(event, stated, clock, time)
         if topology.job_name(job) != name:
             self._job_renamed(clock)
         if fact is None:

@@ -5,7 +5,7 @@ unless `name=` gives another one. A field with a default is missing in the wordi
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import field
@@ -13,6 +13,7 @@ from msgspec import field
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.match import match_anywhere
 from detectors.flink.job_states import ENDED
+from detectors.flink.process_ends import HowEnded, end_of
 from detectors.incident import Evidence
 
 FAILURE = "failure"
@@ -299,13 +300,14 @@ class TaskManagerRegistered(Fact, frozen=True):
 class TaskManagerGone(Fact, frozen=True):
     """A TaskManager is gone. Its actor system's line has only the address, the other lines only the id."""
 
+    how: ClassVar[HowEnded] = "lost"
     why: str
     tm: str = ""
     address: str = ""
 
     @property
-    def who(self) -> str:
-        return self.tm or self.address
+    def tms(self) -> tuple[str, ...]:
+        return (self.tm or self.address,)
 
 
 @_from_lines("tm_closed")
@@ -316,8 +318,16 @@ class TaskManagerDisconnected(Fact, frozen=True):
     reason: str
 
     @property
-    def who(self) -> str:
-        return self.tm
+    def tms(self) -> tuple[str, ...]:
+        return (self.tm,)
+
+    @property
+    def how(self) -> HowEnded:
+        return end_of(self.reason)
+
+    @property
+    def why(self) -> str:
+        return self.reason.rstrip(". ")
 
 
 @_from_lines("tm_connection_closed")
@@ -328,8 +338,8 @@ class PeerConnectionClosed(Fact, frozen=True):
     tm: str = ""
 
     @property
-    def who(self) -> str:
-        return self.tm or self.address
+    def tms(self) -> tuple[str, ...]:
+        return (self.tm or self.address,)
 
 
 @_from_lines("rpc_gated")
@@ -339,12 +349,8 @@ class AddressGated(Fact, frozen=True):
     address: str
 
     @property
-    def who(self) -> str:
-        return self.address
-
-
-TaskManagerEnd = TaskManagerGone | TaskManagerDisconnected | PeerConnectionClosed | AddressGated
-"""A TaskManager has ended, or so it seems; `who` is its id or, where the line has no more, its address."""
+    def tms(self) -> tuple[str, ...]:
+        return (self.address,)
 
 
 @_from_lines("container_over_limit")
@@ -390,16 +396,28 @@ class RpcStarted(Fact, frozen=True):
 
 @_from_lines("process_signalled")
 class ProcessSignalled(Fact, frozen=True):
-    """A process received a signal to stop."""
+    """A process received a signal to stop: its TaskManager, those of its host, or else the whole cluster ends."""
 
+    how: ClassVar[HowEnded] = "orderly"
+    why: ClassVar[str] = "it received a signal to stop"
     signal: int
+    tms: tuple[str, ...] = ()
 
 
 @_from_lines("cluster_ending")
 class ClusterEnding(Fact, frozen=True):
     """A cluster ends in an orderly way, on request or because its job has ended."""
 
+    how: ClassVar[HowEnded] = "orderly"
+    why: ClassVar[str] = "the cluster has ended"
+    tms: ClassVar[tuple[str, ...]] = ()
     status: str = ""
+
+
+ProcessEnd = TaskManagerGone | TaskManagerDisconnected | ProcessSignalled | ClusterEnding
+"""Processes have ended: the TaskManagers `tms` (an id or, where the line has no more, an address), or without any the
+whole cluster. `how` and `why`, as far as the line shows it."""
+PROCESS_ENDS = get_args(ProcessEnd)
 
 
 @_from_lines("native_line")

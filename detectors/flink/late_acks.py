@@ -4,9 +4,12 @@ import msgspec
 
 from detectors.incident import Evidence
 from detectors.values.bounded import append_new
+from detectors.values.durations import LONG_AGO
 
+_MAX_CHECKPOINTS = 4
 _MAX_LATE = 200
 _MAX_RECORDS = 4
+_RECENT_MS = 3_600_000
 
 
 class LateAck(msgspec.Struct, array_like=True):
@@ -68,3 +71,58 @@ class ExpiredCheckpoint(msgspec.Struct, array_like=True):
             return "", "", 0.0
         share, (tm, host) = max((places.count(p) / len(self.acks), p) for p in set(places))
         return (tm, host, share) if share >= least else ("", "", share)
+
+
+class JobAcks(msgspec.Struct, array_like=True):
+    """Expired checkpoints of one job by number, oldest first; `repeated` counts those with late acknowledgements.
+
+    `open` is the number of the checkpoint that the open finding shows, and `since` its beginning. `reset` is the event
+    time at which the job last changed or was restored: checkpoint numbers may start again there. If the open number
+    expires again after that, `earlier` is the checkpoint of before, which is shown until the new one is proven to be
+    late, too.
+    """
+
+    expired: dict[int, ExpiredCheckpoint] = {}
+    repeated: int = 0
+    healthy: int = 0
+    open: int = -1
+    reset: int = LONG_AGO
+    since: int = 0
+    earlier: ExpiredCheckpoint | None = None
+
+    def shown(self) -> ExpiredCheckpoint:
+        """The checkpoint that the open finding shows."""
+        return self.earlier or self.expired[self.open]
+
+    def may_be_of(self, number: int, time: int) -> bool:
+        """Whether a line of this time may be about an expired checkpoint, and not about one of before a restore."""
+        return number in self.expired and (time >= self.reset or self.expired[number].time < self.reset)
+
+    def expire(self, number: int, checkpoint: ExpiredCheckpoint) -> None:
+        """Add an expired checkpoint and drop those of an earlier episode, but never that of the open finding."""
+        if number == self.open:
+            self.earlier = self.shown()
+        for old, known in list(self.expired.items()):
+            if old != self.open and checkpoint.at - known.at > _RECENT_MS:
+                del self.expired[old]
+        if self.open < 0 and not any(c.reported for c in self.expired.values()):
+            self.repeated = 0
+        self.expired.pop(number, None)
+        while len(self.expired) >= _MAX_CHECKPOINTS:
+            del self.expired[next(n for n in self.expired if n != self.open)]
+        self.expired[number] = checkpoint
+
+    def late(self, number: int, least: int, repeats: int) -> bool:
+        """Whether enough subtasks were late for this checkpoint, or some for `repeats` checkpoints; shows it if so."""
+        checkpoint = self.expired[number]
+        if not checkpoint.reported:
+            others = sum(1 for c in (*self.expired.values(), self.earlier) if c is not None and c.acks)
+            if not checkpoint.notices and len(checkpoint.acks) < least and others < repeats:
+                return False
+            checkpoint.reported = True
+            self.repeated += 1
+        if number >= self.open or self.shown().time < self.reset:
+            first = min(c.time for c in self.expired.values() if c.reported)
+            self.since = min(self.since, first) if self.open >= 0 else first
+            self.open, self.earlier = number, None
+        return True

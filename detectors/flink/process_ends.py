@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+HowEnded = Literal["killed", "orderly", "lost", ""]
+
 _KILLED = ("beyond the", "running beyond", "oomkilled", "exit code is 137", "exitcode=137")
 _LOST = ("timed out", "no longer reachable", "exit code", "exitcode", "killing container", "pod terminated", "lost")
 _ORDERLY = (
@@ -17,7 +19,7 @@ _ORDERLY = (
 )
 
 
-def end_of(reason: str) -> Literal["killed", "orderly", "lost", ""]:
+def end_of(reason: str) -> HowEnded:
     """Whether a process was killed, ended in an orderly way or was lost; empty if the reason does not show an end.
 
     >>> end_of("Pod terminated, exitCode=137"), end_of("TaskExecutor is shutting down"), end_of("Stopping JobMaster")

@@ -10,6 +10,8 @@ from detectors.incident import Evidence
 from detectors.values.bounded import put_bounded, to_int
 
 _MAX_SOURCES = 400
+_MAX_JOBMANAGERS = 20
+_FRESH_MS = 180_000
 _GAPS = 8
 _SAME_SCRAPE_MS = 500
 _LAST = "the last record before data stopped"
@@ -92,6 +94,24 @@ class ScrapedProcesses(msgspec.Struct, array_like=True):
             else:
                 dropped += _learn(self.by_key, key, event, time, clock, *place)
         return list(places), dropped
+
+
+class RegisteredTaskManagers(msgspec.Struct, array_like=True):
+    """The number of TaskManagers registered at each JobManager, by its host, with the event time of that sample."""
+
+    counts: dict[str, tuple[float, int]] = {}
+
+    def measure(self, samples: Iterable[Sample], host: str, time: int) -> None:
+        """Take in counts. `host` is that of a sample without one."""
+        for sample in samples:
+            place = sample.labels.get("host", host)
+            if time >= self.counts.get(place, (0, time))[1]:
+                put_bounded(self.counts, place, (sample.value, time), _MAX_JOBMANAGERS)
+
+    def none(self, time: int) -> bool:
+        """Whether no JobManager has a TaskManager. A standby JobManager never has one."""
+        fresh = [count for count, at in self.counts.values() if time - at <= _FRESH_MS]
+        return bool(fresh) and max(fresh) <= 0
 
 
 class JobLogs(msgspec.Struct, array_like=True):

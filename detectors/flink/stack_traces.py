@@ -14,9 +14,9 @@ import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.events.layouts import stack_line
+from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.events.vocabulary.match import THROWS
 from detectors.flink.facts import FAILURE
-from detectors.flink.sent_again import AGAIN_MS, checksum
 from detectors.values.bounded import put_bounded
 
 _MAX_SOURCES = 200

@@ -10,6 +10,7 @@ import msgspec
 
 from detectors.events.event import LogEvent, Sample
 from detectors.events.names import container_in, filtered
+from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.flink.checkpoints import JobCheckpoints
 from detectors.flink.facts import (
     ApplicationMasterExpired,
@@ -25,6 +26,7 @@ from detectors.flink.facts import (
     JobRestored,
     JobStateChanged,
     NodeExpired,
+    ProcessSignalled,
     ProcessStarted,
     RegistrationTimedOut,
     SessionTimeout,
@@ -35,7 +37,6 @@ from detectors.flink.facts import (
 )
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.root_causes import RootCauses
-from detectors.flink.sent_again import AGAIN_MS, checksum
 from detectors.flink.timeouts import Timeouts
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
@@ -122,6 +123,8 @@ class Topology(msgspec.Struct, array_like=True):
             return None
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
+        if isinstance(fact, ProcessSignalled):
+            return msgspec.structs.replace(fact, tms=self._ended_by_signal(event))
         return fact
 
     def _sent_again(self, event: LogEvent) -> bool:
@@ -225,11 +228,6 @@ class Topology(msgspec.Struct, array_like=True):
         tm = self.tm_of_source.get(event.source, "")
         return tm, self.host_of(tm) or event.host
 
-    def stopped_by_signal(self, event: LogEvent) -> list[str]:
-        """The TaskManagers that a signal ends: the one that got it, or those of its host; none otherwise."""
-        tm = self.tm_of_source.get(event.source)
-        return [tm] if tm else [t for t, known in self.tms.items() if known.host and known.host == event.host]
-
     def place_of(self, attempt: str) -> tuple[str, str, str]:
         """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings if unknown."""
         subtask = self.attempts.get(attempt)
@@ -269,6 +267,11 @@ class Topology(msgspec.Struct, array_like=True):
         if mine is None or total <= 0 or len(rates) < 2 or mine / total <= _SKEWED / len(rates):
             return None
         return mine / total, 1 / len(rates)
+
+    def _ended_by_signal(self, event: LogEvent) -> tuple[str, ...]:
+        """The TaskManagers that a signal ends: the one that got it, or those of its host; none otherwise."""
+        tm = self.tm_of_source.get(event.source)
+        return (tm,) if tm else tuple(t for t, known in self.tms.items() if known.host and known.host == event.host)
 
     def _named(self, sample: Sample) -> bool:
         job, name = sample.labels.get("job_id", ""), sample.labels.get("job_name", "")

@@ -13,6 +13,14 @@ import msgspec
 from detectors import DETECTORS
 from detectors.events.event import LogEvent
 from detectors.events.names import filtered
+from detectors.flink.facts import (
+    CheckpointCompleted,
+    Fact,
+    ProcessStarted,
+    TaskManagerDisconnected,
+    TaskManagerGone,
+    TaskManagerRegistered,
+)
 from detectors.flink.topology import Topology
 from detectors.incident import Finding
 from detectors.incidents.transitions import Incident
@@ -34,28 +42,30 @@ class OrphanedFindings(msgspec.Struct, array_like=True):
     tms: dict[str, int] = {}
     last_seen: dict[str, int] = {}
 
-    def update(self, event: LogEvent, clock: int, incidents: list[Incident], topology: Topology) -> Iterator[Finding]:
-        """Take in one line; yields the findings that it closes."""
-        match event.event_type:
-            case "process_version":
-                if "Entrypoint" in event.fields["what"] or "JobManager" in event.fields["what"]:
+    def update(
+        self, event: LogEvent, fact: Fact | None, clock: int, incidents: list[Incident], topology: Topology
+    ) -> Iterator[Finding]:
+        """Take in one line and its fact; yields the findings that it closes."""
+        match fact:
+            case ProcessStarted():
+                if "Entrypoint" in fact.what or "JobManager" in fact.what:
                     self.started = clock
-            case "tm_closed" | "tm_unreachable" | "tm_timed_out":
-                tm = filtered(event.fields["tm"])
-                put_bounded(self.tms, tm, self.tms.get(tm, clock), _MOST)
-            case "tm_registered":
-                self.tms.pop(filtered(event.fields["tm"]), None)
+            case TaskManagerGone() | TaskManagerDisconnected():
+                for tm in map(filtered, fact.tms):
+                    put_bounded(self.tms, tm, self.tms.get(tm, clock), _MOST)
+            case TaskManagerRegistered():
+                self.tms.pop(filtered(fact.tm), None)
         if not incidents:
             self.last_seen.clear()
             return
         job = event.fields.get("job")
         if job is not None:
             put_bounded(self.last_seen, job, clock, _MOST)
-        if event.event_type == "checkpoint_completed":
-            yield from self._ended(topology.job_of(event), event.fields["checkpoint"], clock, incidents, topology)
+        if isinstance(fact, CheckpointCompleted):
+            yield from self._ended(topology.job_of(event), fact.number, clock, incidents, topology)
 
     def _ended(
-        self, job: str, checkpoint: str, clock: int, incidents: list[Incident], topology: Topology
+        self, job: str, checkpoint: int, clock: int, incidents: list[Incident], topology: Topology
     ) -> Iterator[Finding]:
         for finding in [f for i in incidents if i.resolved_at is None for f in i.findings if f.closed_at is None]:
             owner = _OWNERS.get(finding.kind)

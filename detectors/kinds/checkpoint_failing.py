@@ -22,16 +22,12 @@ import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.flink import facts
-from detectors.flink.abort_reasons import failed_snapshot, harmless
 from detectors.flink.facts import Fact, Failure
-from detectors.incident import Evidence, Finding, Reading
-from detectors.values.bounded import put_bounded
-from detectors.values.durations import LONG_AGO, Duration
+from detectors.flink.failed_checkpoints import EXPIRED, FailedCheckpoint, FailedCheckpoints, failed_snapshot, harmless
+from detectors.incident import Finding, Reading
+from detectors.values.durations import Duration
 
-_MAX_FAILED = 16
-_MAX_HARMLESS = 32
 _MAX_RECORDS = 5
-_EXPIRED = "it expired before completing"
 _THRESHOLD = "exceeded checkpoint tolerable failure threshold"
 _RUNNING_AGAIN = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
 
@@ -39,55 +35,11 @@ _Job: TypeAlias = "JobView[CheckpointFailing.Config, JobStates[JobFailures], Job
 _View: TypeAlias = "View[CheckpointFailing.Config, JobStates[JobFailures]]"
 
 
-class FailedCheckpoint(msgspec.Struct, array_like=True):
-    """A failed checkpoint: event time and clock of its first line, the record, and the reason (empty until known).
+class JobFailures(FailedCheckpoints, array_like=True):
+    """The failed checkpoints of a job, and the open finding. `triggered` is the number that was triggered last."""
 
-    `thrown`: it made a task fail, so the restart that follows is its effect. `doubtful`: it came so soon after a
-    restart that it counts only with a reason of its own.
-    """
-
-    time: int
-    at: int
-    record: Evidence
-    why: str = ""
-    thrown: bool = False
-    doubtful: bool = False
-
-
-class JobFailures(msgspec.Struct, array_like=True):
-    """Failures since the last completed checkpoint, by number; `before` counts those no longer kept.
-
-    `harmless` holds the numbers that do not count (savepoints and the failures listed above), `triggered` the last
-    number triggered. Times are event times.
-    """
-
-    failed: dict[int, FailedCheckpoint] = {}
-    before: int = 0
-    harmless: list[int] = []
-    completed: int = LONG_AGO
-    restarted: int = LONG_AGO
-    limit: Evidence | None = None
     open: Finding | None = None
     triggered: int = -1
-
-    def counting(self) -> dict[int, FailedCheckpoint]:
-        """The kept failures that count."""
-        return {n: f for n, f in self.failed.items() if f.why or not f.doubtful}
-
-    def count(self) -> int:
-        """The number of failures in a row."""
-        return self.before + len(self.counting())
-
-    def add(self, number: int, failed: FailedCheckpoint) -> None:
-        """Add a failure. The oldest one is only counted from then on."""
-        self.before += len(self.failed) >= _MAX_FAILED
-        put_bounded(self.failed, number, failed, _MAX_FAILED)
-
-    def ignore(self, number: int) -> None:
-        """Do not count a failure."""
-        self.failed.pop(number, None)
-        if number not in self.harmless:
-            self.harmless = [*self.harmless, number][-_MAX_HARMLESS:]
 
 
 class CheckpointFailing(JobDetector):
@@ -123,18 +75,14 @@ class CheckpointFailing(JobDetector):
 
     @on(facts.CheckpointCompleted, job="any")
     def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
-        own = job.own
-        last = max((f.time for f in own.failed.values()), default=LONG_AGO)
-        if job.time >= max(last, own.completed, own.limit.time if own.limit else LONG_AGO):
-            own.completed = job.time
-            own.failed, own.before, own.limit = {}, 0, None
+        if job.own.complete(job.time):
             self._close(job, f"checkpoint {fact.number} completed")
 
     @on(facts.CheckpointFailed, job="any")
     def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:
         own = job.own
         if fact.number not in own.harmless and job.time > own.completed:
-            why = _EXPIRED if fact.expired else ""
+            why = EXPIRED if fact.expired else ""
             record = job.record()
             if harmless(record.text):
                 own.ignore(fact.number)
@@ -155,7 +103,8 @@ class CheckpointFailing(JobDetector):
             return
         own, number = job.own, thrown if fact.number < 0 else fact.number
         if thrown >= 0 and fact.of == "task_state":
-            self._task_failed(job, number, fact)
+            # Each line of the stack trace adds to the reason.
+            own.throw(number, FailedCheckpoint(job.time, job.clock, job.record(), _why(fact), thrown=True))
         elif of_limit:
             if own.limit is None and job.time > own.completed and not fact.again:
                 own.limit = job.record()
@@ -163,7 +112,7 @@ class CheckpointFailing(JobDetector):
         elif fact.of.startswith("checkpoint_") and number in own.failed and not own.failed[number].thrown:
             if harmless(f"{fact.first} {fact.message}"):
                 own.ignore(number)
-            elif own.failed[number].why != _EXPIRED:
+            elif own.failed[number].why != EXPIRED:
                 own.failed[number].why = _why(fact)
         self._report(job)
 
@@ -173,15 +122,8 @@ class CheckpointFailing(JobDetector):
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        own, confirm = job.own, job.config.confirmation_delay
         if fact.state in _RUNNING_AGAIN:
-            own.restarted = max(own.restarted, job.time)
-            # Checkpoints aborted by a restart may be logged just before it, and their reason may be lost.
-            for number, failed in list(own.failed.items()):
-                if not failed.why and 0 <= job.time - failed.time <= confirm and own.open is None:
-                    own.ignore(number)
-                elif failed.thrown:
-                    failed.at = min(failed.at, job.clock - confirm)  # Its stack trace is complete.
+            job.own.restart(job.time, job.clock, job.config.confirmation_delay, forgive=job.own.open is None)
             self._report(job)
         elif fact.ended:
             self._close(job, f"the job is {fact.state}")
@@ -194,7 +136,7 @@ class CheckpointFailing(JobDetector):
 
     def deadline(self, job: _Job) -> int | None:
         """When the wait of the failure that completes `in_a_row` ends."""
-        return self._ripe(job) if job.own.open is None else None
+        return job.own.enough(job.config.in_a_row, job.config.confirmation_delay) if job.own.open is None else None
 
     def job_readings(self, job: _Job) -> Iterator[Reading]:
         """Failures in a row."""
@@ -206,25 +148,9 @@ class CheckpointFailing(JobDetector):
         job = at_it[0] if len(at_it) == 1 and not fact.job else view.job
         return self.new_job(view, job) if new else self.job(view, job)
 
-    def _task_failed(self, job: _Job, number: int, fact: Failure) -> None:
-        """The checkpoint made a task fail; each line of the stack trace adds to the reason."""
-        if number in job.own.harmless or job.time <= job.own.completed:
-            return
-        if number not in job.own.failed:
-            job.own.add(number, FailedCheckpoint(job.time, job.clock, job.record()))
-        failed = job.own.failed[number]
-        failed.thrown, failed.why = True, _why(fact)
-
-    def _ripe(self, job: _Job) -> int | None:
-        """Clock time at which there are enough failures, or None while there are too few."""
-        wait = job.config.confirmation_delay
-        ready = sorted(f.at + (0 if f.why == _EXPIRED else wait) for f in job.own.counting().values())
-        missing = max(job.config.in_a_row - job.own.before, 1)
-        return ready[missing - 1] if len(ready) >= missing else None
-
     def _report(self, job: _Job) -> None:
-        ripe = self._ripe(job)
-        if job.own.limit is None and (ripe is None or job.clock < ripe):
+        at = job.own.enough(job.config.in_a_row, job.config.confirmation_delay)
+        if job.own.limit is None and (at is None or job.clock < at):
             return
         finding = self._finding(job)
         if job.own.open is None or job.own.open.summary != finding.summary:
@@ -250,7 +176,7 @@ class CheckpointFailing(JobDetector):
                 f"{summary if failed else why}"
             )
             records.append(own.limit)
-        elif why == _EXPIRED and version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
+        elif why == EXPIRED and version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
             summary += f"; Flink {version} does not count expired checkpoints, so it will not restart the job"
         return job.finding(
             job.id,

@@ -24,7 +24,7 @@ from detectors.detector import MAX_JOBS, Detector, DetectorConfig, View, on, thr
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
-from detectors.flink.facts import Fact, Failure
+from detectors.flink.facts import Failure
 from detectors.flink.gc_window import GcWindow, GcWindows
 from detectors.flink.native_helpers import NativeHelpers
 from detectors.flink.root_causes import OF_WHOLE_JOB
@@ -145,14 +145,10 @@ class HeapExhaustion(Detector):
     def completed(self, view: _View, _: facts.CheckpointCompleted) -> None:
         self._recovered(view)
 
-    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected, facts.PeerConnectionClosed, facts.AddressGated)
-    def gone(self, view: _View, fact: facts.TaskManagerEnd) -> None:
-        view.state.windows.end(fact.who, view.clock)
-
-    @on(facts.ProcessSignalled)
-    def signalled(self, view: _View, _: Fact) -> None:
-        """A process logs its own signal."""
-        view.state.windows.end(writer(view).tm, view.clock)
+    @on(*facts.PROCESS_ENDS, facts.PeerConnectionClosed, facts.AddressGated)
+    def ended(self, view: _View, end: facts.ProcessEnd | facts.PeerConnectionClosed | facts.AddressGated) -> None:
+        for tm in end.tms:
+            view.state.windows.end(tm, view.clock)
 
     @on("heap_used", "heap_max", "gc_time", "gc_count", "completed_checkpoints")
     def measured(self, view: _View, samples: list[Sample]) -> None:

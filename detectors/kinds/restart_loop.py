@@ -11,9 +11,6 @@ Why it matters: the job looks RUNNING in between and makes no progress. Restarts
 are not a loop: a planned stop of a TaskManager (`FlinkExpectedException`), a lost TaskManager (`taskmanager_lost`),
 missing slots (`slots_unavailable`). `job_failed` takes over once the restart attempts are used up.
 
-Until Flink 1.9 a region is restarted without any line about the job's state, and the adaptive scheduler cancels instead
-of restarting: both are known from `tasks should be restarted`, `Restarting job.` and what follows in the same log.
-
 Reference: Flink, "Task Failure Recovery"; a recording of a poison record, whose restarts get closer (12.9, 9.7, 8.5 s).
 """
 
@@ -25,16 +22,14 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.root_causes import CONSEQUENCES, RootCause, same
+from detectors.flink.restarts import Failover, Failovers
+from detectors.flink.root_causes import CONSEQUENCES, same
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
-from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
-_MAX_SOURCES = 50
 _MAX_RESTARTS = 12
 _MAX_RECORDS = 4
-_FAILOVER_MS = 1_000
 
 _Job: TypeAlias = "JobView[RestartLoop.Config, RestartLoop.State, RestartHistory]"
 _View: TypeAlias = "View[RestartLoop.Config, RestartLoop.State]"
@@ -67,17 +62,6 @@ class RestartHistory(msgspec.Struct, array_like=True):
     def longest(self) -> int:
         """The longest of the last gaps between restarts in ms."""
         return max(_gaps([r.time for r in self.restarts][-4:]), default=0)
-
-
-class Failover(msgspec.Struct, array_like=True):
-    """A line that tasks are to be restarted, which does not name their job."""
-
-    time: int
-    at: int
-    record: Evidence
-    fault: RootCause | None
-    cancels: bool = False
-    job: str = ""
 
 
 class RestartLoop(JobDetector):
@@ -116,55 +100,43 @@ class RestartLoop(JobDetector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Restarts by job, failovers by source. `names_job` are sources that log a job's RESTARTING."""
+        """Restarts by job, and failovers."""
 
         jobs: dict[str, RestartHistory] = {}
-        failovers: dict[str, Failover] = {}
-        names_job: dict[str, bool] = {}
+        failovers: Failovers = msgspec.field(default_factory=Failovers)
 
     @on(Failure, job="none")
     def failed(self, view: _View, fact: Failure) -> None:
         """`Restarting job.` comes before its own stack trace."""
-        failover = view.state.failovers.get(view.event.source)
+        failover = view.state.failovers.waiting.get(view.event.source)
         if failover is not None and fact.of == "job_restarting":
             failover.fault = msgspec.structs.replace(view.topology.faults.of(view.event.source, fact))
 
     @on(facts.TasksRestarting, facts.JobRestarting, job="none")
     def failover(self, view: _View, fact: facts.TasksRestarting | facts.JobRestarting) -> None:
-        source = view.event.source
-        cancels = isinstance(fact, facts.JobRestarting)
-        known = view.state.failovers.get(source)
-        # The line comes once for each failing task, but the job restarts once.
-        names_job = source in view.state.names_job
-        if known is not None and not names_job and view.time - known.time < _FAILOVER_MS:
+        source, failovers = view.event.source, view.state.failovers
+        if failovers.repeated(source, view.time):
             return
-        if known is not None and not known.cancels and not names_job:
-            self._restarted(view, known.job, known)
+        cancels = isinstance(fact, facts.JobRestarting)
         attempt = fact.failed if isinstance(fact, facts.TasksRestarting) else ""
         fault = view.topology.faults.before(source, view.time, attempt)
         job = "" if cancels else view.topology.job_of_failure(view.line)
-        failover = Failover(view.time, view.clock, view.record(), fault, cancels, job)
-        put_bounded(view.state.failovers, source, failover, _MAX_SOURCES)
+        before = failovers.begin(source, Failover(view.time, view.clock, view.record(), fault, cancels, job))
+        if before is not None:
+            self._restarted(view, before.job, before)
 
     @on(facts.JobRestored, job="none")
     def restored(self, view: _View, _: Fact) -> None:
-        source = view.event.source
-        failover = view.state.failovers.get(source)
-        unclaimed = failover is not None and not failover.cancels and source not in view.state.names_job
-        if failover is not None and unclaimed and view.time > failover.time:
-            del view.state.failovers[source]
+        failover = view.state.failovers.restored(view.event.source, view.time)
+        if failover is not None:
             self._restarted(view, view.topology.job_of_failure(view.line), failover)
 
     @on(facts.JobStateChanged, job="none")
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
-        source = view.event.source
-        failover = view.state.failovers.get(source)
-        cancelled = failover is not None and failover.cancels and fact.state in ("CANCELLING", "CANCELED", "RESTARTING")
-        if fact.before and (fact.state == "RESTARTING" or (cancelled and fact.state == "CANCELLING")):
-            if not cancelled:
-                put_bounded(view.state.names_job, source, True, _MAX_SOURCES)
+        source, failovers = view.event.source, view.state.failovers
+        if failovers.restarting(source, fact):
+            failover = failovers.waiting.pop(source, None)
             fault = failover.fault if failover is not None else view.topology.faults.before(source, view.time)
-            view.state.failovers.pop(source, None)
             self._restarted(view, fact.job, Failover(view.time, view.clock, view.record(), fault))
         elif fact.state == "FAILED":
             # The cause of the loop is still there.
@@ -188,20 +160,21 @@ class RestartLoop(JobDetector):
 
     def on_deadline(self, view: _View) -> None:
         """Count failovers whose job was never named, for the likeliest job, and close loops of jobs that run again."""
-        for source, failover in list(view.state.failovers.items()):
-            if view.clock >= failover.at + self.config_of(failover.job).unnamed_restart_wait:
-                del view.state.failovers[source]
-                if not failover.cancels and source not in view.state.names_job:
-                    self._restarted(view, failover.job, failover)
+        for failover in view.state.failovers.unnamed(lambda f: view.clock >= self._named_by(f)):
+            self._restarted(view, failover.job, failover)
         for job in self.jobs(view):
             if job.own.open and job.own.running and job.clock >= self._calm(job):
                 self._close(job, f"it has been RUNNING for {humanize(job.clock - job.own.running)}")
 
     def next_deadline(self, view: _View) -> int | None:
         """When the wait for the name of a job ends, or a job has been RUNNING for long enough."""
-        times = [f.at + self.config_of(f.job).unnamed_restart_wait for f in view.state.failovers.values()]
+        times = [self._named_by(f) for f in view.state.failovers.waiting.values()]
         times += [self._calm(job) for job in self.jobs(view) if job.own.open and job.own.running]
         return min(times, default=None)
+
+    def _named_by(self, failover: Failover) -> int:
+        config: RestartLoop.Config = self.config_of(failover.job)
+        return failover.at + config.unnamed_restart_wait
 
     def _calm(self, job: _Job) -> int:
         return job.own.running + max(job.config.running_for, round(job.config.quiet_periods * job.own.longest()))

@@ -24,27 +24,19 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
+from detectors.flink.regular_sources import RegisteredTaskManagers
 from detectors.flink.root_causes import role_of
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding
-from detectors.values.bounded import append_new, put_bounded
+from detectors.values.bounded import append_new
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _SUBJECT = "slots"
-_MAX_HOSTS = 20
 _MAX_JOBS = 20
 _MAX_RECORDS = 4
-_FRESH_MS = 180_000
 _WAITING = frozenset({"RUNNING", "RESTARTING", "CREATED"})
 
 _View: TypeAlias = "View[SlotsUnavailable.Config, SlotsUnavailable.State]"
-
-
-class RegisteredTaskManagers(msgspec.Struct, array_like=True):
-    """The number of TaskManagers registered at one JobManager, and the event time of that sample."""
-
-    count: float
-    time: int
 
 
 class MissingSlots(msgspec.Struct, array_like=True):
@@ -94,13 +86,13 @@ class SlotsUnavailable(Detector):
         )
 
     class State(msgspec.Struct, array_like=True):
-        """Missing slots, TaskManagers by the JobManager's host, and since when there is no TaskManager (`none`).
+        """Missing slots, registered TaskManagers, and since when there are none (`none`).
 
         `orderly_stop` is the event time at which a TaskManager was last stopped on purpose.
         """
 
         missing: MissingSlots | None = None
-        registered: dict[str, RegisteredTaskManagers] = {}
+        registered: RegisteredTaskManagers = msgspec.field(default_factory=RegisteredTaskManagers)
         none: NoTaskManagers | None = None
         ended: int = LONG_AGO
         orderly_stop: int = LONG_AGO
@@ -124,13 +116,11 @@ class SlotsUnavailable(Detector):
             why = "the ResourceManager cannot fulfill the resource requirements"
             self._missing(view, why, self.config.confirmation_delay)
 
-    @on(facts.ProcessSignalled)
-    def signalled(self, view: _View, _: Fact) -> None:
-        self._stopped(view)
-
-    @on(facts.TaskManagerDisconnected)
-    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
-        if role_of(fact.reason) == "planned":
+    @on(*facts.PROCESS_ENDS)
+    def ended(self, view: _View, end: facts.ProcessEnd) -> None:
+        if not end.tms:
+            view.state.none = None
+        if end.how == "orderly":
             self._stopped(view)
 
     @on(facts.TaskManagerRegistered)
@@ -158,19 +148,11 @@ class SlotsUnavailable(Detector):
         if fact.ended:
             self._served(view, fact.job, f"the job is {fact.state} and needs no slots")
 
-    @on(facts.ClusterEnding)
-    def cluster_ending(self, view: _View, _: Fact) -> None:
-        view.state.none = None
-
     @on("registered_task_managers")
     def counted(self, view: _View, samples: list[Sample]) -> None:
         state = view.state
-        for sample in samples:
-            host = sample.labels.get("host", view.event.host)
-            known = state.registered.get(host)
-            if known is None or view.time >= known.time:
-                put_bounded(state.registered, host, RegisteredTaskManagers(sample.value, view.time), _MAX_HOSTS)
-        if not self._none_now(state, view.time) or not _waiting(view.topology):
+        state.registered.measure(samples, view.event.host, view.time)
+        if not state.registered.none(view.time) or not _waiting(view.topology):
             state.none = None
             if state.missing is not None and state.missing.counted:
                 self._end(view, state.missing, "TaskManagers are registered again")
@@ -186,7 +168,7 @@ class SlotsUnavailable(Detector):
         if none is not None and view.clock >= none.at + self.config.no_taskmanager_for:
             view.state.none = None
             jobs = _waiting(view.topology)[:_MAX_JOBS]
-            if missing is None and self._none_now(view.state, view.clock) and jobs:
+            if missing is None and view.state.registered.none(view.clock) and jobs:
                 why = f"no TaskManager has been registered for {humanize(view.clock - none.since)}"
                 missing = MissingSlots(none.since, 0, why, view.clock, jobs, [none.record], counted=True)
                 view.state.missing = missing
@@ -197,11 +179,6 @@ class SlotsUnavailable(Detector):
         missing, none = view.state.missing, view.state.none
         times = [missing.report_at] if missing is not None and missing.report_at else []
         return min([*times, none.at + self.config.no_taskmanager_for] if none is not None else times, default=None)
-
-    def _none_now(self, state: State, time: int) -> bool:
-        """Whether no JobManager has a TaskManager. A standby JobManager never has one."""
-        fresh = [r.count for r in state.registered.values() if time - r.time <= _FRESH_MS]
-        return bool(fresh) and max(fresh) <= 0
 
     def _missing(self, view: _View, why: str, wait: int = 0) -> None:
         if view.time <= view.state.ended:

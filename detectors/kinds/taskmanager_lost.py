@@ -19,7 +19,6 @@ import msgspec
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.facts import Fact
-from detectors.flink.process_ends import end_of
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
@@ -87,14 +86,13 @@ class TaskManagerLost(Detector):
 
     config: Config
 
-    @on(facts.ProcessSignalled)
-    def signalled(self, view: _View, _: Fact) -> None:
-        for tm in view.topology.stopped_by_signal(view.line) or [_ALL]:
-            self._orderly(view, tm)
-
-    @on(facts.ClusterEnding)
-    def cluster_ending(self, view: _View, _: Fact) -> None:
-        self._orderly(view, _ALL)
+    @on(*facts.PROCESS_ENDS)
+    def ended(self, view: _View, end: facts.ProcessEnd) -> None:
+        for tm in end.tms or [_ALL]:
+            if end.how == "orderly":
+                self._orderly(view, tm)
+            elif end.how:
+                self._lost(view, tm, end.why, killed=end.how == "killed")
 
     @on(facts.AddressGated)
     def gated(self, view: _View, fact: facts.AddressGated) -> None:
@@ -107,18 +105,6 @@ class TaskManagerLost(Detector):
             put_bounded(view.state.hints, fact.tm, view.state.hints.get(fact.tm, view.time), _MAX_TMS)
             if fact.tm in view.state.losses:
                 append_new(view.state.losses[fact.tm].records, view.record(), _MAX_RECORDS)
-
-    @on(facts.TaskManagerGone)
-    def lost(self, view: _View, fact: facts.TaskManagerGone) -> None:
-        self._lost(view, fact.who, fact.why)
-
-    @on(facts.TaskManagerDisconnected)
-    def disconnected(self, view: _View, fact: facts.TaskManagerDisconnected) -> None:
-        how = end_of(fact.reason)
-        if how == "orderly":
-            self._orderly(view, fact.tm)
-        elif how:
-            self._lost(view, fact.tm, fact.reason.rstrip(". "), killed=how == "killed")
 
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:

@@ -120,24 +120,13 @@ class TelemetryLost(Detector):
         self._line(view)
         view.state.tm_registered = max(view.state.tm_registered, view.clock)
 
-    @on(facts.TaskManagerGone, facts.TaskManagerDisconnected)
-    def gone(self, view: _View, fact: facts.TaskManagerGone | facts.TaskManagerDisconnected) -> None:
+    @on(*facts.PROCESS_ENDS)
+    def ended(self, view: _View, end: facts.ProcessEnd) -> None:
         self._line(view)
-        self._forget(view, [f"tm|{filtered(fact.who)}"], "Flink logged its end")
-
-    @on(facts.ProcessSignalled)
-    def signalled(self, view: _View, _: Fact) -> None:
-        """A signal ends the TaskManager that got it, those of its host or, to another process, the cluster."""
-        self._line(view)
-        if tms := view.topology.stopped_by_signal(view.line):
-            self._forget(view, [f"tm|{filtered(t)}" for t in tms], "it received a signal to stop")
+        if end.tms:
+            self._forget(view, [f"tm|{filtered(tm)}" for tm in end.tms], "Flink logged its end")
         else:
-            self._forget_all(view, "the cluster received a signal to stop")
-
-    @on(facts.ClusterEnding)
-    def cluster_ending(self, view: _View, _: Fact) -> None:
-        self._line(view)
-        self._forget_all(view, "the cluster has ended")
+            self._forget_all(view, "the cluster has ended")
 
     @on(
         *("heap_used", "metaspace_used", "records_in", "busy_time"),

@@ -3,6 +3,7 @@
 import pytest
 
 from detectors.events.event import LogEvent
+from detectors.flink.facts import fact_of
 from detectors.flink.topology import Job, Topology
 from detectors.incident import Finding
 from detectors.incidents.orphaned import OrphanedFindings
@@ -25,7 +26,7 @@ def ended(open_one: Finding, *lines: LogEvent, topology: Topology | None = None)
     gone, found = OrphanedFindings(), []
     for line in lines:
         incidents = [Incident("i", 0, [open_one], seq=1)]
-        found += list(gone.update(line, line.timestamp - START, incidents, topology or Topology()))
+        found += list(gone.update(line, fact_of(line), line.timestamp - START, incidents, topology or Topology()))
     return found
 
 
@@ -45,7 +46,12 @@ def test_another_jobs_checkpoint_alone_proves_nothing() -> None:
 
 
 def test_a_job_that_the_new_jobmanager_speaks_of_is_not_gone() -> None:
-    assert ended(hung(), started(MINUTE), log("job_state", 2 * MINUTE, job=OLD), completed(NEW, 3 * MINUTE)) == []
+    assert (
+        ended(
+            hung(), started(MINUTE), log("job_state", 2 * MINUTE, job=OLD, state="RUNNING"), completed(NEW, 3 * MINUTE)
+        )
+        == []
+    )
 
 
 def test_a_checkpoint_in_the_first_minute_proves_nothing_yet() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from detectors.events.event import LogEvent
+from detectors.flink.facts import fact_of
 from detectors.flink.topology import Job, Topology
 from detectors.incident import Finding
 from detectors.incidents.orphaned import OrphanedFindings
@@ -16,7 +17,7 @@ LAG = 100  # of the lines
 
 
 def of_old(at: int) -> LogEvent:
-    return log("job_state", at, job=OLD)
+    return log("job_state", at, job=OLD, state="RUNNING")
 
 
 @pytest.mark.parametrize(("after", "ends"), [(SETTLED - 1, 0), (SETTLED, 1)])
@@ -64,27 +65,38 @@ def test_its_own_checkpoint_or_a_finding_without_a_job_prove_nothing_here() -> N
 @pytest.mark.parametrize(("after", "ends"), [(SETTLED - 1, 0), (SETTLED, 1)])
 @pytest.mark.parametrize("left", ["tm_closed", "tm_unreachable", "tm_timed_out"])
 def test_a_taskmanager_is_gone_a_minute_after_it_left(left: str, after: int, ends: int) -> None:
-    lines = (log(left, MINUTE, tm="tm-1"), log(left, 2 * MINUTE, tm="tm-1"), completed(NEW, MINUTE + after))
+    lines = (
+        log(left, MINUTE, tm="tm-1", reason=""),
+        log(left, 2 * MINUTE, tm="tm-1", reason=""),
+        completed(NEW, MINUTE + after),
+    )
     assert len(ended(full_heap(), *lines)) == ends
 
 
 @pytest.mark.parametrize(("after", "ends"), [(SETTLED - 1, 0), (SETTLED, 1)])
 def test_and_a_minute_after_the_finding_changed_last(after: int, ends: int) -> None:
     late = finding("heap_exhaustion", "tm-1", 9 * MINUTE, entity={"tm_id": "tm-1"})
-    assert len(ended(late, log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 9 * MINUTE + after - LAG))) == ends
+    assert (
+        len(
+            ended(
+                late, log("tm_closed", MINUTE, tm="tm-1", reason="timed out"), completed(NEW, 9 * MINUTE + after - LAG)
+            )
+        )
+        == ends
+    )
 
 
 @pytest.mark.parametrize(("job", "ends"), [("", 1), (NEW, 1), (OLD, 0)])
 def test_a_checkpoint_of_another_job_does_not_end_what_a_process_did_to_one(job: str, ends: int) -> None:
     full = finding("heap_exhaustion", "tm-1", 0, entity={"tm_id": "tm-1", "job_id": job})
-    assert len(ended(full, log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 5 * MINUTE))) == ends
+    assert len(ended(full, log("tm_closed", MINUTE, tm="tm-1", reason="timed out"), completed(NEW, 5 * MINUTE))) == ends
 
 
 @pytest.mark.parametrize(
     "kind", ["direct_memory_exhaustion", "memory_limit_kill", "metaspace_exhaustion", "telemetry_lost"]
 )
 def test_the_reason_names_the_checkpoint_that_proves_it(kind: str) -> None:
-    (one,) = ended(full_heap(kind), log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 5 * MINUTE))
+    (one,) = ended(full_heap(kind), log("tm_closed", MINUTE, tm="tm-1", reason="timed out"), completed(NEW, 5 * MINUTE))
     assert one.closed_because == "the TaskManager is gone and checkpoint 3 completed without it"
     assert one.closed_at is not None
     assert one.at == one.closed_at >= 5 * MINUTE
@@ -95,21 +107,23 @@ def test_the_reason_names_the_checkpoint_that_proves_it(kind: str) -> None:
 
 def test_nothing_is_remembered_of_jobs_while_nothing_is_open_and_what_is_resolved_or_closed_stays_so() -> None:
     gone, topology = OrphanedFindings(), Topology()
-    assert list(gone.update(of_old(0), 0, [], topology)) == []
+    assert list(gone.update(of_old(0), fact_of(of_old(0)), 0, [], topology)) == []
     assert gone.last_seen == {}
     for resolved, closed in ((5, None), (None, 5)):
         one = hung()
         one.closed_at = closed
         incident = Incident("i", 0, [one], seq=1, resolved_at=resolved)
         gone = OrphanedFindings(started=MINUTE)
-        assert list(gone.update(completed(NEW, 9 * MINUTE), 9 * MINUTE, [incident], topology)) == []
+        line = completed(NEW, 9 * MINUTE)
+        assert list(gone.update(line, fact_of(line), 9 * MINUTE, [incident], topology)) == []
         assert [*gone.last_seen] == [NEW]
 
 
 def kept(gone: OrphanedFindings, open_one: Finding) -> tuple[int, int]:
     for n in range(300):
         incidents = [Incident("i", 0, [open_one], seq=1)]
-        list(gone.update(log("tm_closed", n, tm=f"tm-{n}", job=f"job-{n}"), n, incidents, Topology()))
+        line = log("tm_closed", n, tm=f"tm-{n}", job=f"job-{n}", reason="timed out")
+        list(gone.update(line, fact_of(line), n, incidents, Topology()))
     return len(gone.tms), len(gone.last_seen)
 
 

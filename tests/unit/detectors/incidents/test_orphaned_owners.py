@@ -21,7 +21,7 @@ def test_the_end_of_a_job_id_ends_nothing_that_belongs_to_a_process_or_outlives_
 
 def test_the_end_of_a_process_ends_nothing_that_belongs_to_a_job() -> None:
     here = finding("checkpoint_overdue", NEW, 0, entity={"tm_id": "tm-1", "job_id": NEW})
-    assert ended(here, log("tm_closed", MINUTE, tm="tm-1"), completed(NEW, 9 * MINUTE)) == []
+    assert ended(here, log("tm_closed", MINUTE, tm="tm-1", reason="timed out"), completed(NEW, 9 * MINUTE)) == []
 
 
 @pytest.mark.parametrize("what", ["StandaloneSessionClusterEntrypoint", "YARN ApplicationMaster / JobManager"])
