@@ -8,12 +8,12 @@ from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from dashboards.frame import board, choice, fill
 from dashboards.panels import DATASOURCE, GREEN, ORANGE, RED, SEVERITIES, Column, Panel, Query, graph, listing, states
-from detectors.kinds.backpressure import Backpressure
-from detectors.kinds.checkpoint_failing import CheckpointFailing
-from detectors.kinds.clock_skew import ClockSkew
-from detectors.kinds.heap_exhaustion import HeapExhaustion
-from detectors.kinds.telemetry_lost import TelemetryLost
-from detectors.kinds.zero_input_leak import ZeroInputLeak
+from detectors.kinds.checkpoints.checkpoint_failing import CheckpointFailing
+from detectors.kinds.data.backpressure import Backpressure
+from detectors.kinds.memory.heap_exhaustion import HeapExhaustion
+from detectors.kinds.memory.zero_input_leak import ZeroInputLeak
+from detectors.kinds.telemetry.clock_skew import ClockSkew
+from detectors.kinds.telemetry.telemetry_lost import TelemetryLost
 
 _SERIES = "max by (kind, severity, cluster, job)"
 _HERE = 'cluster="$cluster"'

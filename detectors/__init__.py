@@ -1,15 +1,17 @@
 """The registry of all detectors. `detectors` is the pure core: records in, incidents out, no Spark, Kafka or clock.
 
-Each module of `kinds` has one detector, whose kind is the module's name. It is found there and needs no registration.
+Each module in a folder of `kinds` has one detector, whose kind is the module's name. It is found there and needs no
+registration.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from detectors import kinds
 from detectors.detector import Detector
 
-_MODULES = [import_module(f"{kinds.__name__}.{name}") for name in sorted(m.name for m in iter_modules(kinds.__path__))]
+_NAMES = [found.name for found in walk_packages(kinds.__path__, f"{kinds.__name__}.") if not found.ispkg]
+_MODULES = [import_module(name) for name in sorted(_NAMES, key=lambda name: name.rpartition(".")[2])]
 
 DETECTORS: tuple[type[Detector], ...] = tuple(
     found

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.events.event import Event, LogEvent, Sample
 from detectors.flink import facts
-from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import Fact
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Forecast, Reading, Series, Severity

@@ -10,7 +10,7 @@ from typing import NamedTuple
 PROJECT = Path(__file__).parents[1]
 RUNBOOKS = PROJECT / "docs" / "runbooks"
 INDEX, NAVIGATION = RUNBOOKS / "index.md", PROJECT / "mkdocs.yml"
-AREAS = ("Checkpoints", "Processes and hosts", "Jobs", "Memory", "What is read")
+AREAS = ("Checkpoints", "Processes and hosts", "Jobs", "Data", "Memory", "What is read")
 
 _LINE = re.compile(r"^\*\*Reported\*\* (.+)\. \*\*Severity\*\* (.+)\. \*\*Area\*\* (.+)\.$", re.MULTILINE)
 _MARKED = re.compile(

@@ -15,7 +15,7 @@ _PEAK_MS = 30_000
 
 
 class LoadThresholds(Protocol):
-    """When a subtask is busy all the time and when it waits; `kinds/backpressure.py` describes the settings."""
+    """When a subtask is busy all the time and when it waits; `kinds/data/backpressure.py` describes the settings."""
 
     @property
     def busy_ms_per_s(self) -> float: ...

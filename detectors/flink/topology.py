@@ -11,7 +11,7 @@ import msgspec
 from detectors.events.event import LogEvent, Sample
 from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
-from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,

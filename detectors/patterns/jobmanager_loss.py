@@ -6,7 +6,7 @@ import msgspec
 
 from detectors.detector import View
 from detectors.events.names import container_in
-from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import Failure
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.jobmanagers import MAX_RECORDS, JobManagerProcess, JobManagers, TaskManagerView

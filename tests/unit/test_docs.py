@@ -89,7 +89,7 @@ def test_every_reason_of_a_rejection_is_explained(reason: str) -> None:
 
 def test_every_kind_is_a_module_of_its_name() -> None:
     for detector in DETECTORS:
-        assert detector.__module__ == f"detectors.kinds.{detector.kind}"
+        assert detector.__module__.endswith(f".{detector.kind}")
 
 
 @pytest.mark.parametrize("name", recorded.NAMES)

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from detectors.events.event import Sample
-from detectors.flink.checkpoint_durations import CheckpointDurations
-from detectors.flink.checkpoints import JobCheckpoints
+from detectors.flink.checkpointing.checkpoint_durations import CheckpointDurations
+from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
-from detectors.flink.gc_window import GcWindow
-from detectors.flink.heap_floor import HeapFloor
+from detectors.flink.memory.gc_window import GcWindow
+from detectors.flink.memory.heap_floor import HeapFloor
 from detectors.incident import Evidence
 from detectors.numerics import rise as rises
 from detectors.numerics.multiscale import MultiscaleSeries, Point

@@ -21,7 +21,7 @@ from tests.unit.detectors.streams import METRICS
 
 MODULES = PROJECT / "detectors" / "kinds"
 TESTS = PROJECT / "tests" / "unit" / "detectors" / "kinds"
-KINDS = sorted(path.stem for path in MODULES.glob("*.py") if path.stem != "__init__")
+KINDS = sorted(path.stem for path in MODULES.glob("*/*.py") if path.stem != "__init__")
 BOARDS = "".join(path.read_text() for path in (PROJECT / "conf" / "grafana" / "dashboards").glob("*.json"))
 NEVER_A_CAUSE = {"clock_skew"}
 """Kinds of severity info only: they open no incident."""
@@ -46,9 +46,9 @@ def has_scenario(kind: str) -> bool:
 
 def missing(kind: str) -> Iterator[str]:
     """What a kind lacks."""
-    detector = next((d for d in DETECTORS if d.__module__ == f"detectors.kinds.{kind}"), None)
+    detector = next((d for d in DETECTORS if d.kind == kind), None)
     if detector is None:
-        yield f"detectors/kinds/{kind}.py: no class that derives from Detector"
+        yield f"detectors/kinds/AREA/{kind}.py: no class that derives from Detector"
     else:
         yield from missing_of(detector, kind)
     if kind not in cause_graph.KINDS | cause_graph.UNLINKED:
@@ -61,8 +61,8 @@ def missing(kind: str) -> Iterator[str]:
     for file in (runbooks.INDEX, runbooks.NAVIGATION):
         if f"{kind}.md" not in runbooks.marked(file):
             yield f"{file.relative_to(PROJECT)}: not listed; {REGENERATE} writes it once there is a runbook"
-    if not (TESTS / f"test_{kind}.py").exists():
-        yield f"tests/unit/detectors/kinds/test_{kind}.py: no tests"
+    if not [*TESTS.glob(f"*/test_{kind}.py")]:
+        yield f"tests/unit/detectors/kinds/AREA/test_{kind}.py: no tests"
     if not has_scenario(kind):
         yield f"tests/scenarios: none whose truth has {kind} as its cause"
     if f"  {kind}:\n" not in (PROJECT / "conf" / "flinkwatch.yaml").read_text():
@@ -72,7 +72,7 @@ def missing(kind: str) -> Iterator[str]:
 def missing_of(detector: type[Detector], kind: str) -> Iterator[str]:
     """What the class lacks, and what its readings do."""
     own = vars(detector)
-    file = f"detectors/kinds/{kind}.py"
+    file = f"detectors/kinds/AREA/{kind}.py"
     if own.get("kind") != kind:
         yield f'{file}: kind is not "{kind}"'
     if not any("belongs_to" in vars(base) for base in detector.__mro__ if base not in (Detector, object)):
@@ -106,7 +106,7 @@ def test_a_kind_that_is_only_a_name_lacks_every_piece() -> None:
 
 
 def test_every_file_of_tests_is_about_a_kind() -> None:
-    assert sorted(path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py")) == KINDS
+    assert sorted(path.stem.removeprefix("test_") for path in TESTS.glob("*/test_*.py")) == KINDS
 
 
 def test_every_detector_is_found_in_the_folder() -> None:

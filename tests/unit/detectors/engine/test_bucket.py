@@ -10,7 +10,7 @@ from detectors.engine.bucket import BucketIndex, step
 from detectors.engine.state import decode_state
 from detectors.events.event import LogEvent
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.kinds.unread_records_lost import UnreadRecordsLost
+from detectors.kinds.telemetry.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live, silence

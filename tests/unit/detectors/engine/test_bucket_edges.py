@@ -10,7 +10,7 @@ from detectors.engine.bucket import BucketIndex, BucketOutput, step
 from detectors.engine.late_partitions import PartitionOrder
 from detectors.engine.state import decode_state, encode_state
 from detectors.events.event import Event, MetricEvent
-from detectors.kinds.taskmanager_lost import TaskManagerLost
+from detectors.kinds.processes.taskmanager_lost import TaskManagerLost
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live, silence

@@ -12,9 +12,9 @@ from detectors.engine.engine import Engine
 from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, Sample
 from detectors.incident import Finding, Reading, Transition
-from detectors.kinds.backpressure import Backpressure
-from detectors.kinds.node_lost import NodeLost
-from detectors.kinds.unread_records_lost import UnreadRecordsLost
+from detectors.kinds.data.backpressure import Backpressure
+from detectors.kinds.processes.node_lost import NodeLost
+from detectors.kinds.telemetry.unread_records_lost import UnreadRecordsLost
 from tests.unit.detectors.changes import Played, live
 from tests.unit.detectors.incidents.test_silence_times import silence
 from tests.unit.detectors.streams import START, alone, log, page

@@ -246,7 +246,7 @@ def test_the_subject_of_what_is_decided_for_a_job_is_its_id(detector: Any, data:
 
 def test_a_detector_that_is_off_is_not_run_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with an override by job, unless that switches it on: off is the way out when a detector fails."""
-    from detectors.kinds.checkpoint_overdue import CheckpointOverdue
+    from detectors.kinds.checkpoints.checkpoint_overdue import CheckpointOverdue
 
     monkeypatch.setattr(CheckpointOverdue, "fact", lambda *_: 1 / 0)
     general = {"checkpoint_overdue": {"enabled": False}}

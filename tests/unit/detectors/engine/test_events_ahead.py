@@ -14,7 +14,7 @@ from detectors.engine import bucket, late_partitions
 from detectors.engine.late_partitions import BOUND_MS, PartitionLag, PartitionOrder, next_waiting
 from detectors.engine.state import decode_state
 from detectors.events.event import LogEvent
-from detectors.kinds.unread_records_lost import UnreadRecordsLost
+from detectors.kinds.telemetry.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.arrivals import output
 from tests.unit.detectors.engine.test_late_partitions import SHORT

@@ -9,7 +9,7 @@ from detectors.engine import bucket, fold
 from detectors.engine.engine import Engine
 from detectors.engine.host_clock import FAR_MS
 from detectors.engine.state import ClusterState, decode_state
-from detectors.kinds.taskmanager_lost import TaskManagerLost
+from detectors.kinds.processes.taskmanager_lost import TaskManagerLost
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 from tests.unit.detectors.changes import Played, live

@@ -179,7 +179,7 @@ def test_an_order_survives_bytes() -> None:
 
 def test_what_waits_does_not_hang_on_an_event_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost alone, and what waits is taken in its turn."""
-    from detectors.kinds.taskmanager_lost import TaskManagerLost
+    from detectors.kinds.processes.taskmanager_lost import TaskManagerLost
 
     index, store = bucket.BucketIndex(published=PUBLISHED), MemoryStore()
     at = metric("heap_used", 0, 0.0).timestamp

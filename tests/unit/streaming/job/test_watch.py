@@ -131,7 +131,7 @@ def test_an_error_in_a_detector_loses_its_events_to_the_dead_letters_and_nothing
     tester: TwsTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The injected fault: a detector that fails. What it does not want is taken by the others all the same."""
-    from detectors.kinds.late_barrier_acks import LateBarrierAcks
+    from detectors.kinds.checkpoints.late_barrier_acks import LateBarrierAcks
 
     half = len(events("late-barrier-acks")) * 6 // 10
     first = feed(tester, packed_of("late-barrier-acks", slice(0, half)))

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import Record
-from detectors.kinds.unread_records_lost import UnreadRecordsLost
+from detectors.kinds.telemetry.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import run
 from tests.recorded import said
 from tests.unit.detectors.streams import START, alone, log

@@ -1,4 +1,4 @@
-from detectors.flink.failed_checkpoints import EXPIRED, FailedCheckpoint, FailedCheckpoints
+from detectors.flink.checkpointing.failed_checkpoints import EXPIRED, FailedCheckpoint, FailedCheckpoints
 from detectors.incident import Evidence
 
 WAIT = 2_000

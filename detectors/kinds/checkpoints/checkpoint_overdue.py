@@ -23,7 +23,7 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
-from detectors.flink.checkpoints import GAUGE_LAG_MS, InProgress
+from detectors.flink.checkpointing.checkpoints import GAUGE_LAG_MS, InProgress
 from detectors.flink.job_states import ENDING
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.trend import quantile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.flink.gc_window import GcWindow
+from detectors.flink.memory.gc_window import GcWindow
 
 MB = 1 << 20
 START = 1_700_000_000_000

@@ -25,8 +25,8 @@ from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
 from detectors.flink.facts import Failure
-from detectors.flink.gc_window import GcWindow, GcWindows
-from detectors.flink.native_helpers import NativeHelpers
+from detectors.flink.memory.gc_window import GcWindow, GcWindows
+from detectors.flink.memory.native_helpers import NativeHelpers
 from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.flink.checkpoints import GAUGE_LAG_MS, JobCheckpoints
+from detectors.flink.checkpointing.checkpoints import GAUGE_LAG_MS, JobCheckpoints
 from detectors.flink.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
 from detectors.incident import Evidence
 

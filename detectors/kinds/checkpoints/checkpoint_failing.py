@@ -22,8 +22,14 @@ import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.flink import facts
+from detectors.flink.checkpointing.failed_checkpoints import (
+    EXPIRED,
+    FailedCheckpoint,
+    FailedCheckpoints,
+    failed_snapshot,
+    harmless,
+)
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.failed_checkpoints import EXPIRED, FailedCheckpoint, FailedCheckpoints, failed_snapshot, harmless
 from detectors.incident import Finding, Reading
 from detectors.values.durations import Duration
 

@@ -19,9 +19,9 @@ import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.flink import facts
+from detectors.flink.checkpointing.late_acks import AbortNotice, ExpiredCheckpoint, JobAcks, LateAck
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING
-from detectors.flink.late_acks import AbortNotice, ExpiredCheckpoint, JobAcks, LateAck
 from detectors.incident import Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.durations import Duration, humanize

@@ -13,7 +13,7 @@ _MOST_MS = 1e15
 
 
 class SlownessThresholds(Protocol):
-    """When a checkpoint is slow; `kinds/backpressure.py` describes the settings."""
+    """When a checkpoint is slow; `kinds/data/backpressure.py` describes the settings."""
 
     @property
     def slow_checkpoint_factor(self) -> float: ...

@@ -24,7 +24,7 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
-from detectors.flink.checkpoint_durations import CheckpointDurations, chart
+from detectors.flink.checkpointing.checkpoint_durations import CheckpointDurations, chart
 from detectors.flink.job_states import RESTARTING
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.rise import Rise, rise, settled

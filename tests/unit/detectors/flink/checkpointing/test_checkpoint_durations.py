@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.events.event import Sample
-from detectors.flink.checkpoint_durations import CheckpointDurations
+from detectors.flink.checkpointing.checkpoint_durations import CheckpointDurations
 from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence
 

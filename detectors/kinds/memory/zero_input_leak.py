@@ -29,8 +29,8 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
-from detectors.flink.heap_floor import HeapFloorRise
-from detectors.flink.heap_usage import HeapUsage, HeapUsages
+from detectors.flink.memory.heap_floor import HeapFloorRise
+from detectors.flink.memory.heap_usage import HeapUsage, HeapUsages
 from detectors.flink.offset_commits import COMMIT_METRICS, CommittingJob, OffsetCommits, affected
 from detectors.incident import Evidence, Finding, Forecast, Reading, Severity
 from detectors.patterns.keep_state import keep_state

@@ -3,8 +3,8 @@
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.gc_window import collects_old
-from detectors.flink.heap_floor import HeapFloor
+from detectors.flink.memory.gc_window import collects_old
+from detectors.flink.memory.heap_floor import HeapFloor
 from detectors.values.bounded import intern_index, put_bounded, to_int
 
 _MAX_TMS = 400

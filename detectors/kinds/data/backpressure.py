@@ -23,9 +23,9 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
+from detectors.flink.checkpointing.slow_checkpoints import SlowCheckpoints
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING, RESTARTING
-from detectors.flink.slow_checkpoints import SlowCheckpoints
 from detectors.flink.task_load import JobLoad, measured, place, skew
 from detectors.incident import Evidence, Finding, Reading, Series
 from detectors.values.durations import Duration, humanize

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from detectors.flink.gc_window import collects_old
-from detectors.flink.heap_floor import HeapFloor
+from detectors.flink.memory.gc_window import collects_old
+from detectors.flink.memory.heap_floor import HeapFloor
 
 MB, MINUTE = 1 << 20, 60_000
 START = 1_700_000_000_000
