@@ -13,12 +13,20 @@ Slopes are Theil and Sen's, so a spike, a savepoint or a full checkpoint among i
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from detectors.numerics.multiscale import MultiscaleSeries, Point
-from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, mann_kendall_of_ends, quantile, theil_sen
+from detectors.numerics.trend import (
+    Crossing,
+    Slope,
+    autocorrelation,
+    crossing,
+    mann_kendall,
+    mann_kendall_of_ends,
+    quantile,
+    theil_sen,
+)
 
 _STRETCHES = (12, 20, 32, 64)
 _BEFORE = 8
@@ -172,7 +180,8 @@ def _tested(history: MultiscaleSeries, scale: int, stretch: int, growth: float, 
     values = [q.value for q in points]
     fit = _fitted(points)
     start = points[0].time
-    if fit.line.low <= 0 or mann_kendall(values, _correlation(points, fit)) >= p:
+    rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
+    if fit.line.low <= 0 or mann_kendall(values, autocorrelation(rest)) >= p:
         return None
     older = _older(history, scale, start)
     known = len(older) >= _BEFORE
@@ -226,15 +235,6 @@ def _peak(history: MultiscaleSeries, scale: int, start: int) -> float:
         if len(older) >= _BEFORE:
             high = max(high, quantile(older, 0.95) * (_PEAK_MARGIN if coarser > scale else 1))
     return high
-
-
-def _correlation(points: list[Point], fit: TrendFit) -> float:
-    """Correlation of neighbours without the trend. Correlated values count as fewer independent ones."""
-    rest = [math.log(q.value) - math.log(fit.at(q.time)) for q in points]
-    mean = sum(rest) / len(rest)
-    own = sum((r - mean) ** 2 for r in rest)
-    shared = sum((a - mean) * (b - mean) for a, b in pairwise(rest))
-    return max(shared / own, 0.0) if own > 0 else 0.0
 
 
 def _jumped(window: list[Point], flat: int, usual: float, fit: TrendFit) -> bool:

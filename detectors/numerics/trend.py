@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple, TypeVar
 
@@ -87,6 +88,18 @@ def mann_kendall(values: Sequence[float], correlation: float = 0.0) -> float:
     9e-05
     """
     return _p(_scores(values)[-1], values, correlation) if values else 1.0
+
+
+def autocorrelation(values: Sequence[float]) -> float:
+    """Return the correlation of neighbours (lag 1), 0 if it is negative or the values do not vary.
+
+    >>> autocorrelation([1, 2, 3, 4, 5]), autocorrelation([1, -1, 1, -1])
+    (0.4, 0.0)
+    """
+    mean = sum(values) / len(values)
+    own = sum((v - mean) ** 2 for v in values)
+    shared = sum((a - mean) * (b - mean) for a, b in pairwise(values))
+    return max(shared / own, 0.0) if own > 0 else 0.0
 
 
 def mann_kendall_of_ends(values: Sequence[float], lengths: Sequence[int]) -> dict[int, float]:

@@ -119,6 +119,8 @@ def test_the_history_is_bounded_and_in_order(values: list[int]) -> None:
     for i, value in enumerate(values):
         history.add(Point(i, value))
     assert sum(map(len, history.scales)) <= 8 * WINDOW
+    for own in history.scales:
+        assert len(own.sizes) == len(own.loads) == 2 * len(own)
     assert len(history.points(0)) == min(len(values), WINDOW)
     for scale in range(len(history.scales)):
         points = history.points(scale)

@@ -109,3 +109,9 @@ def test_too_few_points_have_not_settled() -> None:
     assert settled(history(lambda _: 2.0, 31), 0, [], HOUR) is None
     assert settled(history(lambda _: 2.0, 32), 0, [], HOUR) is not None
     assert settled(history(lambda _: 2.0, 100), 5, [], HOUR) is None
+
+
+def test_a_curve_whose_line_never_gets_there_is_not_believed() -> None:
+    curve = a_rise(lambda n: math.exp(0.06 * n), 40)
+    fit = curve.fit._replace(line=curve.fit.line._replace(slope=-1.0))
+    assert curve._replace(fit=fit).reaches(20 * curve.level) is None

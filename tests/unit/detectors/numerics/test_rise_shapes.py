@@ -32,6 +32,9 @@ RISES: dict[str, tuple[Shape, int]] = {
     "a line after a flat hour": (line(60, 0.05), 100),
     "a curve after a flat hour": (lambda n: math.exp(0.06 * max(0, n - 60)), 100),
     "a slow line over hours": (line(200, 0.004), 600),
+    "a steep line of few points": (line(0, 0.5), 14),
+    "a line whose newest points have a gap": (lambda n: line(60, 0.05)(n) * (0.6 if n == 97 else 1), 100),
+    "a line of small numbers": (lambda n: line(60, 0.05)(n) / 10_000, 100),
     "a line with a spike in seven": (lambda n: line(40, 0.05)(n) * (4 if n % 7 == 0 else 1), 90),
     "above all days and nights before": (lambda n: 1.3 + 0.3 * math.sin(n / 40) + 0.02 * max(0, n - 700), 900),
 }
@@ -45,6 +48,7 @@ NONE: dict[str, tuple[Shape, int]] = {
     "a fall": (lambda n: 5 - 0.03 * n, 120),
     "day and night": (lambda n: 1.5 + math.sin(n / 40), 900),
     "less growth than asked for": (line(60, 0.005), 120),
+    "a line that levels off": (lambda n: 1 + 0.1 * min(n, 28) + 0.03 * max(0, n - 28), 40),
     "spikes that come more often": (lambda n: 5.0 if n > 60 and n % 3 == 0 else 1.0, 100),
 }
 

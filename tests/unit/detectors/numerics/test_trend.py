@@ -4,12 +4,13 @@ import math
 import random
 from statistics import median
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, norm, theilslopes
 
-from detectors.numerics.trend import Slope, crossing, mann_kendall, quantile, theil_sen, thin
+from detectors.numerics.trend import Slope, autocorrelation, crossing, mann_kendall, quantile, theil_sen, thin
 
 wholes = st.integers(-1_000, 1_000).map(float)
 series = st.lists(wholes, min_size=3, max_size=70)
@@ -40,6 +41,21 @@ def test_the_rank_test_is_kendalls_with_a_correction_for_continuity(values: list
     sigma = score / norm.isf(known.pvalue)
     assume(math.isfinite(sigma))
     assert mann_kendall(values) == pytest.approx(norm.sf((score - 1) / sigma), rel=1e-4, abs=1e-9)
+
+
+@given(series, st.floats(0, 0.9))
+def test_correlated_values_count_as_fewer(values: list[float], correlation: float) -> None:
+    independent, p = mann_kendall(values), mann_kendall(values, correlation)
+    assume(0 < independent < 1)
+    wider = math.sqrt((1 + correlation) / (1 - correlation))
+    assert p == pytest.approx(norm.sf(norm.isf(independent) / wider), rel=1e-4, abs=1e-9)
+
+
+@given(series)
+def test_the_correlation_of_neighbours_is_that_of_the_sample(values: list[float]) -> None:
+    rest = np.array(values) - np.mean(values)
+    assume(float(rest @ rest) > 0)
+    assert autocorrelation(values) == pytest.approx(max(0.0, float(rest[1:] @ rest[:-1]) / float(rest @ rest)))
 
 
 @given(st.permutations(range(12)))
@@ -119,3 +135,9 @@ def test_a_spike_stays_in_a_thinned_series(at: int) -> None:
 @given(st.lists(wholes, min_size=1))
 def test_the_middle_quantile_is_the_median(values: list[float]) -> None:
     assert quantile(values, 0.5) == pytest.approx(median(values))
+
+
+def test_a_thinned_series_keeps_what_stands_out_against_the_mean_of_the_next_points() -> None:
+    # Against the next point alone, which is high, the dip would stand out. The next two are low on average.
+    points = [(0, 0.0), (1, 1.0), (2, -1.5), (3, 10.0), (4, -20.0), (5, 0.0)]
+    assert thin(points, 4)[1] == (1, 1.0)
