@@ -92,8 +92,8 @@ class Jvm:
         """Drop the JVM's output from now on: during a stop it writes errors that are not failures."""
         self._log.quiet = True
 
-    def end(self) -> None:
-        """Stop the session, give the JVM time to end in order, then kill it."""
+    def end(self, within: float = _END_WITHIN_S) -> None:
+        """Stop the session, give the JVM so many seconds to end in order, then kill it."""
         self.quiet()
         if self.session is not None and self.gone() is None:
             try:
@@ -102,7 +102,7 @@ class Jvm:
                 log.debug("the Spark session did not stop in order", error=str(error))
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            if self.gone(_END_WITHIN_S) is None:
+            if self.gone(within) is None:
                 self.kill()
 
     def kill(self) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from streaming.configuration.settings import Streaming
 from streaming.errors import PreflightError
+from streaming.job.spark import class_archive
 from streaming.job.spark.code_archive import program
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.troubles import cause_of
@@ -90,8 +91,8 @@ _LOCAL_CHECKPOINT = {
 _NEVER_DEAD = {"spark.storage.blockManagerHeartbeatTimeoutMs": "315360000s"}
 
 
-def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
-    """Start the session of the job in a new JVM.
+def start_session(settings: Streaming, jvm: Jvm | None = None, java_options: tuple[str, ...] = ()) -> SparkSession:
+    """Start the session of the job in a new JVM, with more `java_options` than its own.
 
     Raises JavaNotFoundError or JarsNotFoundError if bin/setup has not run, PreflightError if Spark does not start,
     Stopped if flinkwatch is asked to stop meanwhile.
@@ -110,7 +111,9 @@ def start_session(settings: Streaming, jvm: Jvm | None = None) -> SparkSession:
         "spark.master": _master(settings.master),
         "spark.jars": ",".join(str(jar) for jar in jars_of("spark")),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options()),
+        "spark.driver.extraJavaOptions": " ".join((*_java_options(), *java_options)),
+        # Only classes from the class path are archived.
+        **({"spark.driver.extraClassPath": os.pathsep.join(map(str, jars_of("spark")))} if local else {}),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         **(_NEVER_DEAD if _ONE_HOST.fullmatch(settings.master) else {}),
         **_properties(settings),
@@ -160,7 +163,7 @@ def _master(master: str) -> str:
 
 def _java_options() -> tuple[str, ...]:
     settings = _LOG_SETTINGS.with_name("log4j2-json.properties") if logs_json() else _LOG_SETTINGS
-    return (f"-Dlog4j2.configurationFile={settings.as_uri()}", *_JAVA_OPTIONS)
+    return (f"-Dlog4j2.configurationFile={settings.as_uri()}", *_JAVA_OPTIONS, *class_archive.using())
 
 
 def _await_master(master: str) -> None:

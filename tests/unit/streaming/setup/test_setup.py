@@ -38,6 +38,7 @@ PACKAGES = "--require-hashes --requirement requirements.lock"
 PROJECT = "--no-index --no-deps --no-build-isolation --editable ."
 JAVA = "--require-hashes --no-deps --requirement requirements-java.lock --target .flinkwatch/java"
 JARS = "-m streaming.setup.fetch_jars"
+ARCHIVE = "-m streaming.job.spark.archive_classes"
 PIP = "-m pip install --disable-pip-version-check --no-input --quiet "
 
 
@@ -87,12 +88,12 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def test_everything_is_made_in_order_and_a_second_run_makes_nothing(checkout: Checkout) -> None:
-    assert checkout.done() == [VENV, PACKAGES, PROJECT, JARS]
+    assert checkout.done() == [VENV, PACKAGES, PROJECT, JARS, ARCHIVE]
     assert checkout.done() == []
 
 
 def test_when_all_is_in_place_it_says_nothing_and_is_quick() -> None:
-    subprocess.run([ROOT / "bin" / "setup"], timeout=300, check=True)
+    subprocess.run([ROOT / "bin" / "setup"], timeout=900, check=True)
     started = time.monotonic()
     done = subprocess.run([ROOT / "bin" / "setup"], capture_output=True, text=True, timeout=600, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -102,10 +103,10 @@ def test_when_all_is_in_place_it_says_nothing_and_is_quick() -> None:
 @pytest.mark.parametrize(
     ("changed", "made"),
     [
-        ("requirements.lock", [PACKAGES]),
+        ("requirements.lock", [PACKAGES, ARCHIVE]),
         ("pyproject.toml", [PROJECT]),
-        ("conf/jars/ivy.xml", [JARS]),
-        (".flinkwatch/jars/spark/a.jar", [JARS]),
+        ("conf/jars/ivy.xml", [JARS, ARCHIVE]),
+        (".flinkwatch/jars/spark/a.jar", [JARS, ARCHIVE]),
         (".venv/bin/flinkwatch", [PROJECT]),
     ],
 )
@@ -122,23 +123,26 @@ def test_only_what_depends_on_a_change_is_made_again(checkout: Checkout, changed
 def test_a_checkout_that_moved_is_set_up_again(checkout: Checkout) -> None:
     checkout.done()
     checkout.root = checkout.root.rename(checkout.root.with_name("moved"))
-    assert checkout.done() == [VENV, PACKAGES, PROJECT, JARS]
+    assert checkout.done() == [VENV, PACKAGES, PROJECT, JARS, ARCHIVE]
 
 
 def test_a_machine_without_java_gets_one(checkout: Checkout) -> None:
     (checkout.root / "has-java").unlink()
-    assert checkout.done() == [VENV, PACKAGES, PROJECT, JAVA, JARS]
+    assert checkout.done() == [VENV, PACKAGES, PROJECT, JAVA, JARS, ARCHIVE]
     assert (checkout.root / ".flinkwatch" / "java" / "release").read_text() == 'JAVA_VERSION="21"\n'
     assert checkout.done() == []
 
 
 def test_the_image_gets_the_packages_of_its_own_lock(checkout: Checkout) -> None:
-    assert checkout.done("runtime")[1] == PACKAGES.replace("requirements", "requirements-runtime")
+    asked = checkout.done("runtime")
+    assert asked == [VENV, PACKAGES.replace("requirements", "requirements-runtime"), PROJECT, f"{JARS} runtime"], (
+        "and no archive"
+    )
 
 
 def test_jars_are_recorded_whatever_is_in_place(checkout: Checkout) -> None:
     checkout.done()
-    assert checkout.done("record-jars") == [f"{JARS} record-jars"]
+    assert checkout.done("record-jars") == [f"{JARS} record-jars", ARCHIVE]
 
 
 def test_a_failure_says_what_to_set_and_the_next_run_continues_there(checkout: Checkout) -> None:
@@ -153,7 +157,19 @@ def test_a_failure_says_what_to_set_and_the_next_run_continues_there(checkout: C
     for variable in ("HTTPS_PROXY", "PIP_INDEX_URL", "FLINKWATCH_IVY_SETTINGS", "SSL_CERT_FILE"):
         assert variable in last
     (checkout.root / "fails").unlink()
-    assert checkout.done() == [PROJECT, JARS]
+    assert checkout.done() == [PROJECT, JARS, ARCHIVE]
+
+
+def test_spark_also_starts_without_an_archive_of_its_classes(checkout: Checkout) -> None:
+    checkout.done()
+    (checkout.root / ".flinkwatch" / "classes.stamp").unlink()
+    (checkout.root / "fails").touch()
+    failed = checkout.run()
+    assert failed.returncode == 0
+    assert failed.stderr == "bin/setup: that failed, so Spark starts slower; .flinkwatch/archive.log says why\n"
+    assert (checkout.root / ".flinkwatch" / "archive.log").read_text() == "no route to host\n"
+    (checkout.root / "fails").unlink()
+    assert checkout.done() == [], "it is not tried again at each start of bin/test"
 
 
 def test_two_at_a_time_take_turns(checkout: Checkout) -> None:
@@ -172,7 +188,7 @@ def test_two_at_a_time_take_turns(checkout: Checkout) -> None:
             assert checkout.commands() == []
             holder.communicate("\n", timeout=60)
             assert waiting.wait(60) == 0
-    assert checkout.commands() == [VENV, PACKAGES, PROJECT, JARS]
+    assert checkout.commands() == [VENV, PACKAGES, PROJECT, JARS, ARCHIVE]
 
 
 def test_without_a_python_that_is_new_enough_it_says_what_to_install(checkout: Checkout, tmp_path: Path) -> None:
