@@ -16,6 +16,7 @@ from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
 from detectors.values.decoding import UndecodableError, decoded
+from detectors.values.texts import shorten_paths
 
 MAX_TEXT = 500
 _MAX_LINE = 16 * 1024
@@ -160,7 +161,7 @@ def _log_event(
 ) -> LogEvent:
     event_type, fields = found
     if len(message) > MAX_NAME:
-        fields = {name: value[:MAX_NAME] for name, value in fields.items()}
+        fields = {name: _field(name, value) for name, value in fields.items()}
     return LogEvent(
         event_type,
         place.cluster,
@@ -175,6 +176,11 @@ def _log_event(
         message[:MAX_TEXT].rstrip(),
         zoned,
     )
+
+
+def _field(name: str, value: str) -> str:
+    """A field, not longer than it may be. The message of a throwable may have its reason after a long path."""
+    return (shorten_paths(value) if name == "message" and len(value) > MAX_NAME else value)[:MAX_NAME]
 
 
 def prefilter(topic_is_metrics: bool) -> tuple[str, ...]:

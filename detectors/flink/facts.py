@@ -161,6 +161,32 @@ class OffsetsNotCommitted(Fact, frozen=True):
     how: Literal["disabled", "failed"]
 
 
+@_from_lines("transaction_fenced", how="fenced")
+@_from_lines("transaction_perhaps_fenced", how="perhaps_fenced")
+@_from_lines("transaction_aborted", how="aborted")
+@_from_lines("transaction_failed", how="failed")
+class TransactionNotCommitted(Fact, frozen=True):
+    """A Kafka sink could not commit a transaction of a completed checkpoint. `timeout` is its timeout in ms, or 0.
+
+    `perhaps_fenced`: in a recovery this may mean that the transaction was committed before.
+    """
+
+    how: Literal["fenced", "perhaps_fenced", "aborted", "failed"]
+    timeout: int = 0
+
+
+@_from_lines("transaction_timeout_set")
+class TransactionTimeoutSet(Fact, frozen=True):
+    """The transaction timeout in ms of a Kafka producer, which may have no transactions."""
+
+    timeout: int
+
+
+@_from_lines("producer_transactional")
+class ProducerTransactional(Fact, frozen=True):
+    """The Kafka producer whose settings are printed has transactions."""
+
+
 # Jobs and tasks
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from detectors.flink.facts import Failure
 from detectors.values.bounded import setdefault_bounded
+from detectors.values.texts import cut
 
 OF_WHOLE_JOB = frozenset({"job_state", "job_ended", "job_restarting", "global_failure"})
 """Types of failing lines that repeat for the whole job why a task failed."""
@@ -87,7 +88,7 @@ class RootCause(msgspec.Struct, array_like=True):
         return self.name, self.frame, _VARIABLE.sub("#", self.message)
 
     def description(self) -> str:
-        message = self.message if len(self.message) <= _MAX_TEXT else self.message[:_MAX_TEXT].rstrip() + "…"
+        message = cut(self.message, _MAX_TEXT)
         thrown = f"{self.name}: {message}" if message else self.name
         return f"{thrown} at {self.frame}" if self.frame else thrown
 

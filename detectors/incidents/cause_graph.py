@@ -68,6 +68,19 @@ LINKS: tuple[Link, ...] = (
     *_chain(_OUT_OF_MEMORY, "slots_unavailable", "cluster", 24 * 60),
     # The TaskManagers of a job fill in parallel, and repeated kills of one of them are the same leak.
     *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
+    # Network memory that a TaskManager cannot allocate keeps it from starting.
+    *_chain("network_buffers_exhausted", "slots_unavailable", "cluster", 60),
+    *_chain("network_buffers_exhausted", "restart_loop job_failed", "job", 24 * 60),
+    # Disks. They fill hours before the job gives up, and those of a job's TaskManagers fill in parallel.
+    *_chain("disk_full", "taskmanager_lost", "tm", 60),
+    *_chain("disk_full", "jobmanager_lost", "host", 60),
+    *_chain("disk_full", "checkpoint_failing restore_failed restart_loop job_failed", "job", 24 * 60),
+    *_chain("disk_full", "disk_full", "cluster", 60),
+    # Transactions of sinks: whatever holds up a checkpoint or a recovery holds up the commit.
+    *_chain(_CHECKPOINTS, "transaction_timeout", "job", 60),
+    *_chain("taskmanager_lost jobmanager_lost", "transaction_timeout", "cluster", 60),
+    *_chain("transaction_timeout", "sink_data_lost restart_loop job_failed", "job", 24 * 60),
+    *_chain("sink_data_lost", "restart_loop job_failed", "job", 24 * 60),
     # Nodes and the JobManager
     # Counted from the node's last heartbeat: YARN waits ten minutes by default before it reports a lost node.
     *_chain("node_lost", "taskmanager_lost jobmanager_lost telemetry_lost", "host", 30),

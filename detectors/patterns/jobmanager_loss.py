@@ -15,6 +15,7 @@ from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
 from detectors.values.bounded import append_new
 from detectors.values.durations import humanize
+from detectors.values.texts import cut
 
 SKEW_MS = 5_000
 """By how much the clocks of two processes may differ."""
@@ -78,7 +79,7 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
     def explain(self, fact: Failure) -> bool:
         """Take in a cause in the stack trace of the fatal error. Returns whether it is a new one."""
         before = self.why
-        self.why = f"it stopped with {fact.name.rpartition('.')[2]}: {fact.message}".rstrip(": ")[:240]
+        self.why = cut(f"it stopped with {fact.name.rpartition('.')[2]}: {fact.message}".rstrip(": "), 240)
         return self.why != before
 
     def blame(self, source: str, witness: TaskManagerView, time: int) -> bool:

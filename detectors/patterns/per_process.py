@@ -1,4 +1,7 @@
-"""The base of the three detectors of exhausted memory: one finding for each process, resolved by a later checkpoint."""
+"""The base of the detectors of exhausted memory and of full disks: one finding for each process.
+
+A checkpoint that completes later resolves it.
+"""
 
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -33,7 +36,7 @@ class ProcessRef(NamedTuple):
 
 
 class ExhaustedProcess(msgspec.Struct, array_like=True):
-    """A process without memory left: event times of the first and last sign, their text, records and number."""
+    """A process without memory or disk space: event times of the first and last sign, text, records, number."""
 
     tm: str
     host: str
@@ -82,7 +85,7 @@ class OutOfMemoryState(msgspec.Struct, array_like=True):
 
 
 class OutOfMemory(Detector):
-    """One finding for each process without memory left, closed by a checkpoint that completes later."""
+    """One finding for each process without memory or disk space left, closed by a checkpoint that completes later."""
 
     Config = OutOfMemoryConfig
     State = OutOfMemoryState
@@ -92,14 +95,14 @@ class OutOfMemory(Detector):
     def completed(self, view: View[OC, OS], _: facts.CheckpointCompleted) -> None:
         """Close findings after a completed checkpoint if their last sign is old enough."""
         for key, known in list(view.state.open.items()):
-            if view.time >= known.last + self.config.recovered_after:
+            if view.time >= known.last + self.calm(known):
                 del view.state.open[key]
                 view.state.ended = max(view.state.ended, known.last)
                 why = f"a checkpoint completed {humanize(view.time - known.last)} after the last sign"
                 view.close(self.finding(view, known), why)
 
     def exhausted(self, view: View[OC, OS], at: ProcessRef, text: str) -> None:
-        """Take in a sign that a process has no memory left. The finding keeps the longest `text` of its signs."""
+        """Take in a sign that a process has none left. The finding keeps the longest `text` of its signs."""
         state = view.state
         if view.time <= state.ended or not (at.tm or at.host):
             return
@@ -157,6 +160,10 @@ class OutOfMemory(Detector):
 
     advice = ""
     ends_process = False
+
+    def calm(self, _: ExhaustedProcess) -> int:
+        """Return the time in ms after the last sign from which a completed checkpoint resolves the finding."""
+        return self.config.recovered_after
 
     def summary(self, known: ExhaustedProcess) -> str:
         """Return the first part of the summary, without punctuation at its end."""

@@ -19,7 +19,7 @@ PATTERNS: tuple[LogPattern, ...] = (
     ),
     LogPattern(
         "checkpoint_declined",
-        rf"Decline checkpoint (?P<checkpoint>{N}) by task (?P<attempt>\S+?)\.?(?: of job {JOB})?(?: at {AT})?",
+        rf"Decline checkpoint (?P<checkpoint>{N}) by task {ATTEMPT}\.?(?: of job {JOB})?(?: at {AT})?",
         throws=True,
     ),
     LogPattern(

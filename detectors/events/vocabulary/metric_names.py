@@ -55,6 +55,10 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_operator_numRecordsIn": "operator_records_in",
     "flink_taskmanager_job_task_operator_numRecordsOut": "operator_records_out",
     "flink_taskmanager_job_task_operator_pendingRecords": "pending_records",
+    # TaskManager, sink operators
+    "flink_taskmanager_job_task_operator_numRecordsSend": "records_sent",
+    "flink_taskmanager_job_task_operator_numRecordsOutErrors": "records_out_errors",
+    "flink_taskmanager_job_task_operator_numRecordsSendErrors": "records_send_errors",
 }
 """The names that detectors use, by Prometheus name. Durations are milliseconds, as in Flink."""
 

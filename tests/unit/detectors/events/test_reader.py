@@ -119,6 +119,13 @@ def test_any_kafka_timestamp_gives_a_time(timestamp: int, line: str) -> None:
     assert all(isinstance(e, LogEvent) and isinstance(TimeZoneOffsets().event_time(e), int) for e in events)
 
 
+def test_a_long_message_of_a_throwable_keeps_its_error_after_a_long_path() -> None:
+    path = "/data" + "/d" * 200
+    (event,) = READER.read(record(f"java.nio.file.FileSystemException: {path}: No space left on device".encode()))
+    assert isinstance(event, LogEvent)
+    assert event.fields["message"] == "/data" + "/d" * 13 + "/…/d: No space left on device"
+
+
 def test_names_of_any_length_are_cut() -> None:
     document = {"message": f"x{LINE}"[1:], "fields": {"cluster": "c" * 100_000}, "host": {"name": "h" * 100_000}}
     event = one(json.dumps(document).encode())

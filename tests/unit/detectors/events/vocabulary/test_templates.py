@@ -74,6 +74,12 @@ ELSEWHERE = {
     ".cc": "a native helper of Kinesis",
     "Offset commit on checkpoint is disabled": "the Kafka connector",
     "Failed to commit consumer offsets for checkpoint ": "the Kafka connector",
+    "its producer is already fenced. This means": "the Kafka connector",
+    "its producer is already fenced. If this warning appears": "the Kafka connector",
+    "because it's in an invalid state.": "the Kafka connector",
+    "encountered error and data has been potentially lost.": "the Kafka connector",
+    "transaction.timeout.ms = ": "the Kafka client",
+    "transactional.id = ": "the Kafka client",
     "unread records were removed by Kafka": "flinkwatch itself",
     "flinkwatch has read up to the end of": "flinkwatch itself",
 }
