@@ -11,7 +11,7 @@ from detectors.events.envelopes import metrics as metric_envelopes
 from detectors.events.envelopes.metrics import Page
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import MAX_NAME, Identity, Location, Origin
-from detectors.events.layouts import json_layout, stack_line, text_layout
+from detectors.events.layouts import escaped_breaks, json_layout, stack_line, text_layout
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
@@ -83,7 +83,7 @@ class Reader:
                 if cause and (thrown := stack_line.read(cause)) is not None:
                     events.append(_log_event(record, place, time, zoned, thrown, cause))
         if logged is not None and logged.stack:
-            for line in logged.stack.splitlines():
+            for line in escaped_breaks.lines(logged.stack):
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
     def recognise(self, record: Record) -> RecognisedRecord | None:
