@@ -177,10 +177,10 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
                 return
 
 
-def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
+def samples_of(name: str, tags: Tags, value: float, until: int = 0) -> Iterator[Sample]:
     """The sample with the labels that detectors use; none if no metric of Flink can have the value."""
     if abs(value) <= _MOST:
-        yield Sample(name, _kept(tags), value)
+        yield Sample(name, _kept(tags), value, until)
 
 
 def _kept(tags: Tags) -> Tags:

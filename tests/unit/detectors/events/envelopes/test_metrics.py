@@ -94,11 +94,48 @@ def test_what_is_no_number_is_left_out(value: str) -> None:
     assert read(json.dumps({**ADAPTER, "value": value, "labels": TAGS})) == []
 
 
-def test_what_grows_with_each_record_is_not_taken_for_a_level() -> None:
+RECORDS_IN = "flink.taskmanager.job.task.numRecordsIn"
+
+
+def summed(temporality: object, value: int = 12, **point: Any) -> dict[str, Any]:
+    """A counter as Flink's own OpenTelemetry reporter sends it, its cluster in the attributes of the point."""
+    tags = {"tm_id": "t-1", "host": "tm-1", "cluster": "orders"}
+    document = otlp(RECORDS_IN, tags, {"service.name": "flink"}, asInt=str(value), **point)
+    (metric,) = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+    metric["sum"] = {**metric.pop("gauge"), "aggregationTemporality": temporality, "isMonotonic": True}
+    return document
+
+
+@pytest.mark.parametrize("temporality", [1, "AGGREGATION_TEMPORALITY_DELTA"])
+def test_what_was_added_in_an_interval_is_marked(temporality: object) -> None:
+    (event,) = read(json.dumps(summed(temporality)))
+    assert event.samples == [Sample("records_in", {"tm_id": "t_1", "host": "tm-1"}, 12.0, until=AT)]
+    counter = {**NATIVE, "name": "flink_taskmanager_job_task_numRecordsIn", "kind": "incremental", "gauge": None}
+    (event,) = read(json.dumps({**counter, "counter": {"value": 12.0}}))
+    assert [(s.value, s.until) for s in event.samples] == [(12.0, AT)]
+
+
+@pytest.mark.parametrize("temporality", [2, "AGGREGATION_TEMPORALITY_CUMULATIVE", 0, None])
+def test_a_sum_of_another_kind_is_a_current_value(temporality: object) -> None:
+    (event,) = read(json.dumps(summed(temporality)))
+    assert [(s.value, s.until) for s in event.samples] == [(12.0, 0)]
+
+
+def test_what_was_added_to_a_level_or_at_no_time_is_left_out() -> None:
     assert read(json.dumps({**NATIVE, "kind": "incremental"})) == []
-    delta = json.loads(VALUES["otlp"].replace('"gauge"', '"sum"'))
-    delta["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]["aggregationTemporality"] = 1
-    assert read(json.dumps(delta)) == []
+    counter = {**NATIVE, "kind": "incremental", "gauge": None, "counter": {"value": 1.0}, "timestamp": None}
+    assert read(json.dumps(counter)) == []
+    assert read(json.dumps(summed(1, timeUnixNano="0"))) == []
+
+
+def test_a_cluster_is_found_in_the_attributes_of_points_if_the_resource_has_none() -> None:
+    document = summed(2)
+    assert [e.cluster for e in read(json.dumps(document))] == ["orders"]
+    points = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]["dataPoints"]
+    points.append({**points[0], "attributes": attributes({"tm_id": "t-2", "host": "tm-2", "cluster": "billing"})})
+    assert [(e.cluster, len(e.samples)) for e in read(json.dumps(document))] == [("orders", 1), ("billing", 1)]
+    document["resourceMetrics"][0]["resource"]["attributes"] = attributes({"cluster": "prod"})
+    assert [(e.cluster, len(e.samples)) for e in read(json.dumps(document))] == [("prod", 2)]
 
 
 @pytest.mark.parametrize(
