@@ -103,13 +103,22 @@ class Reader:
 
     def _recognised_metrics(self, record: Record) -> RecognisedRecord:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)
-        events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
+        events, tags = (self._known(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return RecognisedRecord(events[0].cluster, events[0].host, understood=True, flink=True)
         origin = logs.origin_of(record, self._identity.header)
         host = tags.get("host", "") or origin.host
         place = self._location(origin._replace(field=tags.get("cluster", ""), host=host))
         return RecognisedRecord(place.cluster, place.host, understood=False, flink=of_flink(value))
+
+    def _known(self, record: Record) -> list[Event]:
+        """The events of a metric record; a reporter whose names are not known has none."""
+        try:
+            return self._metrics(record)
+        except UndecodableError as error:
+            if error.reason != metric_names.OTHER_REPORTER:
+                raise
+            return []
 
     def _metrics(self, record: Record) -> list[Event]:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)

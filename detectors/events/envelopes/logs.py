@@ -14,6 +14,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity, Origin
 from detectors.events.layouts import json_layout
 from detectors.events.layouts.json_layout import LoggedLine
+from detectors.events.vocabulary.metric_names import OTHER_REPORTER
 from detectors.values.decoding import UndecodableError, decoded
 
 REASONS = (
@@ -26,6 +27,7 @@ REASONS = (
     "too_deep",
     "out_of_range",
     "not_prometheus",
+    OTHER_REPORTER,
 )
 
 MAX_LOG_BYTES = 512 * 1024

@@ -15,7 +15,7 @@ from detectors.events.envelopes import otlp
 from detectors.events.event import Sample
 from detectors.events.layouts import times
 from detectors.events.names import filtered
-from detectors.events.vocabulary.metric_names import Tags, detector_name, samples_of
+from detectors.events.vocabulary.metric_names import Tags, detector_name, refuse_other_reporter, samples_of
 
 Page = tuple[list[Sample], Tags, int]
 """The samples of one source that detectors use, the tags of the agent, and the time in epoch ms or 0."""
@@ -103,6 +103,7 @@ def read_document(value: bytes) -> list[Page]:
     tags = metric.labels or {k: v for k, v in (metric.tags or {}).items() if isinstance(v, str)}
     name = f"{metric.namespace}_{metric.name}" if metric.namespace else metric.name
     measured = metric.gauge or metric.counter
+    refuse_other_reporter(name)
     number = measured.value if measured is not None else metric.value
     if number is None and not metric.kind:
         raise msgspec.ValidationError("Object contains no value")
