@@ -246,6 +246,7 @@ class _Fold:
 
     def _take_samples(self, event: MetricEvent, clock: int) -> None:
         """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
+        event = self._state.deltas.summed(event)
         by_name: dict[str, list[Sample]] = {}
         for sample in event.samples:
             own = by_name.get(sample.name)

@@ -4,6 +4,7 @@ import zlib
 
 import msgspec
 
+from detectors.engine.delta_sums import DeltaSums
 from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.flink.stack_traces import StackTraces
 from detectors.flink.topology import Topology
@@ -41,6 +42,7 @@ class ClusterState(msgspec.Struct):
     readings_at: int = 0
     unread: list[str] = []
     mark: str = ""
+    deltas: DeltaSums = msgspec.field(default_factory=DeltaSums)
 
     def reading_keys(self) -> list[str]:
         """The keys of all readings that are published."""

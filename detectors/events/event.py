@@ -37,11 +37,15 @@ class LogEvent(msgspec.Struct, array_like=True, tag="log"):
 
 
 class Sample(msgspec.Struct, array_like=True):
-    """One metric sample: `name` is a value of `metric_names.NAMES`, `labels` has only keys in `metric_names.LABELS`."""
+    """One metric sample: `name` is a value of `metric_names.NAMES`, `labels` has only keys in `metric_names.LABELS`.
+
+    If `until` is set, `value` is what was added in the interval that ends then (epoch ms). `delta_sums` adds them up.
+    """
 
     name: str
     labels: dict[str, str]
     value: float
+    until: int = 0
 
 
 class MetricEvent(msgspec.Struct, array_like=True, tag="metric"):

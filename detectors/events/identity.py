@@ -38,8 +38,9 @@ class Identity(BaseModel):
         "auto",
         description="Trust in the cluster named in the value of a log record (rules `field`, `app`, `namespace/app`, "
         "`yarn`) if the Kafka header or key names a cluster too. A job could print a line that looks like a log "
-        "shipper's document and so pretend to be another cluster. `auto` ignores the value if there is that header or "
-        "a key such as cluster/host, `never` if there is any key; `always` uses it, for shippers that wrap every line.",
+        "shipper's document and so pretend to be another cluster. `auto` ignores the value if there is that header, a "
+        "key such as cluster/host, or a key that is not the host, pod, container, file, app or cluster in the value; "
+        "`never` if there is any key; `always` uses it, for shippers that wrap every line.",
     )
     default: str = Field("default", description="Cluster name of records to which no other rule applies.")
 
@@ -83,6 +84,27 @@ class Origin(NamedTuple):
         if envelope == "always" or not named:
             return self
         return self._replace(transport=f"{self.file} {self.host}")
+
+    def of_document(self, known: "Origin", envelope: Envelope) -> "Origin":
+        """The origin that a document in the value completed. `known` is that of headers and key alone.
+
+        Raw lines that are keyed by their host have no shipper's document around them. If a document does not know that
+        key, or the headers have the place already, a job has printed it, so it names no cluster.
+        """
+        if envelope != "auto" or not known.key or self.transport is not None:
+            return self
+        if not (known.host or known.file) and self._knows(known.key):
+            return self
+        return self._replace(transport=f"{known.file} {known.host}")
+
+    def of_raw_text(self, envelope: Envelope) -> "Origin":
+        """The origin of a text without a document around it: a JSON line in it is the process's own."""
+        return self.guarded("never") if envelope == "auto" and self.transport is None else self
+
+    def _knows(self, key: str) -> bool:
+        """Whether the key of the record is a part of the origin. A host may have its domain in one of the two only."""
+        names = (self.pod, self.container, self.file, self.app, self.namespace, self.field)
+        return key in names or f"{self.host}.".startswith(f"{key}.") or f"{key}.".startswith(f"{self.host}.")
 
     def _may(self, found: str) -> bool:
         """Whether the value may give that name: if header or key name a cluster, it must be the same one."""

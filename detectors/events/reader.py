@@ -11,7 +11,7 @@ from detectors.events.envelopes import metrics as metric_envelopes
 from detectors.events.envelopes.metrics import Page
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import MAX_NAME, Identity, Location, Origin
-from detectors.events.layouts import json_layout, stack_line, text_layout
+from detectors.events.layouts import escaped_breaks, json_layout, stack_line, text_layout
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
@@ -84,7 +84,7 @@ class Reader:
                 if cause and (thrown := stack_line.read(cause)) is not None:
                     events.append(_log_event(record, place, time, zoned, thrown, cause))
         if logged is not None and logged.stack:
-            for line in logged.stack.splitlines():
+            for line in escaped_breaks.lines(logged.stack):
                 orphan = _continued(record, place, time, zoned, line[:_MAX_LINE], orphan, events)
 
     def recognise(self, record: Record) -> RecognisedRecord | None:
@@ -104,13 +104,22 @@ class Reader:
 
     def _recognised_metrics(self, record: Record) -> RecognisedRecord:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)
-        events, tags = (self._metrics(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
+        events, tags = (self._known(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return RecognisedRecord(events[0].cluster, events[0].host, understood=True, flink=True)
         origin = logs.origin_of(record, self._identity.header)
         host = tags.get("host", "") or origin.host
         place = self._location(origin._replace(field=tags.get("cluster", ""), host=host))
         return RecognisedRecord(place.cluster, place.host, understood=False, flink=of_flink(value))
+
+    def _known(self, record: Record) -> list[Event]:
+        """The events of a metric record; a reporter whose names are not known has none."""
+        try:
+            return self._metrics(record)
+        except UndecodableError as error:
+            if error.reason != metric_names.OTHER_REPORTER:
+                raise
+            return []
 
     def _metrics(self, record: Record) -> list[Event]:
         value = logs.check(record.value, logs.MAX_METRIC_BYTES)

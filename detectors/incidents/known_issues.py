@@ -1,7 +1,8 @@
 """Matches incidents with known issues of Flink and its connectors, the entries of conf/known_issues.yaml.
 
-The file is read elsewhere. An entry matches by the kind of a finding and by its signature (texts, failures, metrics).
-A known Flink version that is not affected rules the entry out. An unknown version does not, and the message says so.
+That file, and the files of a site with entries of its own, are read elsewhere. An entry matches by the kind of a
+finding and by its signature (texts, failures, metrics). A known Flink version that is not affected rules the entry out.
+An unknown version does not, and the message says so.
 """
 
 import re
@@ -18,6 +19,7 @@ from detectors.incidents.cause_graph import KINDS
 _NEAR_MS = 600_000
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_FIRST = "0.0"
 _CERTAINTY = ("sure", "likely", "possible")
 
 
@@ -62,9 +64,12 @@ class Signature(_Entry):
 
 
 class Affected(_Entry):
-    """Versions of Flink from `since` (included) to `before` (excluded); without `before` all later versions."""
+    """Versions of Flink from `since` (included) to `before` (excluded).
 
-    since: Version
+    Without `before` all later versions. Without `since` all older ones, of which the first affected one is not known.
+    """
+
+    since: Version = _FIRST
     before: Version = "999.0"
 
 
@@ -75,6 +80,7 @@ class IssueEntry(_Entry):
     title: str = Field(min_length=10, max_length=200)
     signature: tuple[Signature, ...] = Field(min_length=1)
     affected: tuple[Affected, ...] = ()
+    needs_version: bool = False
     connector: str = Field("", max_length=200)
     certainty: Literal["sure", "likely", "possible"] = "likely"
     fixed_in: str = Field(min_length=3, max_length=200)
@@ -91,7 +97,7 @@ class IssueEntry(_Entry):
 
 
 class KnownIssues(_Entry):
-    """The file conf/known_issues.yaml, the most certain entries first: in this order they are tried."""
+    """The entries of a file, the most certain ones first: in this order they are tried."""
 
     known_issues: tuple[IssueEntry, ...]
 
@@ -131,10 +137,12 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
         return f"any version of Flink{doubt}{connector}"
     number = _numbers(version)
     if not number:
-        return f"may apply: the version of Flink is unknown{doubt}{connector}"
-    if any(_numbers(a.since) <= number < _numbers(a.before) for a in issue.affected):
-        return f"Flink {version} is affected{doubt}{connector}"
-    return None
+        return None if issue.needs_version else f"may apply: the version of Flink is unknown{doubt}{connector}"
+    found = next((a for a in issue.affected if _numbers(a.since) <= number < _numbers(a.before)), None)
+    if found is None:
+        return None
+    how = f"is older than the fix in {found.before}" if found.since == _FIRST else "is affected"
+    return f"Flink {version} {how}{doubt}{connector}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

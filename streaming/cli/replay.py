@@ -12,6 +12,7 @@ from detectors.settings.live import publish
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
 from streaming.cli.time_zone import TimeZone, ZoneOption
+from streaming.configuration.known_issues import in_force, read_files
 from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
@@ -47,6 +48,7 @@ def replay(
     """
     settings = settings_of(config_file)
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
+    issues = in_force(read_files(settings.known_issues.files))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
     found = replay_report.IncidentLog()
     with status("reading") as say:
@@ -54,7 +56,7 @@ def replay(
         arrived = _read(inputs, reader, topics.config, say)
         published = publish(settings.live, at=0, by="replay")
         with gc_paused():
-            for transition in run(arrived, published, topics.config, versions=inputs.versions()):
+            for transition in run(arrived, published, topics.config, versions=inputs.versions(), issues=issues):
                 if as_json:
                     echo_json(msgspec.json.encode(transition))
                 else:

@@ -143,6 +143,16 @@ class Streaming(_Section):
         return value
 
 
+class OwnIssues(_Section):
+    """Known issues of a site. Changes need a restart."""
+
+    files: tuple[str, ...] = Field(
+        (),
+        description="Files with known issues of your own, such as defects of your connectors, in the format of "
+        "conf/known_issues.yaml. An entry with the ID of a shipped one replaces it.",
+    )
+
+
 class Settings(_Section):
     """The whole file."""
 
@@ -152,6 +162,9 @@ class Settings(_Section):
     detectors: DetectorSettings = Field(default_factory=DetectorSettings, description=_LIVE["detectors"].description)
     overrides: Overrides = Field((), description=_LIVE["overrides"].description)
     silences: Silences = Field((), description=_LIVE["silences"].description)
+    known_issues: OwnIssues = Field(
+        default_factory=OwnIssues, description="Known issues that messages name in addition to the shipped ones."
+    )
     sinks: Sinks = Field(
         default_factory=Sinks, description="Notifications to Slack and other receivers, and metrics for Prometheus."
     )

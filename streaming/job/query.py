@@ -8,6 +8,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sinks.kafka.access import spark_options
 from sinks.kafka.topic_limits import largest_record
+from streaming.configuration.known_issues import IssueFile, read_files
 from streaming.configuration.settings import Settings
 from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan, read_plan
 from streaming.job.outlet import MAX_ROW_BYTES
@@ -31,7 +32,8 @@ def start_query(
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
     plan = read_plan(settings.streaming.checkpoint)
     records = source(spark, settings, {**starting_offsets, **plan.offsets})
-    rows = watch(read(records, settings), outputs, plan, full_at or settings.streaming.max_offsets_per_trigger)
+    limit = full_at or settings.streaming.max_offsets_per_trigger
+    rows = watch(read(records, settings), outputs, plan, limit, read_files(settings.known_issues.files))
     return emit(rows, settings)
 
 
@@ -65,14 +67,18 @@ def read(records: DataFrame, settings: Settings) -> DataFrame:
 
 
 def watch(
-    packed: DataFrame, outputs: OutputTopics, plan: RebuildPlan = NO_PLAN, max_offsets: int = 1 << 62
+    packed: DataFrame,
+    outputs: OutputTopics,
+    plan: RebuildPlan = NO_PLAN,
+    max_offsets: int = 1 << 62,
+    issues: tuple[IssueFile, ...] = (),
 ) -> DataFrame:
     """Second stage: turn events into transitions, readings and dead letters, with the state of every cluster.
 
-    `max_offsets` is the maximum number of offsets that a batch reads from the source.
+    `max_offsets` is the maximum number of offsets that a batch reads from the source, `issues` are the site's files.
     """
     return packed.groupBy("bucket").transformWithState(
-        BucketProcessor(outputs, plan, max_offsets), EMIT_SCHEMA, outputMode="Update", timeMode="None"
+        BucketProcessor(outputs, plan, max_offsets, issues), EMIT_SCHEMA, outputMode="Update", timeMode="None"
     )
 
 

@@ -13,7 +13,7 @@ import structlog
 from detectors.settings.live import PublishedConfiguration
 from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
 from streaming.configuration.follower import ConfigFollower
-from streaming.configuration.known_issues import shipped
+from streaming.configuration.known_issues import read_files
 from streaming.configuration.settings import Settings
 from streaming.configuration.topic import ConfigTopic
 from streaming.errors import PreflightError, PublishedError
@@ -125,7 +125,7 @@ def _prepare(
 ) -> tuple[Offsets, PublishedConfiguration]:
     """The starting offsets and the configuration in force, once the brokers answer."""
     await_brokers(settings, stop, health.waiting)
-    shipped()
+    read_files(settings.known_issues.files)
     partitions = check_topics(settings)
     published = publish_file(topic, settings.live, by)
     log.info("configuration is in force", hash=published.hash, published_by=published.by)

@@ -18,7 +18,7 @@ from detectors.events.event import Event
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading
 from sinks.prometheus.reading_metrics import CANARY
-from streaming.configuration.known_issues import shipped
+from streaming.configuration.known_issues import IssueFile, in_force
 from streaming.gc_pause import gc_paused
 from streaming.job.batch_limit import is_full
 from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan
@@ -44,12 +44,22 @@ class OutputTopics(msgspec.Struct, frozen=True):
 
 
 class BucketProcessor(StatefulProcessor):
-    """Processes the batches of buckets. Spark creates one for every task and batch, so it keeps no state itself."""
+    """Processes the batches of buckets. Spark creates one for every task and batch, so it keeps no state itself.
 
-    def __init__(self, topics: OutputTopics, plan: RebuildPlan = NO_PLAN, max_offsets: int = 1 << 62) -> None:
+    `issues` are the site's own files of known issues, which executors cannot read themselves.
+    """
+
+    def __init__(
+        self,
+        topics: OutputTopics,
+        plan: RebuildPlan = NO_PLAN,
+        max_offsets: int = 1 << 62,
+        issues: tuple[IssueFile, ...] = (),
+    ) -> None:
         self._topics = topics
         self._plan = plan
         self._max_offsets = max_offsets
+        self._issues = issues
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._index = handle.getValueState("index", "data binary")
@@ -71,7 +81,7 @@ class BucketProcessor(StatefulProcessor):
         _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
         until, front = read_up_to(index, packed)
-        result = bucket.step(index, _SparkStore(self._clusters), events, until, shipped(), front)
+        result = bucket.step(index, _SparkStore(self._clusters), events, until, in_force(self._issues), front)
         index.catching_up = is_full(sum(p.offsets for p in packed), self._max_offsets)
         outlet = Outlet(self._topics.limit)
         for transition in self._plan.unwritten(result.transitions):

@@ -5,6 +5,7 @@ stream's clock at a time, as in the live job.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from detectors.engine import bucket
@@ -15,6 +16,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.flink.topology import Topology
 from detectors.incident import Transition
+from detectors.incidents.known_issues import IssueCatalogue
 from detectors.settings.live import PublishedConfiguration, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.configuration.known_issues import shipped
@@ -47,25 +49,28 @@ def run(
     *,
     versions: Mapping[str, str] | None = None,
     after_ms: int = AFTER_MS,
+    issues: IssueCatalogue | None = None,
 ) -> Iterator[Transition]:
     """The transitions of arriving records, which are processed one at a time.
 
     A record of `config_topic` applies to all records after it, as in the job. The clock advances by `after_ms` after
-    the last record. `versions` are the Flink versions of clusters that are known from the beginning.
+    the last record. `versions` are the Flink versions of clusters that are known from the beginning; `issues` are the
+    known issues if they are not only the shipped ones.
     """
-    index, store = bucket.BucketIndex(published=published), MemoryStore(versions)
+    index = bucket.BucketIndex(published=published)
+    process = partial(step, index, MemoryStore(versions), issues=issues)
     events: list[Event] = []
     limit = last = None
     changed = False
     for clock, record, found in arrived:
         if record.topic == config_topic:
             if limit is not None and last is not None:
-                yield from step(index, store, events, last, last)
+                yield from process(events, last, last)
             _configure(index, record)
             events, limit, changed = [], None, True
             continue
         if limit is not None and last is not None and clock >= limit:
-            yield from step(index, store, events, last, last)
+            yield from process(events, last, last)
             events, limit = [], None
         if limit is None:
             limit = clock + TRIGGER_MS
@@ -73,13 +78,13 @@ def run(
         if not isinstance(found, Rejected):
             events += found
     if limit is not None and last is not None:
-        yield from step(index, store, events, last, last)
+        yield from process(events, last, last)
     if changed:
-        yield from step(index, store, [], index.clock)
+        yield from process([], index.clock)
     if last is not None:
         # Events that waited for a lagging partition or for a deadline can now be processed.
         end, index.catching_up = last + after_ms, True
-        yield from step(index, store, [], end, end + BOUND_MS)
+        yield from process([], end, end + BOUND_MS)
 
 
 def _configure(index: bucket.BucketIndex, record: Record) -> None:
@@ -94,10 +99,15 @@ def _configure(index: bucket.BucketIndex, record: Record) -> None:
 
 
 def step(
-    index: bucket.BucketIndex, store: bucket.Store, events: list[Event], until: int, front: int | None = None
+    index: bucket.BucketIndex,
+    store: bucket.Store,
+    events: list[Event],
+    until: int,
+    front: int | None = None,
+    issues: IssueCatalogue | None = None,
 ) -> list[Transition]:
     """Process one second of the stream. Raises RecordingError if a detector fails."""
-    result = bucket.step(index, store, events, until, shipped(), front)
+    result = bucket.step(index, store, events, until, issues or shipped(), front)
     if result.defects:
         defect = result.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")

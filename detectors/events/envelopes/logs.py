@@ -14,6 +14,7 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity, Origin
 from detectors.events.layouts import json_layout
 from detectors.events.layouts.json_layout import LoggedLine
+from detectors.events.vocabulary.metric_names import OTHER_REPORTER
 from detectors.values.decoding import UndecodableError, decoded
 
 REASONS = (
@@ -26,6 +27,7 @@ REASONS = (
     "too_deep",
     "out_of_range",
     "not_prometheus",
+    OTHER_REPORTER,
 )
 
 MAX_LOG_BYTES = 512 * 1024
@@ -134,19 +136,20 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
         # Logs contain blank lines, and a shipper may send each as a record.
         return []
     value = check(record.value, MAX_LOG_BYTES)
-    origin = origin_of(record, identity.header).guarded(identity.envelope)
+    known = origin_of(record, identity.header)
+    origin = known.guarded(identity.envelope)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
-        return [(decoded(bytes.decode, value), origin, None)]
+        return [(decoded(bytes.decode, value), origin.of_raw_text(identity.envelope), None)]
     try:
         shipped: _Shipped = decode_json(_decode, value, "a document that holds a log line")
     except UndecodableError as error:
         # A line in a JSON layout may be followed by the raw lines of its stack, or be invalid JSON (EMR).
         if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
-            return [(decoded(bytes.decode, value), origin, None)]
+            return [(decoded(bytes.decode, value), origin.of_raw_text(identity.envelope), None)]
         raise
     if shipped.resource_logs is not None:
-        return [_collected(origin, line) for line in otlp.log_lines(shipped.resource_logs)]
+        return [_collected(origin, known, line, identity) for line in otlp.log_lines(shipped.resource_logs)]
     origin = _shipped_from(origin, shipped)
     text = shipped.message if shipped.message is not None else shipped.log
     log = shipped.log
@@ -156,10 +159,11 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
         or shipped.severity is not None
         or (isinstance(log, _LogMeta) and log.level is not None)
     ) and (logged := json_layout.read(value)) is not None:
-        return [(text if isinstance(text, str) else logged.message, within(origin, logged), logged)]
+        origin = within(origin, logged).of_document(known, identity.envelope)
+        return [(text if isinstance(text, str) else logged.message, origin, logged)]
     if not isinstance(text, str):
         raise UndecodableError("wrong_shape", 'neither "message" nor "log" contains a line')
-    return [(text, origin, None)]
+    return [(text, origin.of_document(known, identity.envelope), None)]
 
 
 def within(origin: Origin, logged: LoggedLine) -> Origin:
@@ -180,10 +184,10 @@ def _is_array(value: bytes) -> bool:
     return True
 
 
-def _collected(known: Origin, line: otlp.OtlpLine) -> Entry:
+def _collected(guarded: Origin, known: Origin, line: otlp.OtlpLine, identity: Identity) -> Entry:
     """The origin given by the attributes of an OpenTelemetry log record."""
     given = line.attributes
-    origin = known._replace(
+    origin = guarded._replace(
         field=given.get("cluster", ""),
         namespace=given.get("k8s.namespace.name", ""),
         app=next(
@@ -194,7 +198,7 @@ def _collected(known: Origin, line: otlp.OtlpLine) -> Entry:
         file=given.get("log.file.path") or given.get("log.file.name") or known.file,
         host=given.get("host.name") or given.get("k8s.node.name") or known.host,
     )
-    return line.text, origin, line.logged
+    return line.text, origin.of_document(known, identity.envelope), line.logged
 
 
 def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:

@@ -15,7 +15,7 @@ from detectors.events.envelopes import otlp
 from detectors.events.event import Sample
 from detectors.events.layouts import times
 from detectors.events.names import filtered
-from detectors.events.vocabulary.metric_names import Tags, detector_name, samples_of
+from detectors.events.vocabulary.metric_names import Tags, detector_name, refuse_other_reporter, samples_of
 
 Page = tuple[list[Sample], Tags, int]
 """The samples of one source that detectors use, the tags of the agent, and the time in epoch ms or 0."""
@@ -103,39 +103,47 @@ def read_document(value: bytes) -> list[Page]:
     tags = metric.labels or {k: v for k, v in (metric.tags or {}).items() if isinstance(v, str)}
     name = f"{metric.namespace}_{metric.name}" if metric.namespace else metric.name
     measured = metric.gauge or metric.counter
+    refuse_other_reporter(name)
     number = measured.value if measured is not None else metric.value
     if number is None and not metric.kind:
         raise msgspec.ValidationError("Object contains no value")
     if isinstance(number, str):
         number = _number(number)
-    # An increment is not a current value.
-    if number is None or metric.kind == "incremental":
+    time, increment = _time(metric.timestamp), metric.kind == "incremental"
+    # Only a counter begins with 0. An increment without a time cannot be recognised if it is sent again.
+    if number is None or (increment and (metric.counter is None or not time)):
         return []
-    return [(list(_samples(name, tags, number, own=False)), tags, _time(metric.timestamp))]
+    return [(list(_samples(name, tags, number, own=False, until=time if increment else 0)), tags, time)]
 
 
 def _otlp_pages(value: bytes) -> list[Page]:
-    pages = []
+    """One page for each resource and cluster. Flink's own reporter names the cluster in attributes of each point."""
+    pages: list[Page] = []
     for shared, points in otlp.metric_points(value):
-        samples: list[Sample] = []
-        time = 0
-        for name, number, at, own_tags in points:
-            time = time or at
-            own = "." in name
-            samples.extend(_samples(filtered(name), {**shared, **own_tags}, number, own))
-        tags = {**shared, "host": shared.get("host") or shared.get("host.name") or shared.get("k8s.pod.name", "")}
-        pages.append((samples, tags, time))
+        host = shared.get("host") or shared.get("host.name") or shared.get("k8s.pod.name", "")
+        of_cluster: dict[str, list[otlp.Point]] = {}
+        for point in points:
+            of_cluster.setdefault(shared.get("cluster") or point.attributes.get("cluster", ""), []).append(point)
+        for cluster, own in of_cluster.items():
+            samples = [sample for point in own for sample in _of_point(point, shared)]
+            time = next((point.time for point in own if point.time), 0)
+            pages.append((samples, {**shared, "host": host, "cluster": cluster}, time))
     return pages
 
 
-def _samples(name: str, tags: Tags, value: float, own: bool) -> Iterator[Sample]:
+def _of_point(point: otlp.Point, shared: Tags) -> Iterator[Sample]:
+    until = point.time if point.delta else 0
+    return _samples(filtered(point.name), {**shared, **point.attributes}, point.value, "." in point.name, until)
+
+
+def _samples(name: str, tags: Tags, value: float, own: bool, until: int = 0) -> Iterator[Sample]:
     """The sample of one metric. `own` is set if Flink's own reporter wrote it, without Prometheus's form of labels."""
     event_type, collector = detector_name(name)
     if not event_type:
         return
     if own:
         tags = {k: v if k == "host" else filtered(v) for k, v in tags.items()}
-    yield from samples_of(event_type, {**tags, "collector": collector} if collector else tags, value)
+    yield from samples_of(event_type, {**tags, "collector": collector} if collector else tags, value, until)
 
 
 def _plain(text: str) -> str:

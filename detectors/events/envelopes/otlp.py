@@ -1,6 +1,7 @@
 """Reads OTLP JSON as the OpenTelemetry Collector's Kafka exporter writes it: many log records or metrics per record.
 
 Numbers of 64 bits may be strings. Attributes of a whole resource (pod, host, cluster) are given once, before its parts.
+A sum holds current values (cumulative) or what was added in an interval (delta), as Flink's own reporter sends it.
 """
 
 from collections.abc import Iterator
@@ -130,12 +131,19 @@ class _Metrics(msgspec.Struct, rename="camel", frozen=True):
 _decode_metrics = msgspec.json.Decoder(_Metrics).decode
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 
-Point = tuple[str, float, int, Attributes]
-"""Name of the metric, value, time in epoch ms or 0, attributes."""
+
+class Point(NamedTuple):
+    """One number: `time` is in epoch ms or 0. If `delta` is set, the value was added in the interval that ends then."""
+
+    name: str
+    value: float
+    time: int
+    attributes: Attributes
+    delta: bool
 
 
 def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
-    """The points of gauges and cumulative sums, by resource. Raises msgspec.MsgspecError."""
+    """The points of gauges and sums, by resource. Raises msgspec.MsgspecError."""
     return [
         (attributes(r.resource.attributes), [p for s in r.scope_metrics for m in s.metrics for p in _points(m)])
         for r in _decode_metrics(value).resource_metrics
@@ -144,12 +152,17 @@ def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
 
 def _points(metric: _Metric) -> Iterator[Point]:
     found = metric.gauge or metric.sum
-    if found is None or found.aggregation_temporality in _DELTA:
+    if found is None:
         return
+    delta = metric.gauge is None and found.aggregation_temporality in _DELTA
     for point in found.data_points:
-        number = point.as_double if point.as_double is not None else _integer(point.as_int)
-        if number is not None:
-            yield metric.name, number, nanos(point.time_unix_nano), attributes(point.attributes)
+        number, time = (
+            point.as_double if point.as_double is not None else _integer(point.as_int),
+            nanos(point.time_unix_nano),
+        )
+        # An increase without a time cannot be recognised if it is sent again.
+        if number is not None and (time or not delta):
+            yield Point(metric.name, number, time, attributes(point.attributes), delta)
 
 
 def _integer(value: str | int | None) -> float | None:

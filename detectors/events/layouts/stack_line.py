@@ -9,8 +9,8 @@ import re
 THROWN = "thrown"
 FRAME = "frame"
 
-PREFILTER: tuple[str, ...] = ("Exception", "Error", "Caused by: ", r"\tat ", "\tat ")
-"""Literals of which every stack line of interest contains at least one. In JSON, a tab is written `\\t`."""
+PREFILTER: tuple[str, ...] = ("Exception", "Error", "Caused by: ", r"\tat ", "\tat ", "#011at ")
+"""Literals of which every stack line of interest contains at least one. JSON has `\\t` for a tab, rsyslog `#011`."""
 
 _THROWN = re.compile(
     r'(?:Exception in thread ".{0,200}?" )?(?P<caused>Caused by: )?'

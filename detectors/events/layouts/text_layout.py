@@ -11,7 +11,7 @@ logger. The time must have a date with the year first.
 
 import re
 
-from detectors.events.layouts import times
+from detectors.events.layouts import escaped_breaks, times
 
 _HEAD = (
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3})\d*(?: ?(Z|[+-]\d\d:?\d\d))? +"
@@ -47,7 +47,7 @@ def split_events(text: str) -> list[str]:
     >>> split_events("2022-05-18 11:30:39,662 INFO a.B - x 2022-05-18 11:30:39,666 INFO a.C - y")
     ['2022-05-18 11:30:39,662 INFO a.B - x', '2022-05-18 11:30:39,666 INFO a.C - y']
     """
-    lines = text.splitlines()
+    lines = escaped_breaks.lines(text)
     if text.find(text[:11], 11) < 0:
         return lines
     return [part for line in lines for part in _split_joined(line)]

@@ -12,6 +12,7 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.layouts import times
+from detectors.values.decoding import UndecodableError
 
 NAMES: dict[str, str] = {
     # JobManager, process
@@ -89,7 +90,18 @@ PREFILTER: tuple[str, ...] = (
 )
 """Literals of which every metric record of interest contains at least one."""
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? +(\S+)(?: +(-?\d+))?\s*$")
+_NAME = r"([a-zA-Z_:][a-zA-Z0-9_:]*)"
+# OpenMetrics writes the time in seconds with decimals.
+_VALUE = r" +(\S+)(?: +-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)?"
+_SAMPLE = re.compile(rf"{_NAME}(?:\{{(.*)\}})?{_VALUE}\s*$")
+# OpenMetrics may add an exemplar, which has braces and a value of its own.
+_WITH_EXEMPLAR = re.compile(
+    rf'{_NAME}(?:\{{([^"{{}}]*(?:"(?:[^"\\]|\\.)*"[^"{{}}]*)*)\}})?{_VALUE} +# \{{.*\}} +\S+(?: +\S+)?\s*$'
+)
+OTHER_REPORTER = "other_reporter"
+"""The reason for which metrics of another reporter's format are rejected."""
+
+_OTHER_NAME = re.compile(r"(?:task|job)manager[_.]")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LABEL = 300
@@ -135,7 +147,7 @@ def read_prometheus(text: str) -> list[Sample]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line[0] == "#":
             continue
-        found = _SAMPLE.match(line)
+        found = (_WITH_EXEMPLAR.match(line) if " # {" in line else None) or _SAMPLE.match(line)
         if found is None:
             raise ValueError(f"line {number} is not a Prometheus sample: {line[:80]!r}")
         name, labels = _series(found[1], found[2] or "")
@@ -167,8 +179,21 @@ def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
         for name, collector, number in _fields(metric):
             tags = {**metric.tags, "collector": collector} if collector else metric.tags
             samples.extend(samples_of(name, tags, number))
+    if not samples:
+        for metric in metrics:
+            refuse_other_reporter(metric.name)
     first = metrics[0] if metrics else None
     return samples, (first.tags if first else {}), times.of_number(first.timestamp if first else 0)
+
+
+def refuse_other_reporter(name: str) -> None:
+    """Raises UndecodableError for a name of Flink without `flink_`: none of the supported formats has such names.
+
+    Kafka reporters of third parties write them, each in a JSON of its own, with labels in places of their own.
+    """
+    if _OTHER_NAME.match(name):
+        detail = f"the name {name[:100]!r} does not begin with flink_, as Flink's Prometheus reporter writes it"
+        raise UndecodableError(OTHER_REPORTER, detail)
 
 
 def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
@@ -181,10 +206,10 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
                 return
 
 
-def samples_of(name: str, tags: Tags, value: float) -> Iterator[Sample]:
+def samples_of(name: str, tags: Tags, value: float, until: int = 0) -> Iterator[Sample]:
     """The sample with the labels that detectors use; none if no metric of Flink can have the value."""
     if abs(value) <= _MOST:
-        yield Sample(name, _kept(tags), value)
+        yield Sample(name, _kept(tags), value, until)
 
 
 def _kept(tags: Tags) -> Tags:

@@ -193,11 +193,50 @@ def test_a_name_that_the_key_gives_as_well_may_come_from_the_value(key: bytes) -
 
 def test_a_key_that_is_no_cluster_and_host_names_one_only_where_nothing_else_does_or_the_operator_reports_so() -> None:
     """Shippers that wrap each line are often keyed by host."""
-    document = json.dumps({"message": LINE, "fields": {"cluster": "by-field"}}).encode()
+    document = json.dumps({"message": LINE, "fields": {"cluster": "by-field"}, "host": {"name": "tm-1"}}).encode()
     assert one(document, key=b"tm-1").cluster == "by-field"
     assert one(LINE.encode(), key=b"own").cluster == "own"
     raw = Reader(Identity(envelope="never"), frozenset())
     assert one(document, key=b"own", reader=raw).cluster == "own"
+
+
+@pytest.mark.parametrize("document", NAMED_BY_VALUE.values(), ids=NAMED_BY_VALUE)
+@pytest.mark.parametrize("headers", [(), (("host", b"tm-1"),)], ids=["without headers", "with its host as a header"])
+def test_a_line_of_a_job_whose_records_are_keyed_by_host_cannot_either(
+    document: dict[str, Any], headers: tuple[tuple[str, bytes], ...]
+) -> None:
+    value = json.dumps({"message": LINE, **document}).encode()
+    assert one(value, key=b"tm-1", headers=headers).cluster == "tm-1"
+    layout = json.dumps({"message": LINE, "level": "INFO", **document}).encode()
+    assert one(layout, key=b"tm-1", headers=headers).cluster == "tm-1"
+    alone = Reader(Identity(cluster=("field", "app", "yarn", "default"), default="mine"), frozenset())
+    assert one(value, key=b"tm-1", headers=headers, reader=alone).cluster == "mine"
+
+
+def test_a_json_line_in_a_raw_text_cannot_either() -> None:
+    inner = {"message": LINE, "level": "INFO", "yarnContainerId": "container_e1_1543309871234_0057_01_000004"}
+    assert one(f"started\n{json.dumps(inner)}".encode(), key=b"tm-1").cluster == "tm-1"
+    assert one(f"started\n{json.dumps(inner)}".encode()).cluster == "application_1543309871234_0057"
+
+
+@pytest.mark.parametrize(
+    ("key", "document"),
+    [
+        (b"tm-1", {"host": {"name": "tm-1"}}),
+        (b"tm-1", {"host": "tm-1.example.com"}),
+        (b"tm-1.example.com", {"host": "tm-1"}),
+        (b"orders-tm-1", {"kubernetes": {"pod_name": "orders-tm-1"}}),
+        (b"orders-tm-1", {"kubernetes": {"pod": {"name": "orders-tm-1"}}}),
+        (b"victim", {}),
+    ],
+)
+def test_a_shipper_that_keys_its_documents_by_a_place_in_them_names_the_cluster(
+    key: bytes, document: dict[str, Any]
+) -> None:
+    value = json.dumps({"message": LINE, "fields": {"cluster": "victim"}, **document}).encode()
+    assert one(value, key=key).cluster == "victim"
+    assert one(value, key=b"tm-10").cluster == "tm-10"
+    assert one(value, key=b"tm-10", reader=Reader(Identity(envelope="always"), frozenset())).cluster == "victim"
 
 
 def test_a_collector_s_attributes_cannot_either() -> None:
@@ -205,6 +244,7 @@ def test_a_collector_s_attributes_cannot_either() -> None:
     record_ = {"body": {"stringValue": LINE}, "attributes": attributes}
     value = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record_]}]}]}).encode()
     assert one(value, key=b"own/tm-1").cluster == "own"
+    assert one(value, key=b"tm-1").cluster == "tm-1"
     assert one(value).cluster == "victim"
 
 

@@ -7,7 +7,7 @@ import pytest
 from detectors.flink.stack_traces import StackTrace, StackTraces
 from detectors.incident import Evidence, Series
 from detectors.incidents.known_issues import find
-from streaming.configuration.known_issues import FILE, load, shipped
+from streaming.configuration.known_issues import FILE, IssueFile, in_force, load, read_files, shipped
 from streaming.errors import ConfigError
 from tests.unit.detectors.incidents.test_lifecycle import Timeline, finding
 
@@ -147,6 +147,38 @@ def test_an_error_names_file_line_key_and_what_is_allowed(
 def test_an_id_is_unique(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ids must be unique: FLINK-1"):
         load(written(tmp_path, ENTRY + ENTRY.split("known_issues:\n")[1]))
+
+
+def test_a_site_adds_entries_of_its_own(tmp_path: Path) -> None:
+    file = written(tmp_path, ENTRY.replace(", series: heap, place: orders", ", text: acme connector"))
+    issues = in_force(read_files((str(file),)))
+    found = find(issues, [finding("heap_exhaustion", summary="Acme connector")], "1.20.5", NOTHING)
+    assert found is not None
+    assert found.id == "FLINK-1"
+    assert {e.id for e in issues.entries} == {"FLINK-1", *(e.id for e in shipped().entries)}
+    assert in_force() is shipped()
+    assert issues.hash != shipped().hash
+
+
+def test_an_entry_of_a_site_replaces_the_shipped_one_with_its_id_and_is_tried_by_its_certainty(tmp_path: Path) -> None:
+    own = ENTRY.replace("FLINK-1", "FLINK-33231").replace("fixed_in:", "certainty: possible\n    fixed_in:")
+    issues = in_force((IssueFile("a.yaml", own.encode()),))
+    (entry,) = [e for e in issues.entries if e.id == "FLINK-33231"]
+    assert entry.title == "Something that is long enough"
+    assert len(issues.entries) == len(shipped().entries)
+    order = [e.certainty for e in issues.entries]
+    assert order == sorted(order, key=("sure", "likely", "possible").index)
+
+
+def test_the_files_of_a_site_are_checked_like_the_shipped_one(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.yaml"
+    with pytest.raises(ConfigError, match=r"missing\.yaml: No such file"):
+        read_files((str(missing),))
+    bad = written(tmp_path, ENTRY.replace("heap_exhaustion", "heap_exaustion"))
+    with pytest.raises(ConfigError, match=r"known\.yaml:5: known_issues\[0\]\.signature\[0\]\.kinds\[0\]"):
+        read_files((str(bad),))
+    with pytest.raises(ConfigError, match=r"b\.yaml: FLINK-1 is already in a\.yaml"):
+        in_force((IssueFile("a.yaml", ENTRY.encode()), IssueFile("b.yaml", ENTRY.encode())))
 
 
 def test_the_file_lies_where_the_wheel_puts_it() -> None:

@@ -99,6 +99,20 @@ def test_config_check_says_ok_or_what_is_wrong(tmp_path: Path) -> None:
     )
 
 
+def test_known_issues_of_a_site_are_checked_and_named(tmp_path: Path) -> None:
+    config, own = tmp_path / "my.yaml", tmp_path / "own.yaml"
+    config.write_text(f"known_issues: {{files: [{own}]}}\n")
+    entry = "signature: [{kinds: [odd]}], fixed_in: acme 2, workaround: Use acme 2., link: 'https://example.org/1'"
+    own.write_text("known_issues: [{id: ACME-1, title: The acme connector fails, certainty: sure, " + entry + "}]\n")
+    done = flinkwatch("config", "check", config)
+    assert done.returncode == 2
+    assert f"{own}:1: known_issues[0].signature[0].kinds[0]: odd is not a kind of finding" in done.stderr
+    own.write_text(own.read_text().replace("odd", "late_barrier_acks"))
+    assert flinkwatch("config", "check", config).returncode == 0
+    done = flinkwatch("replay", RECORDING, "--json", "--config", config)
+    assert '"ACME-1"' in done.stdout
+
+
 def test_every_error_line_names_the_program_and_the_wrong_value(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("streaming: {buckets: five}\ndetectors: {restart_loop: {count: 2.5, enabled: maybe}}\n")

@@ -14,6 +14,7 @@ from detectors.events.event import Record, Rejected
 from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
 from detectors.settings.live import LiveSettings, publish
+from streaming.configuration.known_issues import IssueFile
 from streaming.job.rows import Packed, dead_letter, encode_packed
 from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.recorded import events
@@ -192,6 +193,29 @@ def test_clusters_for_which_there_is_no_room_are_counted_and_some_are_named(
     readings = [decode_reading(v) for v in values(rows, "readings") if v is not None]
     assert [r.value for r in readings if r.labels.get("reason") == "too_many_clusters"] == [25.0]
     assert "too many clusters in one bucket" in [line["event"] for line in lines]
+
+
+OWN = b"""
+known_issues:
+  - id: ACME-1
+    title: The acme connector fails on its own
+    signature: [{kinds: [restart_loop]}]
+    certainty: sure
+    fixed_in: acme 2
+    workaround: Use acme 2 instead.
+    link: https://example.org/1
+"""
+
+
+def test_known_issues_of_a_site_come_with_the_query() -> None:
+    def named(*issues: IssueFile) -> set[str]:
+        tester = TwsTester(BucketProcessor(TOPICS, issues=issues))
+        rows = feed(tester, packed_of("restart-loop", slice(None)))
+        told = [decode_transition(v) for v in values(rows, "incidents") if v is not None]
+        return {t.known_issue.id for t in told if t.known_issue is not None}
+
+    assert named(IssueFile("own.yaml", OWN)) == {"ACME-1"}
+    assert named() == set()
 
 
 def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
