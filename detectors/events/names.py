@@ -6,6 +6,9 @@ from functools import lru_cache
 CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 """The ID of a container of YARN, which is also the ID of the TaskManager in it."""
 
+OF_JOBMANAGER = "jm|"
+"""How the name of a JobManager begins where processes of both kinds have names; its host follows."""
+
 _find_container = re.compile(CONTAINER).search
 
 

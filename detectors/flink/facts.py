@@ -124,6 +124,27 @@ class CheckpointFailed(Fact, frozen=True):
         return self.how == "expired"
 
 
+@_from_lines("checkpoint_not_triggered")
+class CheckpointNotTriggered(Fact, frozen=True):
+    """A checkpoint or savepoint has failed before it had a number."""
+
+    job: str
+
+
+@_from_lines("savepoint_requested")
+class SavepointRequested(Fact, frozen=True):
+    """Someone asks for a savepoint. The line of its trigger follows."""
+
+    job: str
+
+
+@_from_lines("stop_with_savepoint_failed")
+class StopWithSavepointFailed(Fact, frozen=True):
+    """A job that was to stop with a savepoint has not ended as it should."""
+
+    job: str = ""
+
+
 @_from_lines("checkpoint_acked_late")
 class CheckpointAckedLate(Fact, frozen=True):
     """A subtask has acknowledged a checkpoint after its end. Since Flink 1.10 the line names the TaskManager."""
@@ -424,26 +445,31 @@ class RpcStarted(Fact, frozen=True):
 class ProcessSignalled(Fact, frozen=True):
     """A process received a signal to stop: its TaskManager, those of its host, or else the whole cluster ends."""
 
-    how: ClassVar[HowEnded] = "orderly"
     why: ClassVar[str] = "it received a signal to stop"
     signal: int
     tms: tuple[str, ...] = ()
+    how: HowEnded = "orderly"
 
 
 @_from_lines("cluster_ending")
 class ClusterEnding(Fact, frozen=True):
-    """A cluster ends in an orderly way, on request or because its job has ended."""
+    """A cluster ends, on request, because its job has ended, or (`how` is empty) because its JobManager dies."""
 
-    how: ClassVar[HowEnded] = "orderly"
     why: ClassVar[str] = "the cluster has ended"
     tms: ClassVar[tuple[str, ...]] = ()
     status: str = ""
+    how: HowEnded = "orderly"
 
 
 ProcessEnd = TaskManagerGone | TaskManagerDisconnected | ProcessSignalled | ClusterEnding
 """Processes have ended: the TaskManagers `tms` (an id or, where the line has no more, an address), or without any the
-whole cluster. `how` and `why`, as far as the line shows it."""
+whole cluster. `how` and `why`, as far as the line and the lines before it (`dying_processes.py`) show it."""
 PROCESS_ENDS = get_args(ProcessEnd)
+
+
+@_from_lines("process_fatal")
+class ProcessFatal(Fact, frozen=True):
+    """A process stops because a thread threw an exception that no one caught."""
 
 
 @_from_lines("native_line")

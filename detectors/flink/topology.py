@@ -12,6 +12,7 @@ from detectors.events.event import LogEvent, Sample
 from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
+from detectors.flink.dying_processes import DyingProcesses
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,
@@ -23,8 +24,10 @@ from detectors.flink.facts import (
     Fact,
     Failure,
     JobInitializing,
+    JobManagerFatal,
     JobRestored,
     JobStateChanged,
+    LeadershipGranted,
     NodeExpired,
     ProcessSignalled,
     ProcessStarted,
@@ -49,6 +52,14 @@ _MAX_ATTEMPTS = 600
 _ALIVE_MS = 600_000
 _MAX_RECENT = 500
 _SKEWED = 1.2
+_OF_JOBMANAGERS = (
+    ClusterEnding,
+    JobInitializing,
+    JobManagerFatal,
+    JobStateChanged,
+    LeadershipGranted,
+    TaskManagerRegistered,
+)
 _RESTARTED = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "INITIALIZING"})
 
 
@@ -91,7 +102,7 @@ class Topology(msgspec.Struct, array_like=True):
     names none in checkpoint lines. `intake` is by job and a number for the TaskManager, because the TaskManagers'
     names, repeated for each job, were most of the state of a large session cluster. `names` holds names of jobs from
     metrics, for jobs that no log has named. `cut` counts live jobs and TaskManagers that were dropped to make room for
-    others.
+    others. `masters` are the hosts of the sources that are JobManagers.
     """
 
     version: str = ""
@@ -109,6 +120,8 @@ class Topology(msgspec.Struct, array_like=True):
     cut: dict[str, int] = {}
     named_at: dict[str, int] = {}
     recent: dict[int, int] = {}
+    dying: DyingProcesses = msgspec.field(default_factory=DyingProcesses)
+    masters: dict[str, str] = {}
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -123,6 +136,11 @@ class Topology(msgspec.Struct, array_like=True):
             return None
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
+        self.dying.take(event.source, fact, time)
+        if isinstance(fact, _OF_JOBMANAGERS) and event.source not in self.masters:
+            put_bounded(self.masters, event.source, event.host, _MAX_SOURCES)
+        if isinstance(fact, ProcessSignalled | ClusterEnding):
+            fact = msgspec.structs.replace(fact, how=self.dying.how_ended(event.source, time))
         if isinstance(fact, ProcessSignalled):
             return msgspec.structs.replace(fact, tms=self._ended_by_signal(event))
         return fact

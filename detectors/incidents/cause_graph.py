@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from detectors.events.names import short
+from detectors.events.names import OF_JOBMANAGER, short
 from detectors.incident import SEVERITIES, Finding
 
 Relation = Literal["job", "tm", "host", "cluster"]
@@ -99,6 +99,15 @@ LINKS: tuple[Link, ...] = (
     *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
     # Slots belong to the cluster, so all jobs that lack slots are one event.
     *_chain("slots_unavailable", "restart_loop checkpoint_failing job_failed", "cluster", 60),
+    # A job that is not there, because of what took it away or keeps it from starting.
+    *_chain("jobmanager_lost ha_connection_lost slots_unavailable", "job_missing", "cluster", 60),
+    *_chain("restore_failed job_failed", "job_missing", "job", 60),
+    # Jobs that are cancelled together, or that a JobManager came back without, are one event.
+    *_chain("job_missing", "job_missing", "cluster", 2),
+    # What holds up checkpoints holds up savepoints.
+    *_chain("backpressure late_barrier_acks heap_exhaustion", "savepoint_failed", "job", 24 * 60),
+    *_chain(f"{_CHECKPOINTS} {_OUT_OF_MEMORY}", "savepoint_failed", "job", 60),
+    *_chain("taskmanager_lost jobmanager_lost restart_loop", "savepoint_failed", "job", 15),
     # A job fails because of the trouble that it already had.
     *_chain("restore_failed", "restart_loop", "job", 60),
     *_chain("restart_loop checkpoint_failing restore_failed", "job_failed", "job", 24 * 60),
@@ -107,7 +116,22 @@ LINKS: tuple[Link, ...] = (
     ),
 )
 
+JOBMANAGER_LINKS: tuple[Link, ...] = (
+    # All TaskManagers depend on the JobManager, so its heap explains what happens to any of them. It gives all of them
+    # up in its last collections, before its own OutOfMemoryError.
+    *_chain("heap_exhaustion", "jobmanager_lost", "cluster", 24 * 60),
+    *_chain(
+        "heap_exhaustion",
+        f"slots_unavailable job_failed job_missing ha_connection_lost {_OF_JOBMANAGERS}",
+        "cluster",
+        60,
+    ),
+)
+"""What findings about a JobManager explain whose kind also finds TaskManagers."""
+
 _BY_KINDS = {(link.cause, link.effect): link for link in LINKS}
+_BY_KINDS_OF_JOBMANAGERS = {(link.cause, link.effect): link for link in JOBMANAGER_LINKS}
+_ALSO_OF_JOBMANAGERS = frozenset(link.cause for link in JOBMANAGER_LINKS)
 
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind in the graph."""
@@ -118,7 +142,7 @@ UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether the graph allows `cause` as the reason for `effect`: it must have begun before the effect ended."""
-    link = _BY_KINDS.get((cause.kind, effect.kind))
+    link = _link(cause, effect)
     return (
         link is not None
         and (effect.closed_at is None or cause.since <= effect.closed_at)
@@ -126,6 +150,18 @@ def explains(cause: Finding, effect: Finding) -> bool:
         and (not link.critical or cause.severity == "critical")
         and _share(cause, effect, link.relation)
     )
+
+
+def _link(cause: Finding, effect: Finding) -> Link | None:
+    """The link of two findings. Nothing that a TaskManager does fills the heap of a JobManager."""
+    if _of_jobmanager(effect):
+        return None
+    links = _BY_KINDS_OF_JOBMANAGERS if _of_jobmanager(cause) else _BY_KINDS
+    return links.get((cause.kind, effect.kind))
+
+
+def _of_jobmanager(finding: Finding) -> bool:
+    return finding.kind in _ALSO_OF_JOBMANAGERS and finding.subject.startswith(OF_JOBMANAGER)
 
 
 def joined(one: Finding, other: Finding) -> bool:

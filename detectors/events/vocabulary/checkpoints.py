@@ -39,6 +39,34 @@ PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "checkpoint_failed", rf"Discarding checkpoint (?P<checkpoint>{N})(?: of job {JOB}| because)", until="1.10"
     ),
+    # No number yet: a savepoint whose directory cannot be made, but also any checkpoint of a job that is about to stop.
+    LogPattern(
+        "checkpoint_not_triggered",
+        rf"Failed to trigger or complete checkpoint UNKNOWN_CHECKPOINT_ID for job {JOB}",
+        since="1.14",
+        throws=True,
+    ),
+    LogPattern(
+        "savepoint_requested",
+        rf"Triggering (?:cancel-with-|stop-with-)?savepoint for job {JOB}",
+        anchor="savepoint for job ",
+        since="1.11",
+    ),
+    LogPattern(
+        "stop_with_savepoint_failed",
+        rf"A savepoint was created at .+ but the corresponding job {JOB} didn't terminate successfully",
+        anchor="didn't terminate successfully",
+        since="1.11",
+        until="1.14",
+    ),
+    LogPattern(
+        "stop_with_savepoint_failed",
+        rf"Stop-with-savepoint transitioned from \S+ to \S+ on execution termination handling for job {JOB}",
+        since="1.11",
+    ),
+    LogPattern(
+        "stop_with_savepoint_failed", r"Inconsistent execution state after stopping with savepoint\.", since="1.17"
+    ),
     LogPattern(
         "checkpoint_acked_late",
         rf"Received late message for now expired checkpoint attempt (?P<checkpoint>{N}) from (?:task )?{ATTEMPT}"

@@ -41,6 +41,13 @@ PATTERNS: tuple[LogPattern, ...] = (
         r"Association with remote system \[(?:akka|pekko)(?:\.ssl)?\.tcp://flink@(?P<address>[^\]]+)\] has failed",
         anchor="address is now gated for",
     ),
+    LogPattern(
+        "process_fatal",
+        r"FATAL: Thread '.*' produced an uncaught exception\. Stopping the process",
+        anchor="produced an uncaught exception. Stopping the process",
+        since="1.9",
+        throws=True,
+    ),
     LogPattern("process_signalled", rf"RECEIVED SIGNAL (?P<signal>{N})"),
     LogPattern("tm_started", r"Starting TaskManager with ResourceID: (?P<tm>\S+)"),
     # "Starting " alone would select half of all start-up lines.

@@ -126,6 +126,13 @@ def harmless(text: str) -> bool:
     return any(word in text.lower() for word in _HARMLESS)
 
 
+def reason(fact: Failure) -> str:
+    """Why a checkpoint failed, from the deepest cause."""
+    name = fact.name.rpartition(".")[2]
+    # Flink's wrapper for an exception of another process: its message begins with the real class.
+    return (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")
+
+
 def failed_snapshot(fact: Failure) -> int:
     """The number of the checkpoint whose snapshot threw an exception, or -1."""
     found = _THROWN.search(fact.first) or _THROWN.search(fact.message)

@@ -6,7 +6,7 @@ from itertools import accumulate
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.events.names import filtered
+from detectors.events.names import OF_JOBMANAGER, filtered
 from detectors.values.bounded import intern_index, put_bounded, to_int
 
 # Together they cover a minute, however often a process is scraped.
@@ -41,7 +41,7 @@ class GcSample(msgspec.Struct, array_like=True):
 
 
 class GcWindow(msgspec.Struct, array_like=True):
-    """The collections of one TaskManager, with the event time and the clock (`at`) of the last entry.
+    """The collections of one process, with the event time and the clock (`at`) of the last entry.
 
     `spent` and `counts` are its collectors' counters by number, `limit` is Heap.Max (bytes).
     """
@@ -143,34 +143,34 @@ class GcWindow(msgspec.Struct, array_like=True):
 
 
 class GcWindows(msgspec.Struct, array_like=True):
-    """The windows of a cluster by the TaskManager's label, with collectors by their index in `collectors`.
+    """The windows of a cluster by the label of the process (`label_of`), with collectors by their index.
 
     `gone` holds the labels of TaskManagers that were seen to end, with the clock.
     """
 
-    by_tm: dict[str, GcWindow] = {}
+    by_label: dict[str, GcWindow] = {}
     collectors: list[str] = []
     gone: dict[str, int] = {}
 
     def measure(self, label: str, sample: Sample, time: int, clock: int) -> GcWindow:
-        """Take in a sample of one TaskManager. Returns its window."""
-        window = self.by_tm.get(label)
+        """Take in a sample of one process. Returns its window."""
+        window, name = self.by_label.get(label), sample.name.removeprefix("jm_")
         if window is None:
-            self.by_tm = {t: w for t, w in self.by_tm.items() if clock - w.at <= _KEEP_MS}
+            self.by_label = {t: w for t, w in self.by_label.items() if clock - w.at <= _KEEP_MS}
             window = GcWindow()
-            put_bounded(self.by_tm, label, window, _MAX_TMS)
-        if sample.name not in ("gc_time", "gc_count"):
-            window.take(sample.name, sample.value, time, clock)
+            put_bounded(self.by_label, label, window, _MAX_TMS)
+        if name not in ("gc_time", "gc_count"):
+            window.take(name, sample.value, time, clock)
             return window
         collector = sample.labels.get("collector", "")
         number = intern_index(self.collectors, collector, _MAX_COLLECTORS)
         if number >= 0:
-            window.collected(sample.name, collector, number, sample.value, time, clock)
+            window.collected(name, collector, number, sample.value, time, clock)
         return window
 
     def end(self, tm: str, clock: int) -> None:
         """A TaskManager was seen to end. An address lacks the end of the id."""
-        for label in [w for w in self.by_tm if tm and w.startswith(filtered(tm))]:
+        for label in [w for w in self.by_label if tm and w.startswith(filtered(tm))]:
             put_bounded(self.gone, label, clock, _MAX_TMS)
 
     def frozen(self, hanging: list[tuple[int, int]], over: int, least: int) -> Iterator[tuple[str, int]]:
@@ -180,8 +180,9 @@ class GcWindows(msgspec.Struct, array_like=True):
         trigger, usual duration), the old generation was collected in the last `over` ms or the heap is nearly full, and
         other TaskManagers are still scraped. Scrapes are missing after `least` ms or four intervals.
         """
-        last, latest = sorted([0, 0, *(w.at for w in self.by_tm.values())])[-2:]
-        for label, window in self.by_tm.items():
+        of_tms = {label: window for label, window in self.by_label.items() if not label.startswith(OF_JOBMANAGER)}
+        last, latest = sorted([0, 0, *(w.at for w in of_tms.values())])[-2:]
+        for label, window in of_tms.items():
             if not window.used() or window.limit <= 0 or not window.interval or label in self.gone:
                 continue
             tight = window.old_collections(over) > 0 or window.used() >= _TIGHT * window.limit

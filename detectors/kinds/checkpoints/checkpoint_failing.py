@@ -28,6 +28,7 @@ from detectors.flink.checkpointing.failed_checkpoints import (
     FailedCheckpoints,
     failed_snapshot,
     harmless,
+    reason,
 )
 from detectors.flink.facts import Fact, Failure
 from detectors.incident import Finding, Reading
@@ -110,7 +111,7 @@ class CheckpointFailing(JobDetector):
         own, number = job.own, thrown if fact.number < 0 else fact.number
         if thrown >= 0 and fact.of == "task_state":
             # Each line of the stack trace adds to the reason.
-            own.throw(number, FailedCheckpoint(job.time, job.clock, job.record(), _why(fact), thrown=True))
+            own.throw(number, FailedCheckpoint(job.time, job.clock, job.record(), reason(fact), thrown=True))
         elif of_limit:
             if own.limit is None and job.time > own.completed and not fact.again:
                 own.limit = job.record()
@@ -119,7 +120,7 @@ class CheckpointFailing(JobDetector):
             if harmless(f"{fact.first} {fact.message}"):
                 own.ignore(number)
             elif own.failed[number].why != EXPIRED:
-                own.failed[number].why = _why(fact)
+                own.failed[number].why = reason(fact)
         self._report(job)
 
     @on(facts.JobRestored)
@@ -198,9 +199,3 @@ class CheckpointFailing(JobDetector):
             "last completed checkpoint is replayed, and by default Flink deletes the checkpoints of a job that is "
             "cancelled.",
         )
-
-
-def _why(fact: Failure) -> str:
-    name = fact.name.rpartition(".")[2]
-    # Flink's wrapper for an exception of another process: its message begins with the real class.
-    return (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")

@@ -113,9 +113,10 @@ class JobFailed(Detector):
             view.report(self._finding(view, failed))
 
     @on(facts.ClusterEnding, facts.ProcessSignalled)
-    def planned(self, view: _View, fact: Fact) -> None:
+    def planned(self, view: _View, end: facts.ClusterEnding | facts.ProcessSignalled) -> None:
         """Failures that belong to the end of the cluster are none. A signal to one TaskManager does not end it."""
-        if isinstance(fact, facts.ClusterEnding) or view.event.source not in view.topology.tm_of_source:
+        whole = isinstance(end, facts.ClusterEnding) or view.event.source not in view.topology.tm_of_source
+        if whole and end.how == "orderly":
             view.state.jobs = {j: f for j, f in view.state.jobs.items() if f.reported or not f.planned}
 
     def on_deadline(self, view: _View) -> None:

@@ -118,10 +118,11 @@ class SlotsUnavailable(Detector):
 
     @on(*facts.PROCESS_ENDS)
     def ended(self, view: _View, end: facts.ProcessEnd) -> None:
+        if end.how != "orderly":
+            return
         if not end.tms:
             view.state.none = None
-        if end.how == "orderly":
-            self._stopped(view)
+        self._stopped(view)
 
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:

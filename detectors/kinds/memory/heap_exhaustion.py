@@ -1,4 +1,4 @@
-"""The heap of a TaskManager is full, or so nearly full that it collects garbage instead of working.
+"""The heap of a TaskManager or JobManager is full, or so nearly full that it collects garbage instead of working.
 
 Opens, from metrics, when `gc_share` of the last minute was spent in garbage collection; critical when at least two
 collections left the heap `full_share` full. Opens, from logs, as critical at `OutOfMemoryError: Java heap space` or `GC
@@ -9,67 +9,43 @@ closed. Resolved when little time is spent in collections again, or when a check
 last sign.
 
 Why it matters: heartbeats stop in the pauses, the JobManager gives the TaskManager up, and the OutOfMemoryError is
-printed seconds after the loss, if at all. Not reported: state that grows below the limit; a sawtooth. `zero_input_leak`
-covers a slow rise without input, `metaspace_exhaustion` memory for classes.
+printed seconds after the loss, if at all. A JobManager gives up all TaskManagers before its own error. Not reported:
+state that grows below the limit; a sawtooth. `zero_input_leak` covers a slow rise without input, `metaspace_exhaustion`
+memory for classes.
 
 Reference: post-mortem 000 (1 GB of heap state in 2 GB: `GC overhead limit exceeded` 4 s after the heartbeat timed out).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from detectors.detector import MAX_JOBS, Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
-from detectors.events.names import filtered
+from detectors.events.names import OF_JOBMANAGER, filtered
 from detectors.flink import facts
+from detectors.flink.dying_processes import out_of_its_own_memory
 from detectors.flink.facts import Failure
+from detectors.flink.memory.exhausted_heap import ExhaustedHeap, Symptom, label_of, label_of_jobmanager
 from detectors.flink.memory.gc_window import GcWindow, GcWindows
 from detectors.flink.memory.native_helpers import NativeHelpers
 from detectors.flink.root_causes import OF_WHOLE_JOB
-from detectors.incident import Confidence, Evidence, Finding, Reading, Series, Severity
+from detectors.incident import Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import ProcessRef, named, process_of_label, writer
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
-_MAX_TMS = 400
-_MAX_RECORDS = 4
+_MAX_OPEN = 400
 _WITH_STATE = 1.2
 _TEXTS = ("OutOfMemoryError: Java heap space", "OutOfMemoryError: GC overhead limit exceeded")
-_ORDER: tuple[Confidence, ...] = ("learning", "fair", "sure")
 
 _View: TypeAlias = "View[HeapExhaustion.Config, HeapExhaustion.State]"
 
 
-class Symptom(NamedTuple):
-    """One sign of a full heap. `time` is its event time, `label` the TaskManager's id in metrics."""
-
-    text: str
-    severity: Severity
-    confidence: Confidence
-    time: int
-    record: Evidence | None
-    label: str = ""
-
-
-class ExhaustedHeap(msgspec.Struct, array_like=True):
-    """The open finding of one TaskManager (`label` in metrics), with the event times of its first and last sign."""
-
-    tm: str
-    host: str
-    label: str
-    since: int
-    last: int
-    text: str
-    severity: Severity
-    confidence: Confidence
-    records: list[Evidence]
-
-
 class HeapExhaustion(Detector):
-    """Detects TaskManagers whose heap is full."""
+    """Detects TaskManagers and JobManagers whose heap is full."""
 
     kind = "heap_exhaustion"
     belongs_to = "process"
@@ -132,8 +108,10 @@ class HeapExhaustion(Detector):
         """A job's line repeats its task's line, and only that names the TaskManager."""
         text = next((t for t in _TEXTS if t in fact.thrown), None)
         if text is not None and fact.of not in OF_WHOLE_JOB:
-            sign = Symptom(text.rpartition(": ")[2], "critical", "sure", view.time, view.record())
-            self._report(view, writer(view, fact.tm, fact.host, fact.attempt), sign)
+            place = writer(view, fact.tm, fact.host, fact.attempt)
+            label = self._jobmanager(view, fact, place)
+            sign = Symptom(text.rpartition(": ")[2], "critical", "sure", view.time, view.record(), label)
+            self._report(view, _place(view, label) if label else place, sign)
 
     @on(facts.HelperLine)
     def printed(self, view: _View, fact: facts.HelperLine) -> None:
@@ -150,14 +128,17 @@ class HeapExhaustion(Detector):
         for tm in end.tms:
             view.state.windows.end(tm, view.clock)
 
-    @on("heap_used", "heap_max", "gc_time", "gc_count", "completed_checkpoints")
+    @on(
+        *("heap_used", "heap_max", "gc_time", "gc_count", "completed_checkpoints"),
+        *("jm_heap_used", "jm_heap_max", "jm_gc_time", "jm_gc_count"),
+    )
     def measured(self, view: _View, samples: list[Sample]) -> None:
         windows, touched = view.state.windows, dict[str, GcWindow]()
         for sample in samples:
             if sample.name == "completed_checkpoints":
                 self._counted(view, sample)
             else:
-                label = sample.labels.get("tm_id") or filtered(view.event.host)
+                label = label_of(sample, view.event)
                 touched[label] = windows.measure(label, sample, view.time, view.clock)
         for label, window in touched.items():
             if label in windows.gone and view.clock - windows.gone[label] >= self.config.gc_window:
@@ -168,14 +149,14 @@ class HeapExhaustion(Detector):
         """Report TaskManagers whose metrics stopped while a checkpoint hangs."""
         for label, due in list(self._suspects(view)):
             if view.clock >= due:
-                window = view.state.windows.by_tm[label]
+                window = view.state.windows.by_label[label]
                 text = (
                     f"its metrics stopped {humanize(view.clock - window.at)} ago with "
                     f"{window.used() / window.limit:.0%} of the heap in use, while a checkpoint hangs"
                 )
                 view.state.windows.gone[label] = view.clock
                 sign = Symptom(text, "warning", "learning", window.time, None, label)
-                self._report(view, process_of_label(view.topology, label), sign)
+                self._report(view, _place(view, label), sign)
 
     def next_deadline(self, view: _View) -> int | None:
         """When the first TaskManager without metrics becomes suspect."""
@@ -184,9 +165,9 @@ class HeapExhaustion(Detector):
     def readings(self, view: _View) -> Iterator[Reading]:
         """The share of time that each TaskManager spends in garbage collection."""
         names = view.topology.tms_by_label()
-        for label, window in view.state.windows.by_tm.items():
+        for label, window in view.state.windows.by_label.items():
             share = window.share(self.config.gc_window)
-            if share is not None:
+            if share is not None and not label.startswith(OF_JOBMANAGER):
                 yield view.reading(
                     "gc_time_ratio", share, min(window.at, view.clock), tm=names.get(filtered(label), label)
                 )
@@ -208,18 +189,18 @@ class HeapExhaustion(Detector):
         if share < config.gc_share and not full:
             if not view.state.open:
                 return
-            tm = view.topology.tm_of_label(label)
-            heap = view.state.open.get(tm)
+            key = _key(_place(view, label), label)
+            heap = view.state.open.get(key)
             calm = share < config.recovered_gc_share and left < 0.8 * config.full_share
             if heap is not None and calm and view.time >= heap.last + config.gc_window:
-                self._close(view, tm, f"garbage collection is down to {share:.0%} of the time")
+                self._close(view, key, f"garbage collection is down to {share:.0%} of the time")
             return
         text = f"{share:.0%} of the last {humanize(config.gc_window)} was spent in garbage collection"
         if full:
             text += f", which left {left:.0%} of the heap in use"
         severity: Severity = "critical" if full and share >= config.recovered_gc_share else "warning"
         sign = Symptom(text, severity, "fair", view.time, view.record(text), label)
-        self._report(view, process_of_label(view.topology, label), sign)
+        self._report(view, _place(view, label), sign)
 
     def _recovered(self, view: _View) -> None:
         """A completed checkpoint resolves findings whose last sign is old enough."""
@@ -238,43 +219,44 @@ class HeapExhaustion(Detector):
         ]
         return view.state.windows.frozen(hanging, 4 * config.gc_window, config.missing_for) if hanging else iter(())
 
+    def _jobmanager(self, view: _View, fact: Failure, place: ProcessRef) -> str:
+        """The JobManager that is out of memory, as labelled in metrics; empty if it is a TaskManager."""
+        masters = view.topology.masters
+        its = view.event.source in masters or (not place.tm and place.host in masters.values())
+        if not its or not out_of_its_own_memory(fact):
+            return ""
+        host = masters.get(view.event.source) or place.host or view.event.source
+        return label_of_jobmanager(host, [*view.state.windows.by_label])
+
     def _report(self, view: _View, place: ProcessRef, sign: Symptom) -> None:
-        key = place.tm or place.host
+        key = _key(place, sign.label)
         if not key or sign.time <= view.state.ended:
             return
         heap = view.state.open.get(key)
         if heap is None:
-            heap = ExhaustedHeap(
-                *place, sign.label or filtered(key), sign.time, sign.time, sign.text, sign.severity, sign.confidence, []
-            )
-            put_bounded(view.state.open, key, heap, _MAX_TMS)
-            changed = True
-        else:
-            more_severe = sign.severity == "critical" and heap.severity != "critical"
-            changed = more_severe or _ORDER.index(sign.confidence) > _ORDER.index(heap.confidence)
-            if more_severe:
-                heap.severity = "critical"
-            if _ORDER.index(sign.confidence) >= _ORDER.index(heap.confidence):
-                heap.confidence, heap.text = sign.confidence, sign.text
-            heap.last = max(heap.last, sign.time)
-        if changed:
-            if sign.record is not None and sign.record not in heap.records:
-                heap.records = [*heap.records, sign.record][:_MAX_RECORDS]
-            view.report(self._finding(view, heap))
+            label, at = sign.label or filtered(key), sign.time
+            heap = ExhaustedHeap(*place, label, at, at, sign.text, sign.severity, sign.confidence, [])
+            put_bounded(view.state.open, key, heap, _MAX_OPEN)
+        elif not heap.take(sign):
+            return
+        heap.prove(sign.record)
+        view.report(self._finding(view, heap))
 
     def _close(self, view: _View, key: str, why: str) -> None:
         view.close(self._finding(view, view.state.open.pop(key)), why)
 
     def _finding(self, view: _View, heap: ExhaustedHeap) -> Finding:
         job, name = view.topology.only_job()
-        window, checkpoints = view.state.windows.by_tm.get(heap.label), view.topology.checkpoints.get(job)
-        summary = f"the heap of {named(ProcessRef(heap.tm, heap.host))} is exhausted: {heap.text}"
-        if checkpoints is not None and checkpoints.grown(_WITH_STATE):
+        window, checkpoints = view.state.windows.by_label.get(heap.label), view.topology.checkpoints.get(job)
+        of_jobmanager = heap.of_jobmanager
+        who = f"JobManager {heap.host}" if of_jobmanager else named(ProcessRef(heap.tm, heap.host))
+        summary = f"the heap of {who} is exhausted: {heap.text}"
+        if checkpoints is not None and checkpoints.grown(_WITH_STATE) and not of_jobmanager:
             first, last = min(checkpoints.sizes) / 1e6, checkpoints.sizes[-1] / 1e6
             summary += f"; the job's checkpoints grew from {first:,.0f} to {last:,.0f} MB"
         points = window.points() if window is not None else []
         return view.finding(
-            heap.tm or heap.host,
+            heap.subject,
             {"tm_id": heap.tm, "host": heap.host, "job_id": job, "job_name": name},
             since=heap.since,
             severity=heap.severity,
@@ -282,8 +264,19 @@ class HeapExhaustion(Detector):
             confidence=heap.confidence,
             evidence=heap.records,
             series=Series("heap in use", "bytes", points, float(window.limit)) if window and points else None,
-            advice=keep_state(job) + _ADVICE,
+            advice=keep_state(job) + (_ADVICE_JOBMANAGER if of_jobmanager else _ADVICE),
         )
+
+
+def _place(view: _View, label: str) -> ProcessRef:
+    """The process with this label in metrics."""
+    if label.startswith(OF_JOBMANAGER):
+        return ProcessRef("", label.removeprefix(OF_JOBMANAGER))
+    return process_of_label(view.topology, label)
+
+
+def _key(place: ProcessRef, label: str) -> str:
+    return label if label.startswith(OF_JOBMANAGER) else place.tm or place.host
 
 
 _ADVICE = (
@@ -291,4 +284,10 @@ _ADVICE = (
     "sizes, or take a class histogram (jcmd PID GC.class_histogram). Now: stop the job with a savepoint while one "
     "still completes, and restart from it with more heap or more TaskManagers. To prevent it: RocksDB for large state, "
     "windows that copy elements less often."
+)
+_ADVICE_JOBMANAGER = (
+    "Restart the JobManager with more heap (jobmanager.memory.process.size) before it dies: with high availability its "
+    "jobs continue from their last checkpoint, without it they have to be submitted again. Then find what fills it "
+    "(jcmd PID GC.class_histogram): many jobs, finished ones that are kept (jobstore.max-capacity), many small state "
+    "handles (state.storage.fs.memory-threshold), sources with many splits, user code that runs in the JobManager."
 )

@@ -132,13 +132,13 @@ class HaConnectionLost(Detector):
         view.state.orderly.pop(view.event.source, None)
 
     @on(facts.ProcessSignalled, facts.ClusterEnding)
-    def orderly_end(self, view: _View, _: Fact) -> None:
-        """A process that is stopped loses its connection too. After a client gave up, the end only looks orderly."""
+    def ended(self, view: _View, end: facts.ProcessSignalled | facts.ClusterEnding) -> None:
+        """A process that ends loses its connection too. Only an orderly end disproves what it reported before."""
         state, source = view.state, view.event.source
         trouble = state.troubles.get(source)
         if trouble is None or trouble.level != "gave_up":
             put_bounded(state.orderly, source, view.clock, _MAX_SOURCES)
-            if not state.since:
+            if not state.since and end.how == "orderly":
                 state.troubles.pop(source, None)
 
     def on_deadline(self, view: _View) -> None:

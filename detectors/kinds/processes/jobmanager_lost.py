@@ -1,15 +1,14 @@
 """A JobManager is lost: it stopped with a fatal error, or its TaskManagers lost contact with it.
 
-Opens `confirmation_delay` after the first proof: `Fatal error occurred in the cluster entrypoint`, `in ResourceManager`
-or `on JobManager` (one incident, however many of them); a TaskManager that lost the JobManager in two ways (heartbeat
-of the JobManager or of the ResourceManager, leadership lost, its address gated) or could not register for the whole
-registration timeout; YARN's expiry of the application attempt. After a failover no other line shows the failure.
+Opens `confirmation_delay` after the first proof: `Fatal error occurred …` or `FATAL: Thread …` of a JobManager, or its
+end after an OutOfMemoryError (one incident, however many); a TaskManager that lost the JobManager in two ways
+(heartbeat of the JobManager or of the ResourceManager, leadership lost, its address gated) or could not register for
+the whole registration timeout; YARN's expiry of the application attempt. After a failover no other line shows it.
 
 Not reported: a TaskManager that was frozen and blames a JobManager whose own log or metrics continue; a single
-TaskManager while its peers keep the contact; SIGTERM or an orderly end of the JobManager; a TaskManager that closes its
-connections because it ends itself. Resolved when a job runs or a checkpoint completes after the loss; in a cluster
-without jobs when a TaskManager registers or a leader is granted. A new JobManager alone brings no job back: without
-high availability it knows of no job.
+TaskManager while its peers keep the contact; an orderly end of the JobManager; a TaskManager that closes connections
+because it ends itself. Resolved when a job runs or a checkpoint completes after the loss; in a cluster without jobs
+when a TaskManager registers or a leader is granted: without high availability a new JobManager knows of no job.
 
 Why it matters: without high availability all state since the last savepoint is lost. With it, nothing runs until
 another JobManager leads, and the TaskManagers exit at their registration timeout. `ha_connection_lost` and `node_lost`
@@ -115,17 +114,20 @@ class JobmanagerLost(Detector):
 
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, _: Fact) -> None:
-        master = view.state.known.seen(view.event, view.time)
-        self._runs_again(view, master, "a TaskManager registered", with_jobs=False)
+        self._runs_again(
+            view, view.state.known.seen(view.event, view.time), "a TaskManager registered", with_jobs=False
+        )
 
     @on(facts.LeadershipGranted)
     def leadership_granted(self, view: _View, fact: facts.LeadershipGranted) -> None:
         master = view.state.known.leads(view.event, fact.address, view.time)
         self._runs_again(view, master, "a JobManager was granted leadership", with_jobs=False)
 
-    @on(facts.JobManagerFatal)
-    def fatal(self, view: _View, _: Fact) -> None:
+    @on(facts.JobManagerFatal, facts.ProcessFatal)
+    def fatal(self, view: _View, fact: Fact) -> None:
         source, known = view.event.source, view.state.known
+        if isinstance(fact, facts.ProcessFatal | facts.ProcessSignalled) and source not in view.topology.masters:
+            return
         known.master(view.event)
         loss = self._proof(view, source, known.address(source), "it stopped with a fatal error")
         if loss is not None and not loss.fatal:
@@ -135,7 +137,7 @@ class JobmanagerLost(Detector):
     @on(Failure)
     def explained(self, view: _View, fact: Failure) -> None:
         """Take the deepest cause in the stack trace of a fatal error as the reason."""
-        if fact.of != "jm_fatal":
+        if fact.of not in ("jm_fatal", "process_fatal"):
             return
         for loss in view.state.losses.values():
             its = loss.fatal and loss.source == view.event.source and view.clock - loss.at <= 2 * SKEW_MS
@@ -145,32 +147,33 @@ class JobmanagerLost(Detector):
     # Orderly ends
 
     @on(facts.ProcessSignalled)
-    def signalled(self, view: _View, _: Fact) -> None:
+    def signalled(self, view: _View, fact: facts.ProcessSignalled) -> None:
         source, known = view.event.source, view.state.known
         if source not in known.witnesses and source not in view.topology.tm_of_source:
-            self._orderly(view)
-            return
-        # Complaints of a TaskManager that is ending itself prove nothing.
-        if source in known.witnesses:
+            self.cluster_ending(view, fact)
+        elif source in known.witnesses:
+            # Complaints of a TaskManager that is ending itself prove nothing.
             known.witnesses[source].stop(view.time)
         for subject, loss in list(view.state.losses.items()):
             if not loss.reported and loss.tms == [source]:
                 del view.state.losses[subject]
 
     @on(facts.ClusterEnding)
-    def cluster_ending(self, view: _View, _: Fact) -> None:
-        """After a fatal error the end of a cluster only looks orderly."""
-        if not any(loss.fatal and loss.source == view.event.source for loss in view.state.losses.values()):
+    def cluster_ending(self, view: _View, end: facts.ClusterEnding | facts.ProcessSignalled) -> None:
+        """After a fatal error the end of a cluster only looks orderly, and proves that the JobManager stops."""
+        if end.how == "orderly":
             self._orderly(view)
+        else:
+            self.fatal(view, end)
 
     def _orderly(self, view: _View) -> None:
         known = view.state.known
         known.ends(view.event.source, view.time)
         for loss in list(view.state.losses.values()):
             if not loss.fatal and known.ended_orderly(loss.source, loss.last_proof, self.config.orderly_for):
+                view.state.losses.pop(loss.subject)
                 if loss.reported:
-                    self._end(view, loss, "it was stopped in an orderly way")
-                view.state.losses.pop(loss.subject, None)
+                    view.close(self._finding(view, loss), "it was stopped in an orderly way")
 
     # What TaskManagers and YARN say
 
@@ -290,10 +293,7 @@ class JobmanagerLost(Detector):
             witness.marks, witness.records = {}, []
         # TaskManagers time out at different times: later complaints about the same JobManager are not a second loss.
         put_bounded(state.ended, loss.address, view.time + 2 * self.config.confirmation_delay, _MAX_SOURCES)
-        self._end(view, loss, why)
-
-    def _end(self, view: _View, loss: JobManagerLoss, why: str) -> None:
-        view.state.losses.pop(loss.subject, None)
+        state.losses.pop(loss.subject, None)
         view.close(self._finding(view, loss), why)
 
     def _finding(self, view: _View, loss: JobManagerLoss) -> Finding:

@@ -125,7 +125,7 @@ class TelemetryLost(Detector):
         self._line(view)
         if end.tms:
             self._forget(view, [f"tm|{filtered(tm)}" for tm in end.tms], "Flink logged its end")
-        else:
+        elif end.how == "orderly":
             self._forget_all(view, "the cluster has ended")
 
     @on(

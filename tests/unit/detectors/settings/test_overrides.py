@@ -34,6 +34,7 @@ FOUND_IN = {
     "late_barrier_acks": "late-barrier-acks-1.9.3",
     "restart_loop": "restart-loop",
     "restore_failed": "savepoint-missing-2.3.0",
+    "savepoint_failed": "savepoint-failed",
     "zero_input_leak": "zero-input-leak",
 }
 HIGH: dict[str, dict[str, Any]] = {
@@ -43,6 +44,7 @@ HIGH: dict[str, dict[str, Any]] = {
     "checkpoint_overdue": {"min_age": "300d", "learning_limit": "300d"},
     "late_barrier_acks": {"min_acks": 100, "repeats": 100},
     "restart_loop": {"count": 12, "period_tolerance": 1.0},
+    "savepoint_failed": {"confirmation_delay": "300d"},
     "zero_input_leak": {"min_checkpoints": 100_000, "min_rise": 0.99},
 }
 """Thresholds that nothing recorded reaches."""
@@ -68,6 +70,7 @@ OTHER: dict[str, dict[str, Any]] = {
         "quiet_periods": 1.0,
     },
     "restore_failed": {"adjacent": "10m"},
+    "savepoint_failed": {"confirmation_delay": "7s", "triggered_within": "1s", "forget_after": "20s"},
     "zero_input_leak": {"min_checkpoints": 2, "min_flat": "1s", "critical_within": "300d"},
 }
 

@@ -88,7 +88,7 @@ def test_an_anchor_looks_the_same_inside_json(log_pattern: match.LogPattern) -> 
         f"Checkpoint storage of job {JOB} expired before completing.",
         "I read that Checkpoint 6 expired before completing.",
         "Triggering checkpoint because of a savepoint",
-        f"Triggering savepoint for job {JOB}.",
+        f"Disposing savepoint for job {JOB}.",
         f"Completed checkpoint 6 for job {JOB} (bytes unknown)",
         "Starting the SlotManager.",
         "Starting RPC endpoint for org.apache.flink.runtime.taskexecutor.TaskExecutor",

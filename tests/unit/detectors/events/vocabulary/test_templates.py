@@ -28,6 +28,7 @@ RUNNER = "DefaultDispatcherRunner"
 EVERY = (JOB, TASK, TM, ADDRESS, ATTEMPT, "12", "RUNNING", RUNNER, "PT5M", "'path'")
 # What an argument may be, by the text before and behind it; for calls with more arguments than can be tried with EVERY.
 GUESSES = (
+    (r"or complete checkpoint $", r"", ("12", "UNKNOWN_CHECKPOINT_ID")),
     (r"(?:checkpoint|attempt|SIGNAL|code|@|attempt \(?#) $|#$", r"", ("12",)),
     (r"", r"^ ?(?:bytes|ms|tasks|seconds|consecutive)", ("12",)),
     (r"=$", r"", ("12",)),

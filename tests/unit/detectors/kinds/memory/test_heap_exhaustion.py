@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from detectors.events.event import Sample
 from detectors.incident import Transition
-from tests.unit.detectors.story import JOB, SECOND, Story
+from tests.unit.detectors.story import JOB, SECOND, Story, Thrown
 from tests.unit.detectors.streams import START
 
 TM, OTHER_TM = "tm-1:6122-aaaaaa", "tm-2:6122-bbbbbb"
@@ -136,3 +137,110 @@ def test_a_full_heap_explains_the_checkpoint_that_hangs() -> None:
     assert {t.incident for t in transitions} == {transitions[0].incident}
     assert transitions[-1].cause == "heap_exhaustion"
     assert JOB in {f.entity.get("job_id") for f in transitions[-1].findings}
+
+
+# JobManagers
+
+
+class Master(Heap):
+    """A JobManager whose heap is scraped, which leads a job with two TaskManagers."""
+
+    def jm_heap(self, n: int, used: float, spent: float, count: int, host: str = "jm") -> "Master":
+        """One scrape of its heap: MB in use of 1000, ms in collections so far, and how many."""
+        collected = {"host": host, "collector": "G1_Old_Generation"}
+        self.scrape(
+            Sample("jm_heap_max", {"host": host}, 1e9),
+            Sample("jm_heap_used", {"host": host}, used * 1e6),
+            Sample("jm_gc_time", collected, spent),
+            Sample("jm_gc_count", collected, count),
+            at=n * 10 * SECOND,
+        )
+        return self
+
+    def jm_heaps(self, numbers: range, course: Callable[[int], tuple[float, float, int]]) -> "Master":
+        for n in numbers:
+            self.jm_heap(n, *course(n))
+        return self
+
+    def dies(self, *chain: Thrown) -> "Master":
+        """A thread throws, and the shutdown hook writes what an orderly end writes."""
+        self.line("process_fatal").stack(*chain).gap("300 ms")
+        return self.line("cluster_ending", what="StandaloneSessionClusterEntrypoint", status="UNKNOWN")
+
+    def gives_up_all(self) -> "Master":
+        for tm in (TM, OTHER_TM):
+            self.line("tm_timed_out", tm=tm)
+        return self.gap("9 s")
+
+
+HEAP_SPACE: Thrown = (OOM, "Java heap space", "")
+
+
+def jm(*more: str) -> Master:
+    history = Master("heap_exhaustion", *more)
+    for tm in (TM, OTHER_TM):
+        history.line("tm_registered", tm=tm)
+    return history.runs().gap("10 s").checkpoints(10, every="10 s")
+
+
+def test_a_jobmanager_with_a_tenth_of_its_time_in_collections_is_healthy() -> None:
+    assert jm().jm_heaps(range(60), lambda n: (700 + n % 9, 1_000 * n, n)).reported() == []
+
+
+def test_a_jobmanager_that_is_nearly_full_between_two_collections_is_healthy() -> None:
+    assert jm().jm_heaps(range(60), lambda n: (930 + n % 9, 0, n // 9)).reported() == []
+
+
+def test_a_jobmanager_whose_heap_stays_full_is_critical_and_named() -> None:
+    transitions = jm().jm_heaps(range(12), lambda n: (950, 6_000 * n, n)).transitions("3 min")
+    finding = transitions[-1].findings[0]
+    assert finding.summary.startswith("the heap of JobManager jm is exhausted: ")
+    assert (finding.subject, finding.entity["host"], finding.entity["tm_id"]) == ("jm|jm", "jm", "")
+    assert (finding.severity, "jobmanager.memory.process.size" in finding.advice) == ("critical", True)
+
+
+def test_its_heap_is_not_that_of_a_taskmanager_on_the_same_host() -> None:
+    history = jm().jm_heaps(range(12), lambda n: (950, 6_000 * n, n))
+    history.heaps(range(12), lambda n: (300, 10 * n, 0), tm="jm")
+    assert {f.subject for t in history.transitions("3 min") for f in t.findings} == {"jm|jm"}
+
+
+def test_it_is_over_when_the_jobmanager_collects_little_again() -> None:
+    history = jm().jm_heaps(range(60), lambda n: (950, 5_000 * n, n) if n < 12 else (500, 60_000, 12))
+    assert [t.transition for t in history.reported()][-1] == "resolved"
+
+
+def test_the_error_in_its_own_log_names_the_jobmanager_known_from_metrics() -> None:
+    history = jm().jm_heaps(range(6), lambda n: (700, 100 * n, n)).dies(HEAP_SPACE)
+    (opened,) = history.transitions("2 min")
+    assert opened.summary == "the heap of JobManager jm is exhausted: Java heap space"
+    assert (opened.findings[0].subject, opened.severity) == ("jm|jm", "critical")
+
+
+def test_the_error_of_a_task_in_a_jobmanagers_log_is_a_taskmanagers() -> None:
+    history = jm().task_failed(HEAP_SPACE, tm=TM, host="tm-1")
+    assert [f.entity["tm_id"] for f in history.transitions("2 min")[0].findings] == [TM]
+    quoted = jm().stack(("org.apache.flink.util.SerializedThrowable", "x", ""), HEAP_SPACE)
+    assert [f.subject for t in quoted.transitions("2 min") for f in t.findings] == ["jm"]
+
+
+def test_scrapes_of_a_jobmanager_that_stop_are_no_suspicion() -> None:
+    assert hung(until=600 * SECOND).reported() != []
+    history = Master("heap_exhaustion").jm_heaps(range(60), lambda n: (200, 10 * n, 0))
+    history.and_also(hung(until=310 * SECOND))
+    assert history.reported() == []
+
+
+def test_a_jobmanager_that_gives_up_its_taskmanagers_before_its_own_error_is_the_cause() -> None:
+    history = jm("taskmanager_lost", "jobmanager_lost", "telemetry_lost").gives_up_all().dies(HEAP_SPACE)
+    transitions = history.transitions("3 min")
+    assert {t.incident for t in transitions} == {transitions[0].incident}
+    assert transitions[-1].cause == "heap_exhaustion"
+    assert {f.kind for f in transitions[-1].findings} == {"heap_exhaustion", "taskmanager_lost", "jobmanager_lost"}
+    assert "resolved" not in {t.transition for t in transitions}
+
+
+def test_the_heap_of_a_taskmanager_explains_no_other_taskmanagers_loss() -> None:
+    history = Heap("heap_exhaustion", "taskmanager_lost").runs(0).by("tm-1").line("tm_started", 0, tm=TM)
+    history.stack(HEAP_SPACE, at="5 s").by("jm").line("tm_timed_out", "10 s", tm=OTHER_TM)
+    assert len({t.incident for t in history.transitions("1 min")}) == 2
