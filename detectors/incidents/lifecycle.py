@@ -208,8 +208,9 @@ def _merge(
     new = incident.seq == 0
     before = (incident.cause, severity_now(incident))
     again = incident.closed_at is not None or incident.stale
-    if new or incident.resolved_at is not None:
-        recurrence.record_occurrence(context.past, incident.id or _incident_id(context.cluster, finding), finding.at)
+    if new:
+        # An incident that reopens is the same one, however often it does.
+        recurrence.record_occurrence(context.past, _incident_id(context.cluster, finding), finding.at)
     known = any(f.kind == finding.kind and f.closed_at is None for f in incident.findings)
     for other in others:
         incidents.remove(other)

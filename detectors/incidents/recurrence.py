@@ -19,7 +19,7 @@ _SUFFIX = {1: "st", 2: "nd", 3: "rd"}
 
 
 class Occurrence(msgspec.Struct, array_like=True):
-    """One occurrence of an incident: `at` is the clock when it opened or reopened, `kind` is its cause."""
+    """One incident: `at` is the clock when it opened, `kind` is its cause."""
 
     incident: str
     at: int
@@ -28,20 +28,20 @@ class Occurrence(msgspec.Struct, array_like=True):
 
 
 def record_occurrence(past: list[Occurrence], incident: str, at: int) -> None:
-    """Adds an incident that opens, or that recurs after it was resolved."""
+    """Adds an incident that opens. One that reopens is no other incident."""
     past.append(Occurrence(incident, at, "", ""))
     del past[:-_MAX_PAST]
 
 
 def set_cause(past: list[Occurrence], incident: str, kind: str, place: str) -> None:
-    """Sets the cause and place known by now for all occurrences of the incident."""
+    """Sets the cause and place of the incident that are known by now."""
     for one in past:
         if one.incident == incident:
             one.kind, one.place = kind, place
 
 
 def recurrence(past: list[Occurrence], incident: str, within: int, at_least: int) -> Recurrence | None:
-    """Count and period at the last occurrence of `incident`; None below `at_least` occurrences in `within` ms."""
+    """Count and period at `incident`; None below `at_least` incidents like it in `within` ms."""
     last = next((o for o in reversed(past) if o.incident == incident), None)
     if last is None:
         return None

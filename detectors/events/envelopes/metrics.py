@@ -121,7 +121,7 @@ def _otlp_pages(value: bytes) -> list[Page]:
     pages: list[Page] = []
     for shared, points in otlp.metric_points(value):
         host = shared.get("host") or shared.get("host.name") or shared.get("k8s.pod.name", "")
-        of_cluster: dict[str, list[otlp.Point]] = {}
+        of_cluster: dict[str, list[otlp.OtlpPoint]] = {}
         for point in points:
             of_cluster.setdefault(shared.get("cluster") or point.attributes.get("cluster", ""), []).append(point)
         for cluster, own in of_cluster.items():
@@ -131,7 +131,7 @@ def _otlp_pages(value: bytes) -> list[Page]:
     return pages
 
 
-def _of_point(point: otlp.Point, shared: Tags) -> Iterator[Sample]:
+def _of_point(point: otlp.OtlpPoint, shared: Tags) -> Iterator[Sample]:
     until = point.time if point.delta else 0
     return _samples(filtered(point.name), {**shared, **point.attributes}, point.value, "." in point.name, until)
 

@@ -132,7 +132,7 @@ _decode_metrics = msgspec.json.Decoder(_Metrics).decode
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 
 
-class Point(NamedTuple):
+class OtlpPoint(NamedTuple):
     """One number: `time` is in epoch ms or 0. If `delta` is set, the value was added in the interval that ends then."""
 
     name: str
@@ -142,7 +142,7 @@ class Point(NamedTuple):
     delta: bool
 
 
-def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
+def metric_points(value: bytes) -> list[tuple[Attributes, list[OtlpPoint]]]:
     """The points of gauges and sums, by resource. Raises msgspec.MsgspecError."""
     return [
         (attributes(r.resource.attributes), [p for s in r.scope_metrics for m in s.metrics for p in _points(m)])
@@ -150,7 +150,7 @@ def metric_points(value: bytes) -> list[tuple[Attributes, list[Point]]]:
     ]
 
 
-def _points(metric: _Metric) -> Iterator[Point]:
+def _points(metric: _Metric) -> Iterator[OtlpPoint]:
     found = metric.gauge or metric.sum
     if found is None:
         return
@@ -162,7 +162,7 @@ def _points(metric: _Metric) -> Iterator[Point]:
         )
         # An increase without a time cannot be recognised if it is sent again.
         if number is not None and (time or not delta):
-            yield Point(metric.name, number, time, attributes(point.attributes), delta)
+            yield OtlpPoint(metric.name, number, time, attributes(point.attributes), delta)
 
 
 def _integer(value: str | int | None) -> float | None:

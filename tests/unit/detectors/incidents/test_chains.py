@@ -276,14 +276,16 @@ def test_an_uneven_recurrence_is_not_called_constant() -> None:
     assert not last.recurrence.steady
 
 
-def test_what_comes_back_within_ten_minutes_counts_as_well() -> None:
-    transitions = _kills([8 * MINUTE, 8 * MINUTE]).transitions
-    assert transitions[-1].recurrence is None or transitions[-1].recurrence.count == 3
-    again = Timeline()
-    for at in (0, 8 * MINUTE, 16 * MINUTE):
-        again.report(lost(at=at), closed(lost(at=at), at + 1)).tick(at + 2 * MINUTE)
-    assert again.transitions[-1].recurrence is not None
-    assert again.transitions[-1].recurrence.count == 3
+def test_an_incident_that_reopens_counts_once_however_often_it_does() -> None:
+    timeline = Timeline()
+    for hour in range(3):
+        for minute in (0, 8, 16, 24):
+            at = (60 * hour + minute) * MINUTE
+            timeline.report(lost(at=at), closed(lost(at=at), at + 1)).tick(at + 2 * MINUTE)
+        found = timeline.transitions[-1].recurrence
+        assert len({t.incident for t in timeline.transitions}) == hour + 1
+        assert (found and (found.count, found.period)) == (None if hour < 2 else (3, 60 * MINUTE))
+        timeline.tick((60 * hour + 40) * MINUTE)
 
 
 @pytest.mark.parametrize("gap", [15 * 24 * 60 * MINUTE])
