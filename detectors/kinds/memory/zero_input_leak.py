@@ -10,7 +10,7 @@ do not leak: neither count. Nor does a job that does not commit (`Offset commit 
 
 By memory: opens when the floor of a TaskManager's heap (`heap_floor`) rises although almost nothing is read: each
 record would have to leave `bytes_per_record` behind. State that grows with its input does not count, nor does the first
-`warm_up` of a process. Without the first sign, the rise must have outlived a collection of the old generation. Resolved
+`warm_up` of a process. Without the first sign, garbage must not explain the rise (`heap_floor` says when). Resolved
 when three cycles undo half of the rise. One sign is a warning; both, or less than `critical_within` left, is critical.
 
 Why it matters: the container is killed days later, at a quiet hour, and again after the same time. `heap_exhaustion`
