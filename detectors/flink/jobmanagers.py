@@ -3,6 +3,7 @@
 import msgspec
 
 from detectors.events.event import Event
+from detectors.flink.calm import CALM_SAMPLES
 from detectors.incident import Evidence
 from detectors.values.bounded import append_new, put_bounded, setdefault_bounded
 from detectors.values.durations import LONG_AGO
@@ -10,15 +11,29 @@ from detectors.values.durations import LONG_AGO
 MAX_RECORDS = 5
 _MAX_SOURCES = 200
 _UNKNOWN_ENDED_MS = 60_000
+_SAME_SCRAPE_MS = 500
+_LONGEST_MS = 300_000
 
 
 class JobManagerProcess(msgspec.Struct, array_like=True):
-    """A JobManager as its own log shows it. `began` and `last_seen` are event times of its start and last line."""
+    """A JobManager as its own log shows it. `began` and `last_seen` are event times of its start and last line.
+
+    `scraped` is the event time of its last scrape, `every` the time in ms between its last two.
+    """
 
     host: str = ""
     address: str = ""
     began: int = LONG_AGO
     last_seen: int = LONG_AGO
+    scraped: int = LONG_AGO
+    every: int = 0
+
+    def measured(self, time: int) -> None:
+        """Take in a scrape. The parts of one scrape may come one by one."""
+        if time - self.scraped >= _SAME_SCRAPE_MS:
+            self.every = time - self.scraped if self.scraped > LONG_AGO else 0
+            self.scraped = time
+        self.last_seen = max(self.last_seen, time)
 
 
 class TaskManagerView(msgspec.Struct, array_like=True):
@@ -76,7 +91,15 @@ class JobManagers(msgspec.Struct, array_like=True):
         """Take in metrics of a JobManager, which prove that it is alive."""
         for master in self.masters.values():
             if master.host and master.host == host:
-                master.last_seen = max(master.last_seen, time)
+                master.measured(time)
+
+    def silent_for(self, source: str, least: int) -> int:
+        """The time in ms without a sign of life that shows that it is gone: `least`, or as long as three scrapes take.
+
+        A JobManager that is scraped once in two minutes gives no other sign while no checkpoint is due.
+        """
+        master = self.named(source)
+        return max(least, CALM_SAMPLES * min(master.every, _LONGEST_MS)) if master is not None else least
 
     def started(self, event: Event, what: str, time: int) -> None:
         """Take in a start-up line, which says what a process is."""

@@ -6,6 +6,7 @@ import msgspec
 
 from detectors.events.event import Event, Sample
 from detectors.events.names import filtered
+from detectors.flink.calm import CALM_SAMPLES
 from detectors.incident import Evidence
 from detectors.values.bounded import put_bounded, to_int
 
@@ -22,7 +23,7 @@ class RegularSource(msgspec.Struct, array_like=True):
 
     `tm` and `host` are those of a process. `checked` is the clock at which a gap was last judged. `count` is a job's
     counter of completed checkpoints at its last line, `counted` the counter now (-1: unknown). `busy`: a checkpoint is
-    in progress, after whose end the next line comes.
+    in progress, after whose end the next line comes. `again` counts the scrapes since data was missing, up to three.
     """
 
     last: int
@@ -35,13 +36,20 @@ class RegularSource(msgspec.Struct, array_like=True):
     count: int = -1
     counted: int = -1
     busy: bool = False
+    again: int = 0
 
     def receive(self, event: Event, time: int, clock: int) -> None:
         """Take in a record. Its time separates a new scrape from another part of the last one or a late one."""
         if time - self.time >= _SAME_SCRAPE_MS:
             self.gaps = [*self.gaps, time - self.time][-_GAPS:]
             self.time, self.record = time, (event.topic, event.partition, event.offset)
+            self.again = min(self.again + 1, CALM_SAMPLES)
         self.last = max(self.last, clock)
+
+    @property
+    def back(self) -> bool:
+        """Whether its data arrives again: one scrape between two gaps does not show that."""
+        return self.again >= CALM_SAMPLES
 
     def missed(self) -> int:
         """The number of checkpoints that have completed without a line."""

@@ -5,6 +5,7 @@ from typing import Protocol
 import msgspec
 
 from detectors.events.event import Sample
+from detectors.flink.calm import CALM_SAMPLES, CalmSamples
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
@@ -34,13 +35,32 @@ class LoadThresholds(Protocol):
 
 
 class BusySubtask(msgspec.Struct, array_like=True):
-    """A subtask that is busy all the time: event times of its start and last sample, value in ms/s, TaskManager."""
+    """A subtask that is busy all the time: event times of its start and last sample, value in ms/s, TaskManager.
+
+    `every` is the longest time between two of its samples in ms.
+    """
 
     since: int
     last: int
     value: float
     tm: str
     host: str
+    every: int = 0
+    calm: CalmSamples = msgspec.field(default_factory=CalmSamples)
+
+    def confirmed(self, limits: LoadThresholds) -> bool:
+        """Whether it has been busy for long enough to be reported."""
+        return self.last - self.since >= limits.min_duration
+
+    def fresh(self, time: int, limits: LoadThresholds) -> bool:
+        """Whether it is still measured."""
+        return time - self.last <= max(limits.sample_max_age, CALM_SAMPLES * self.every)
+
+    def take(self, calm: bool, time: int) -> None:
+        """Take in another sample, busy or calm."""
+        self.every = max(self.every, time - self.last)
+        self.last = time
+        self.calm.take(calm, time)
 
 
 class SubtaskInput(msgspec.Struct, array_like=True):
@@ -90,16 +110,12 @@ class JobLoad(msgspec.Struct, array_like=True):
         if sample.name == "busy_time":
             self.has_busy = True
             self._busiest(sample.value, time)
-        if sample.name in ("busy_time", "in_pool_usage") and self._is_busy(sample, limits):
-            task = task or self._task(task_id, sample)
-            hot = task.hot.get(subtask)
-            tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
-            if hot is None or hot.tm != tm or time - hot.last > limits.sample_max_age:
-                put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
-            elif time >= hot.last:
-                hot.last, hot.value = time, sample.value
-        elif task is not None and self._is_no_longer_busy(sample, task.hot.get(subtask), time, limits):
-            del task.hot[subtask]
+        if sample.name == "busy_time" or (sample.name == "in_pool_usage" and not self.has_busy):
+            if self._is_busy(sample, limits):
+                task = task or self._task(task_id, sample)
+                self._busy(task, subtask, sample, time, limits)
+            elif task is not None and subtask in task.hot:
+                self._less_busy(task, subtask, sample, time, limits)
         if sample.name == "busy_time":
             return
         limit = {
@@ -128,7 +144,7 @@ class JobLoad(msgspec.Struct, array_like=True):
         fresh = time - limits.sample_max_age
         candidates = []
         for task_id, task in self.tasks.items():
-            hot = [h for h in task.hot.values() if h.last >= fresh and h.last - h.since >= limits.min_duration]
+            hot = [h for h in task.hot.values() if h.last >= fresh and h.confirmed(limits)]
             others = any(t >= fresh for i, other in self.tasks.items() if i != task_id for t in other.waits.values())
             if hot and (others or any(t >= fresh for t in task.full.values())):
                 waits = sum(t >= fresh for t in task.waits.values())
@@ -140,7 +156,7 @@ class JobLoad(msgspec.Struct, array_like=True):
         task = self.tasks.get(task_id)
         if task is None:
             return True
-        task.hot = {s: h for s, h in task.hot.items() if time - h.last <= limits.sample_max_age}
+        task.hot = {s: h for s, h in task.hot.items() if h.fresh(time, limits)}
         if task.hot:
             return False
         task.inputs.clear()
@@ -160,16 +176,28 @@ class JobLoad(msgspec.Struct, array_like=True):
         return known
 
     def _is_busy(self, sample: Sample, limits: LoadThresholds) -> bool:
-        if sample.name == "busy_time":
-            return sample.value >= limits.busy_ms_per_s
-        return not self.has_busy and sample.value >= limits.input_buffer_usage
+        limit = limits.busy_ms_per_s if sample.name == "busy_time" else limits.input_buffer_usage
+        return sample.value >= limit
 
-    def _is_no_longer_busy(self, sample: Sample, hot: BusySubtask | None, time: int, limits: LoadThresholds) -> bool:
-        if hot is None or time < hot.last:
-            return False
-        if sample.name == "busy_time":
-            return sample.value < limits.no_longer_busy_ms_per_s
-        return sample.name == "in_pool_usage" and not self.has_busy and sample.value < limits.input_buffer_usage
+    def _busy(self, task: TaskLoad, subtask: str, sample: Sample, time: int, limits: LoadThresholds) -> None:
+        hot = task.hot.get(subtask)
+        tm, host = sample.labels.get("tm_id", ""), sample.labels.get("host", "")
+        if hot is None or hot.tm != tm or not hot.fresh(time, limits):
+            put_bounded(task.hot, subtask, BusySubtask(time, time, sample.value, tm, host), _MAX_SUBTASKS)
+        elif time >= hot.last:
+            hot.value = sample.value
+            hot.take(False, time)
+
+    def _less_busy(self, task: TaskLoad, subtask: str, sample: Sample, time: int, limits: LoadThresholds) -> None:
+        """A burst ends with its first calm sample, a subtask that has been busy for long only with several in a row."""
+        hot = task.hot[subtask]
+        calm = sample.name != "busy_time" or sample.value < limits.no_longer_busy_ms_per_s
+        if time < hot.last:
+            return
+        if hot.confirmed(limits):
+            hot.take(calm, time)
+        if calm and (hot.calm.enough() or not hot.confirmed(limits)):
+            del task.hot[subtask]
 
 
 def skew(task: TaskLoad) -> float | None:

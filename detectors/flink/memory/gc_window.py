@@ -7,11 +7,14 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.names import OF_JOBMANAGER, filtered
+from detectors.flink.calm import CALM_SAMPLES
 from detectors.values.bounded import intern_index, put_bounded, to_int
 
 # Together they cover a minute, however often a process is scraped.
 _ENTRIES = 14
 _SPACING_MS = 5_000
+FLOOR_SAMPLES = 12
+"""As many as a minute has at the closest spacing."""
 _COLLECTORS = 8
 _MAX_COLLECTORS = 16
 _MAX_TMS = 400
@@ -95,13 +98,28 @@ class GcWindow(msgspec.Struct, array_like=True):
         last = self._last(over)
         return sum(e.spent for e in last) / sum(e.ms for e in last) if last else None
 
-    def left(self, over: int) -> float:
-        """Lowest share of the heap in use in the last `over` ms if it had two collections, else 0."""
-        last = self._last(over)
-        if not last or self.limit <= 0 or sum(e.count for e in last) < 2:
+    def left(self, over: int, samples: int = FLOOR_SAMPLES) -> float:
+        """Lowest share of the heap in use in the last `over` ms if they had two collections, else 0.
+
+        A few samples of a sawtooth may all be near its top. So there must be `samples` of them, from longer ago if
+        they are further apart.
+        """
+        last = self._last(over, samples)
+        if not last or self.limit <= 0 or sum(e.count for e in self._last(over)) < 2:
             return 0.0
         first = self.entries[-len(last) - 1]
         return min((e.used for e in (first, *last) if e.used > 0), default=0) * _UNIT / self.limit
+
+    def calm_since(self, since: int, now: int, least: int) -> bool:
+        """Whether `least` ms and three samples have come since a sign; a process that is not scraped any more has none.
+
+        How long three samples take depends on the interval that the source really has.
+        """
+        newer, at = 0, self.time
+        for entry in reversed(self.entries):
+            newer, at = newer + (at > since), at - entry.ms
+        silent = now - self.time > CALM_SAMPLES * self.interval
+        return now - since >= least and (newer >= CALM_SAMPLES or silent)
 
     def old_collections(self, over: int) -> int:
         """Number of collections of the old generation in the last `over` ms."""
@@ -120,12 +138,12 @@ class GcWindow(msgspec.Struct, array_like=True):
     def _counters(self, name: str) -> dict[int, int]:
         return self.spent if name == "gc_time" else self.counts
 
-    def _last(self, over: int) -> list[GcSample]:
-        """The entries that cover the last `over` ms; empty while they cover less."""
+    def _last(self, over: int, samples: int = 1) -> list[GcSample]:
+        """The last entries that cover `over` ms, at least `samples`; empty while they cover less."""
         age = 0
         for n in range(len(self.entries) - 1, 0, -1):
             age += self.entries[n].ms
-            if age >= over:
+            if age >= over and len(self.entries) - n >= samples:
                 return self.entries[n:]
         return []
 

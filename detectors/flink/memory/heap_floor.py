@@ -7,15 +7,25 @@ the floor wherever in the sawtooth they were taken. The collectors' counters sho
 
 Collections of the young generation alone leave garbage in the floor that has become old, until an old collection frees
 it: a healthy floor may rise for an hour and then fall back. So a rise proves that memory is kept only when it has
-outlived an old collection, or has reached a level at which every collector would have started one.
+outlived an old collection, or has reached a level at which the collector would have started one.
+
+G1 counts no old collection before the heap is nearly full, but two things prove a rise earlier. Once old objects fill
+45 % of the heap it marks them, and its mixed collections, which count as young, free garbage. And an object becomes old
+only after fifteen young collections: a floor that rises by much within so few of them does not rise by garbage. A heap
+that fills up after a start also does that, but more and more slowly, and not for a large part of the heap.
+
+Reference: Oracle, "HotSpot Virtual Machine Garbage Collection Tuning Guide", Garbage-First (InitiatingHeapOccupancy-
+Percent, MaxTenuringThreshold).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from statistics import median
 
 import msgspec
 
+from detectors.flink.calm import CALM_SAMPLES
 from detectors.incident import Series
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen, thin
 from detectors.values.bounded import to_int
@@ -25,8 +35,14 @@ _SAMPLES = 8
 _TOOTH = 5
 _FALL = 0.97
 _UNIT = 65_536
-# G1 starts to mark at 45 % by default, the others collect the old generation when it is full: two thirds of the heap.
+# Collectors other than G1 collect the old generation when it is full: two thirds of the heap.
 _BEYOND_GARBAGE = 0.7
+# G1 starts to mark when old objects fill 45 % of the heap; the floor also has the survivors.
+_BEYOND_MARKING = 0.5
+_TENURED = 15
+_STEADY_CYCLES = 12
+_STEADY = 0.75
+_AS_FAR_AHEAD = 4
 
 
 class HeapFloorRise(msgspec.Struct, frozen=True):
@@ -51,7 +67,8 @@ class HeapFloor(msgspec.Struct, array_like=True):
     `points` alternates between the seconds since the previous point (the first: since `started`) and the floor in units
     of 64 KiB, for one or several cycles each. `low` is the lowest sample of the cycle so far, `tooth` the number of
     samples since the last drop, `limit` Heap.Max. `counts` holds the collectors' counters with their times. `after_old`
-    is the lowest sample since the last old collection (0: none yet, -1: no such collection).
+    is the lowest sample since the last old collection (0: none yet, -1: no such collection). `cycles` and `young` are
+    the numbers of cycles and of young collections since `started`, `g1`: they are G1's.
     """
 
     started: int
@@ -67,6 +84,9 @@ class HeapFloor(msgspec.Struct, array_like=True):
     counts: dict[int, tuple[int, int]] = {}
     after_old: int = -1
     only_last: bool = False
+    cycles: int = 0
+    young: int = 0
+    g1: bool = False
 
     def take(self, time: int, used: float) -> bool:
         """Take in a sample, unless it is late or repeated. Returns whether a cycle ended before it."""
@@ -76,6 +96,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
         fell = self.samples > 0 and used < _FALL * self.used
         ended = fell and self.begun and (self.samples >= _SAMPLES or self.tooth >= _TOOTH)
         if ended:
+            self.cycles += 1
             self._point(max(self.low_at, 0) // 1000, self.low // _UNIT)
         # The first cycle was seen only in part, perhaps far above the floor.
         if ended or (fell and not self.begun):
@@ -92,7 +113,7 @@ class HeapFloor(msgspec.Struct, array_like=True):
     def _point(self, second: int, level: int) -> None:
         points = [*self._points(), (second, level)]
         if len(points) > _POINTS:
-            points = [*_halved(points[: _POINTS // 2]), *points[_POINTS // 2 :]]
+            points = _thinned(points)
         if self.only_last:
             points = points[-1:]
         seconds = [0, *(p[0] for p in points)]
@@ -114,8 +135,9 @@ class HeapFloor(msgspec.Struct, array_like=True):
         if before is not None and at <= before[0]:
             return False
         self.counts[collector] = (at, count)
-        if old and before is not None and count > before[1]:
-            self.after_old = 0
+        if before is not None and count > before[1]:
+            self.young += 0 if old else count - before[1]
+            self.after_old = 0 if old else self.after_old
         return before is not None and count < before[1]
 
     def now(self) -> int:
@@ -123,6 +145,11 @@ class HeapFloor(msgspec.Struct, array_like=True):
 
     def floor(self) -> float | None:
         return float(self.points[-1] * _UNIT) if self.points else None
+
+    def fell_back(self, base: float, top: float) -> bool:
+        """Whether a rise from `base` to `top` is undone: the last three points lie in the lower half between them."""
+        last = self.points[1::2][-CALM_SAMPLES:]
+        return len(last) == CALM_SAMPLES and max(last) * _UNIT < (base + top) / 2
 
     def series(self) -> list[tuple[int, float]]:
         """The floor over time as (epoch ms, bytes)."""
@@ -149,16 +176,35 @@ class HeapFloor(msgspec.Struct, array_like=True):
             return None
         slope = theil_sen(times, values)
         half = len(values) // 2
-        if slope.low <= 0 or theil_sen(times[half:], values[half:]).slope < slope.slope / 4:
+        late = min(bisect_left(times, (times[0] + times[-1]) / 2), half)
+        later = min(theil_sen(times[n:], values[n:]).slope for n in {half, late})
+        if slope.low <= 0 or later < slope.slope / 4:
             return None
         full = crossing(slope, self.limit, times[-1])
         if full is None:
             return None
         outlived = self.after_old if self.after_old > 0 else -1
-        proven = outlived - first >= least * self.limit or last >= _BEYOND_GARBAGE * self.limit
+        proven = outlived - first >= least * self.limit or last >= self._beyond_garbage() * self.limit
+        if not proven and later >= _STEADY * slope.slope:
+            passed = times[-1] - times[0]
+            soon = full.at - times[-1] <= _AS_FAR_AHEAD * passed
+            proven = soon and self._too_fast_for_garbage(len(values), passed, (last - first) / (least * self.limit))
         return HeapFloorRise(first, median(values[-third:]), len(values), times[0], times[-1], slope, full, proven)
 
+    def _beyond_garbage(self) -> float:
+        return _BEYOND_MARKING if self.g1 else _BEYOND_GARBAGE
 
-def _halved(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Keep the lower of each two points, to store the older half of a long history in less space."""
-    return [min(points[i : i + 2], key=lambda p: p[1]) for i in range(0, len(points), 2)]
+    def _too_fast_for_garbage(self, cycles: int, passed: int, times: float) -> bool:
+        """Whether G1's floor rose by enough within the collections that garbage needs to become old.
+
+        The rise over `cycles` in `passed` ms was `times` as large as is enough.
+        """
+        collections = max(self.young, self.cycles) * passed / max(self.seen, 1)
+        return self.g1 and cycles >= _STEADY_CYCLES and times * _TENURED >= collections
+
+
+def _thinned(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Keep the lower of the two neighbours in the older half that are closest: it covers the whole life evenly."""
+    spans = [b[0] - a[0] for a, b in pairwise(points[: len(points) // 2])]
+    i = spans.index(min(spans))
+    return [*points[:i], min(points[i : i + 2], key=lambda p: p[1]), *points[i + 2 :]]

@@ -62,6 +62,7 @@ class HeapUsages(msgspec.Struct, array_like=True):
             floor.limit = to_int(sample.value)
         elif sample.name == "gc_count":
             collector = sample.labels.get("collector", "")
+            floor.g1 = floor.g1 or collector.startswith("G1")
             number = intern_index(self.collectors, collector, _MAX_COLLECTORS)
             if number >= 0 and floor.counted(number, collects_old(collector), time, to_int(sample.value)):
                 self.by_tm[tm] = HeapUsage(HeapFloor(time, limit=floor.limit))

@@ -9,7 +9,7 @@ sources), full input buffers are used instead.
 Not reported: a busy source (it reads as fast as it can); the first moments after a start (every task then has busyTime
 1000, but nothing waits); slow checkpoints while a restarted job catches up; slow checkpoints without a slow operator,
 which `checkpoint_duration_creep` covers. `late_barrier_acks` is more precise once a checkpoint has expired. Resolved
-when the job's checkpoints are as fast as usual again or, while it is info, when the operator is no longer busy.
+when `healthy_checkpoints` in a row are fast or, while it is info, when the operator is not busy in three samples.
 
 Why it matters: with backpressure the job falls behind its input, and an aligned checkpoint takes as long as the queues
 before the slow operator. Reference: Flink, "Monitoring Back Pressure" and "Checkpointing under backpressure".
@@ -116,7 +116,7 @@ class Backpressure(JobDetector):
             3, "Number of slow checkpoints in a row that turn the info into a warning.", ge=1
         )
         healthy_checkpoints: int = threshold(
-            2, "Number of checkpoints in a row with a usual duration that resolve the warning.", ge=1
+            3, "Number of checkpoints in a row with a usual duration that resolve the warning.", ge=1
         )
         catch_up: Duration = threshold(
             300_000,

@@ -6,7 +6,7 @@ overhead limit exceeded` in any stack trace. Two weaker signs open it with less 
 a native helper long after the helper had written it (a pause); or a TaskManager's scrapes stop while a checkpoint
 hangs, after checkpoints had grown and the old generation had been collected, and no line shows that its connection
 closed. Resolved when little time is spent in collections again, or when a checkpoint completes `recovered_after` the
-last sign.
+last sign, but not before three scrapes without a sign.
 
 Why it matters: heartbeats stop in the pauses, the JobManager gives the TaskManager up, and the OutOfMemoryError is
 printed seconds after the loss, if at all. A JobManager gives up all TaskManagers before its own error. Not reported:
@@ -28,7 +28,7 @@ from detectors.flink import facts
 from detectors.flink.dying_processes import out_of_its_own_memory
 from detectors.flink.facts import Failure
 from detectors.flink.memory.exhausted_heap import ExhaustedHeap, Symptom, label_of, label_of_jobmanager
-from detectors.flink.memory.gc_window import GcWindow, GcWindows
+from detectors.flink.memory.gc_window import FLOOR_SAMPLES, GcWindow, GcWindows
 from detectors.flink.memory.native_helpers import NativeHelpers
 from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Finding, Reading, Series, Severity
@@ -182,17 +182,20 @@ class HeapExhaustion(Detector):
 
     def _judge(self, view: _View, label: str, window: GcWindow) -> None:
         config = self.config
-        share, left = window.share(config.gc_window), window.left(config.gc_window)
+        share = window.share(config.gc_window)
         if share is None:
             return
+        # Where collections take much time, a third as many samples show that they leave the heap full.
+        left = window.left(config.gc_window, FLOOR_SAMPLES // (3 if share >= config.gc_share else 1))
         full = left >= config.full_share
         if share < config.gc_share and not full:
             if not view.state.open:
                 return
             key = _key(_place(view, label), label)
             heap = view.state.open.get(key)
-            calm = share < config.recovered_gc_share and left < 0.8 * config.full_share
-            if heap is not None and calm and view.time >= heap.last + config.gc_window:
+            if heap is not None and share >= config.recovered_gc_share:
+                heap.last = max(heap.last, view.time)
+            elif heap is not None and left < 0.8 * config.full_share and self._calm(view, heap, config.gc_window):
                 self._close(view, key, f"garbage collection is down to {share:.0%} of the time")
             return
         text = f"{share:.0%} of the last {humanize(config.gc_window)} was spent in garbage collection"
@@ -205,9 +208,12 @@ class HeapExhaustion(Detector):
     def _recovered(self, view: _View) -> None:
         """A completed checkpoint resolves findings whose last sign is old enough."""
         for key, heap in list(view.state.open.items()):
-            if view.time >= heap.last + self.config.recovered_after:
+            if self._calm(view, heap, self.config.recovered_after):
                 self._close(view, key, f"a checkpoint completed {humanize(view.time - heap.last)} after the last sign")
                 view.state.ended = max(view.state.ended, heap.last)
+
+    def _calm(self, view: _View, heap: ExhaustedHeap, least: int) -> bool:
+        return (view.state.windows.by_label.get(heap.label) or GcWindow()).calm_since(heap.last, view.time, least)
 
     def _suspects(self, view: _View) -> Iterator[tuple[str, int]]:
         """TaskManagers without metrics while a checkpoint hangs after checkpoints have grown, and when they are due."""

@@ -22,6 +22,7 @@ from detectors.detector import View, on, threshold
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.flink import facts
+from detectors.flink.calm import CalmSamples
 from detectors.flink.facts import Failure
 from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Evidence, Finding, Series
@@ -66,6 +67,7 @@ class MetaspaceSteps(msgspec.Struct, array_like=True):
     points: list[tuple[int, int]] = []
     record: tuple[str, int, int] = ("", 0, 0)
     warned: int = 0
+    calm: CalmSamples = msgspec.field(default_factory=CalmSamples)
 
     def take(self, time: int, used: int) -> None:
         """Add a sample. Most are like the previous one and add no point."""
@@ -176,7 +178,8 @@ class MetaspaceExhaustion(OutOfMemory):
         stairs.record = (view.event.topic, view.event.partition, view.event.offset)
         if fell:
             stairs.marks = []
-        if stairs.warned and value < self.config.usage_warning * stairs.limit:
+        stairs.calm.take(value < _FELL * self.config.usage_warning * stairs.limit, view.time)
+        if stairs.warned and stairs.calm.enough():
             view.close(self._warning(view, key, stairs), f"Metaspace in use is down to {value / _MB:.0f} MB")
             stairs.warned = 0
         elif not stairs.warned and self._next_is_too_much(stairs):

@@ -10,9 +10,8 @@ do not leak: neither count. Nor does a job that does not commit (`Offset commit 
 
 By memory: opens when the floor of a TaskManager's heap (`heap_floor`) rises although almost nothing is read: each
 record would have to leave `bytes_per_record` behind. State that grows with its input does not count, nor does the first
-`warm_up` of a process. Without the first sign, the rise must have outlived a collection of the old generation. Resolved
-when the floor comes down. One sign alone is a warning; both, or less than `critical_within` to a full heap, is
-critical.
+`warm_up` of a process. Without the first sign, garbage must not explain the rise (`heap_floor` says when). Resolved
+when three cycles undo half of the rise. One sign is a warning; both, or less than `critical_within` left, is critical.
 
 Why it matters: the container is killed days later, at a quiet hour, and again after the same time. `heap_exhaustion`
 takes over once the heap is full, `memory_limit_kill` reports the kill itself.
@@ -213,7 +212,7 @@ class ZeroInputLeak(Detector):
         subject = job or view.topology.tm_of_label(tm)
         leak, rise, floor = state.open.get(subject), self._rise(heap, job), heap.floor.floor()
         if rise is None:
-            if leak is not None and not job and floor is not None and floor < leak.base + 0.1 * heap.floor.limit:
+            if leak is not None and not job and floor is not None and heap.floor.fell_back(leak.base, leak.top):
                 self._close(view, subject, f"the heap floor is back at {mib(floor)}")
             return
         if leak is None:
@@ -228,7 +227,8 @@ class ZeroInputLeak(Detector):
 
     def _grow(self, leak: OpenLeak, config: Config, tm: str, rise: HeapFloorRise, time: int, both: bool = True) -> None:
         """Update the finding from a rise. Its severity never falls while it is open."""
-        leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, rise.first, rise.last
+        base = min(leak.base, rise.first) if leak.tm == tm else rise.first
+        leak.tm, leak.full, leak.base, leak.top = tm, rise.full.at, base, rise.last
         if both or rise.full.at - time <= config.critical_within:
             leak.severity = "critical"
 

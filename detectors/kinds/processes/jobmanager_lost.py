@@ -263,8 +263,8 @@ class JobmanagerLost(Detector):
         return min(times, default=None)
 
     def _due(self, state: State, loss: JobManagerLoss) -> int:
-        alone = loss.alone(state.known)
-        return loss.at + (self.config.alone_for if alone else self.config.confirmation_delay)
+        wait = state.known.silent_for(loss.source, self.config.alone_for)
+        return loss.at + (wait if loss.alone(state.known) else self.config.confirmation_delay)
 
     # Ends
 

@@ -13,8 +13,8 @@ arrives:
 Not reported: an orderly end (SIGTERM, the end of the job or of the cluster, a TaskManager that was closed or replaced;
 `taskmanager_lost` covers those that are lost), a cluster without a running job, and checkpoint lines that stop while a
 checkpoint is in progress (`checkpoint_overdue`). Clusters known only from logs or only from metrics, where an end could
-not be seen, are reported as info, which alone notifies no one. Resolved when data arrives again, or with an orderly
-end.
+not be seen, are reported as info, which alone notifies no one. Resolved when three scrapes or a line arrive again, or
+with an orderly end.
 
 Why it matters: without data no incident can be detected. Post-mortem 000: scrapes stopped, and minutes later the
 process was lost.
@@ -136,7 +136,9 @@ class TelemetryLost(Detector):
         keys, dropped = view.state.processes.measure(samples, view.event, view.time, view.clock)
         view.state.logs.measure(samples)
         view.seen.update((*keys, *dropped))
-        self._close(view, [*keys, _METRICS, _CLUSTER], _AGAIN)
+        back = [k for k in keys if (known := view.state.processes.by_key.get(k)) is not None and known.back]
+        if back:
+            self._close(view, [*back, _METRICS, _CLUSTER], _AGAIN)
 
     def on_deadline(self, view: _View) -> None:
         """Judge sources whose data has been missing for too long."""
@@ -144,7 +146,7 @@ class TelemetryLost(Detector):
         view.deadlines = None
         late = [k for k, v in processes.items() if (due := self._due(v)) is not None and now >= due]
         for key in late:
-            processes[key].checked = now
+            processes[key].checked, processes[key].again = now, 0
             if now - processes[key].last > self.config.forget_after and key not in view.state.open:
                 del processes[key]
         self._judge(view, [k for k in late if k in processes])
@@ -209,6 +211,8 @@ class TelemetryLost(Detector):
                 else:
                     self._report(view, key, state.processes.by_key[key], *found)
             return
+        for process in state.processes.by_key.values():
+            process.again = 0
         last = max((state.processes.by_key[k] for k in late), key=lambda v: v.last)
         count = len(state.processes.by_key)
         what = f"no metrics of {f'its {count} processes' if count > 1 else 'its only process'} for {_gap(view, last)}"

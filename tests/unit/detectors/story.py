@@ -61,7 +61,7 @@ class Story:
         assert set(kinds) <= set(KINDS), kinds
         assert kinds, "which kinds does the story test?"
         self.events: list[Event] = []
-        self._kinds = kinds
+        self.kinds = kinds
         self._now = 0
         self._offsets = count()
         self._number = 0
@@ -236,7 +236,7 @@ class Story:
         """The transitions of a replay; the clock runs on to `until`, or for so long `after` the last event."""
         events = in_order(self.events)
         end = START + ms(until) if after is None else events[-1].timestamp + ms(after)
-        return run(events, cuts, end, alone(*self._kinds))
+        return run(events, cuts, end, alone(*self.kinds))
 
     def opened(self, until: Time = HOUR, *, after: Time | None = None) -> list[str]:
         """The causes of the incidents that are opened."""

@@ -66,7 +66,7 @@ def test_the_time_of_concurrent_work_does_not_count_and_its_collections_are_not_
     process = Process().scrape(0, **{CONCURRENT: (0, 0)}).scrape(10_000, **{CONCURRENT: (9_000, 4)})
     assert process.own.share(10_000) == 0.0
     assert process.own.old_collections(10_000) == 0
-    assert process.own.left(10_000) == pytest.approx(0.5)
+    assert process.own.left(10_000, 1) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("collector", "old"), [(OLD, 3), ("PS_MarkSweep", 3), (YOUNG, 0)])
@@ -76,19 +76,40 @@ def test_collections_of_the_old_generation_are_counted(collector: str, old: int)
     assert process.own.old_collections(9_999) == 0
 
 
+def test_few_samples_of_a_sawtooth_leave_nothing_known() -> None:
+    process = Process().scrape(0, used=950, **{YOUNG: (0, 0)})
+    for n in range(1, 13):
+        assert process.own.left(20_000) == 0.0
+        process.scrape(10_000 * n, used=950, **{YOUNG: (10 * n, n)})
+    assert process.own.left(20_000) == pytest.approx(0.95)
+    assert process.own.left(20_000, 4) == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize("every", [5_000, 60_000, 120_000])
+def test_it_is_calm_after_three_samples_and_at_once_if_it_is_not_scraped_any_more(every: int) -> None:
+    process = Process()
+    for n in range(6):
+        process.scrape(every * n, used=500, **{YOUNG: (0, n)})
+        sign, now = process.own.time - 2 * every, process.own.time
+    assert not process.own.calm_since(sign, now, 0)
+    assert process.own.calm_since(sign - every, now, 0)
+    assert not process.own.calm_since(sign - every, now, 3 * every + 1)
+    assert process.own.calm_since(sign, now + 3 * every + 1, 0)
+
+
 def test_what_is_left_is_the_least_share_of_the_heap_in_the_window_and_needs_two_collections() -> None:
     process = Process().scrape(0, used=900, **{YOUNG: (0, 0)}).scrape(10_000, used=700, **{YOUNG: (10, 1)})
-    assert process.own.left(10_000) == 0.0
+    assert process.own.left(10_000, 1) == 0.0
     process.scrape(20_000, used=800, **{YOUNG: (20, 2)})
-    assert process.own.left(20_000) == pytest.approx(0.7)
-    assert process.own.left(10_000) == 0.0
+    assert process.own.left(20_000, 1) == pytest.approx(0.7)
+    assert process.own.left(10_000, 1) == 0.0
     process.scrape(30_000, used=900, **{YOUNG: (30, 5)})
-    assert process.own.left(10_000) == pytest.approx(0.8)
+    assert process.own.left(10_000, 1) == pytest.approx(0.8)
 
 
 def test_without_a_limit_or_a_sample_of_the_heap_nothing_is_left() -> None:
     process = Process().busy(20, limit=0)
-    assert process.own.left(20_000) == 0.0
+    assert process.own.left(20_000, 1) == 0.0
     bare = GcWindow()
     for n in range(5):
         bare.collected("gc_count", YOUNG, 0, n, START + n * 5_000, START)

@@ -72,13 +72,82 @@ def test_late_and_repeated_samples_are_dropped() -> None:
 
 
 def test_a_long_life_is_kept_in_forty_eight_points_its_older_half_by_the_lower_of_two() -> None:
-    heap = Heap().teeth(51, lambda n: 100 + (n % 2) * 50)
+    heap = Heap().teeth(62, lambda n: 100 + (n % 2) * 50)
     series = heap.own.series()
-    assert len(series) == 37
+    assert len(series) == 48
     assert {level for _, level in series[:12]} == {100.0 * MB}
     assert [t for t, _ in series] == sorted({t for t, _ in series})
-    heap.teeth(400, lambda n: 100)
-    assert len(heap.own.series()) <= 48
+
+
+def test_the_older_half_of_a_long_life_covers_all_of_it_evenly() -> None:
+    """A leak over days is seen although there are hundreds of collections a day."""
+    heap = Heap().teeth(2_000, lambda n: 100 + n / 4)
+    series = heap.own.series()
+    older = [t for t, _ in series[:24]]
+    spans = [b - a for a, b in pairwise(older)]
+    assert len(series) == 48
+    assert older[0] - START < 0.1 * heap.at
+    assert older[-1] - START > 0.9 * heap.at
+    assert max(spans) < 0.15 * heap.at
+    rise = heap.own.rise(0, 6, 0.01, 0.05)
+    assert rise is not None
+    assert rise.slope.low <= 0.25 * MB / 50_000 <= rise.slope.high
+
+
+def test_a_heap_that_has_filled_up_long_ago_does_not_rise() -> None:
+    heap = Heap().teeth(1_000, lambda n: 100 + min(n, 300))
+    assert heap.own.rise(0, 6, 0.01, 0.05) is None
+
+
+class G1Heap(Heap):
+    """A heap of G1, whose counter of old collections stays at 0."""
+
+    def __init__(self, each: int = 1) -> None:
+        super().__init__()
+        self.own.g1, self.each, self.count = True, each, 0
+
+    def tooth(self, low: float, samples: int = 10) -> int:
+        self.own.counted(0, False, START + self.at + 1, self.count)
+        self.own.counted(1, True, START + self.at + 1, 0)
+        self.count += self.each
+        return super().tooth(low, samples)
+
+    def proven(self) -> bool:
+        rise = self.own.rise(0, 6, 0.01, 0.05)
+        return rise is not None and rise.proven
+
+
+def test_a_dozen_lows_that_rise_prove_it_where_g1_counts_no_old_collection() -> None:
+    heap = G1Heap()
+    seen = [heap.teeth(1, lambda _, n=n: 150 + 20 * n).proven() for n in range(16)]  # type: ignore[misc]
+    assert seen[:13] == [False] * 13
+    assert seen[-1]
+    assert heap.own.used < 500 * MB + 200 * MB
+    assert not Heap().teeth(16, lambda n: 150 + 20 * n).own.rise(0, 6, 0.01, 0.05).proven  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("heap", "floor"),
+    [
+        (G1Heap(each=40), lambda n: 100 + 8 * n),
+        (G1Heap(), lambda n: 100 + 1.5 * n),
+        (G1Heap(), lambda n: 100 + 250 * (1 - 0.9**n)),
+        (G1Heap(), lambda n: 100 + 250 * (1 - 0.99**n)),
+        (G1Heap(), lambda n: 100 + 80 * (n % 4) / 4),
+    ],
+    ids=["many collections", "slowly", "levels off", "levels off late", "up and down"],
+)
+def test_what_may_be_old_garbage_or_a_warm_up_is_not_proven_below_the_level_at_which_g1_marks(
+    heap: G1Heap, floor: Callable[[int], float]
+) -> None:
+    for n in range(60):
+        heap.tooth(floor(n))
+        assert not heap.proven() or floor(n) >= 500, n
+
+
+def test_a_rise_beyond_the_level_at_which_g1_marks_is_proven_however_many_collections_it_took() -> None:
+    assert G1Heap(each=40).teeth(70, lambda n: 100 + 8 * n).proven()
+    assert not G1Heap(each=40).teeth(40, lambda n: 100 + 8 * n).proven()
 
 
 def test_what_is_forgotten_leaves_the_last_floor() -> None:

@@ -103,11 +103,11 @@ def test_a_savepoint_that_takes_long_drags_nothing() -> None:
 
 
 def test_it_ends_when_checkpoints_are_fast_again_and_not_before() -> None:
-    history = pipeline().slow().dragged().completed(14, 210 * SECOND)
+    history = pipeline().slow().dragged().completed(14, 210 * SECOND).completed(15, 220 * SECOND)
     assert history.reported()[-1].transition != "resolved"
-    found = history.completed(15, 220 * SECOND).reported()
-    assert [t.transition for t in found] == ["opened", "resolved"]
-    assert found[-1].reason == "2 checkpoints in a row were as fast as usual"
+    found = history.completed(16, 230 * SECOND).reported()
+    assert [t.transition for t in found if t.transition != "updated"] == ["opened", "resolved"]
+    assert found[-1].reason == "3 checkpoints in a row were as fast as usual"
 
 
 def test_jobs_whose_tasks_have_the_same_ids_are_kept_apart() -> None:

@@ -143,6 +143,33 @@ def test_a_floor_of_young_collections_that_an_old_one_takes_down_again_is_none()
     assert history.reported() == []
 
 
+def test_lows_that_rise_for_a_dozen_cycles_of_g1_are_a_leak_well_below_a_full_heap() -> None:
+    """A cache or timers: G1 counts no old collection, and there is no Kafka reader."""
+    history = job()
+    for m in range(150):
+        history.memory(m, 150 + 3 * m + 25 * (m % 6), 0)
+    transitions = history.reported()
+    assert [t.transition for t in transitions][:1] == ["opened"]
+    floor = transitions[0].series
+    assert floor is not None
+    assert floor.points[-1][1] < 450 * MB, "well below a full heap"
+
+
+def test_a_heap_that_fills_up_after_a_start_and_levels_off_is_none() -> None:
+    for hours in (0.25, 1, 4):
+        history = job()
+        for m in range(600):
+            history.memory(m, 100 + 250 * (1 - 0.5 ** (m / 60 / hours)) + 25 * (m % 6), 0)
+        assert history.reported() == [], hours
+
+
+def test_garbage_that_g1_frees_at_nearly_half_a_heap_is_none() -> None:
+    history = job()
+    for m in range(1_500):
+        history.memory(m, 100 + 0.5 * (m % 700) + 25 * (m % 6), 0)
+    assert history.reported() == []
+
+
 def test_meaning_and_memory_together_are_critical_and_one_incident() -> None:
     history = job().sawtooth(growth=30)
     for n in range(6 * 60):

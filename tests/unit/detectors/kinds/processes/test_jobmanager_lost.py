@@ -256,3 +256,17 @@ def test_a_stop_that_is_read_again_after_the_next_start_hides_nothing() -> None:
     history.line("process_version", AT - 50 * SECOND, what="StandaloneSessionClusterEntrypoint", version="1")
     history.line("leader_granted", AT - 49 * SECOND).line("rpc_started", AT - 48 * SECOND, address=JM)
     assert history.knows("tm-1", at=AT - 40 * SECOND).killed("tm-1").is_lost()
+
+
+@pytest.mark.parametrize("every", [15, 30, 60, 120])
+def test_a_jobmanager_that_is_scraped_seldom_is_given_time_for_three_scrapes(every: int) -> None:
+    """Between two scrapes, and without a checkpoint, a healthy JobManager gives no sign of life."""
+
+    def scraped(until: int) -> Cluster:
+        history = cluster("tm-1", "tm-2").silent(AT, "tm-1")
+        for at in range(AT - 10 * MINUTE, until, every * SECOND):
+            history.scrape(Sample("jm_heap_used", {}, 1.0), at=at - 50 * SECOND, host="jm")
+        return history
+
+    assert not scraped(AT + 20 * MINUTE).is_lost(until=AT + 20 * MINUTE)
+    assert scraped(AT - 40 * SECOND).is_lost(until=AT + 20 * MINUTE)

@@ -53,6 +53,14 @@ def test_a_taskmanager_that_the_jobmanager_still_counts_is_silent_and_named() ->
     assert 60_000 <= found[0].at - (START + STOP - 10 * SECOND) <= 75_000
 
 
+def test_one_scrape_between_two_gaps_does_not_end_it() -> None:
+    found = with_taskmanagers().scrapes(registered=2)
+    for at in (7 * MINUTE, 7 * MINUTE + 20 * SECOND):
+        found.scraped(at, "b")
+    assert [t.transition for t in found.reported()] == ["opened"]
+    assert [t.transition for t in found.scraped(8 * MINUTE, "b").reported()] == ["opened", "resolved"]
+
+
 def test_it_is_over_when_it_is_seen_again() -> None:
     found = with_taskmanagers().scrapes("b", start=8 * MINUTE).scrapes(registered=2).reported()
     assert [t.transition for t in found] == ["opened", "resolved"]
