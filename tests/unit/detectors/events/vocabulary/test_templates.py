@@ -74,6 +74,8 @@ ELSEWHERE = {
     ".cc": "a native helper of Kinesis",
     "Offset commit on checkpoint is disabled": "the Kafka connector",
     "Failed to commit consumer offsets for checkpoint ": "the Kafka connector",
+    "could not be established.": "Kafka's clients",
+    "due to socket connection setup timeout": "Kafka's clients",
     "unread records were removed by Kafka": "flinkwatch itself",
     "flinkwatch has read up to the end of": "flinkwatch itself",
 }
