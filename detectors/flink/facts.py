@@ -208,6 +208,24 @@ class ProducerTransactional(Fact, frozen=True):
     """The Kafka producer whose settings are printed has transactions."""
 
 
+@_from_lines("broker_not_reached")
+class BrokerNotReached(Fact, frozen=True):
+    """A Kafka client could not connect to a broker. `address` is as Kafka prints it: host/ip:port, or only one of both.
+
+    `client` is what the client calls itself. Where only the connection timed out, the line has a node's number alone.
+    """
+
+    client: str
+    node: str = ""
+    address: str = ""
+
+    @property
+    def broker(self) -> str:
+        """The broker in words: host and port, or its number."""
+        host, _, ip = self.address.rpartition("/")
+        return f"{host}:{ip.rpartition(':')[2]}" if host else ip or f"node {self.node}"
+
+
 # Jobs and tasks
 
 

@@ -49,6 +49,18 @@ LINKS: tuple[Link, ...] = (
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
     # Too many failed checkpoints restart the job, which then reads from the storage that did not accept them.
     *_chain("checkpoint_failing", "restart_loop restore_failed", "job", 60),
+    # Input and output: brokers, and lag
+    # Without brokers, sources wait and sinks block until checkpoints expire, in all jobs.
+    *_chain(
+        "broker_unreachable",
+        f"lag_growing backpressure late_barrier_acks {_CHECKPOINTS} restart_loop job_failed",
+        "cluster",
+        60,
+    ),
+    # A slow operator, a heap that is nearly full or a job that restarts again and again reads less than arrives.
+    *_chain("backpressure late_barrier_acks heap_exhaustion restart_loop", "lag_growing", "job", 24 * 60),
+    *_chain(f"{_OUT_OF_MEMORY} checkpoint_failing restore_failed", "lag_growing", "job", 60),
+    *_chain("taskmanager_lost jobmanager_lost ha_connection_lost slots_unavailable", "lag_growing", "cluster", 60),
     # Memory
     # A leak takes months to fill a heap, and many leaks never do. A lost TaskManager without a memory error is
     # therefore blamed on a leak only if the heap was seen to fill.
@@ -136,7 +148,7 @@ _ALSO_OF_JOBMANAGERS = frozenset(link.cause for link in JOBMANAGER_LINKS)
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind in the graph."""
 
-UNLINKED: frozenset[str] = frozenset({"clock_skew", "unread_records_lost"})
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "late_records_dropped", "unread_records_lost"})
 """Kinds that explain no other and that no other explains."""
 
 

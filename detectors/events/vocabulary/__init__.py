@@ -4,6 +4,7 @@ from detectors.events.vocabulary import (
     checkpoints,
     flinkwatch_itself,
     jobs,
+    kafka_clients,
     kafka_sink,
     kafka_source,
     leadership,
@@ -12,7 +13,17 @@ from detectors.events.vocabulary import (
 )
 from detectors.events.vocabulary.pattern import LogPattern
 
-_SUBJECTS = (checkpoints, jobs, processes, leadership, flinkwatch_itself, resource_managers, kafka_source, kafka_sink)
+_SUBJECTS = (
+    checkpoints,
+    jobs,
+    processes,
+    leadership,
+    flinkwatch_itself,
+    resource_managers,
+    kafka_source,
+    kafka_sink,
+    kafka_clients,
+)
 
 PATTERNS: tuple[LogPattern, ...] = tuple(pattern for subject in _SUBJECTS for pattern in subject.PATTERNS)
 """All patterns, in the order in which they are tried."""

@@ -56,6 +56,20 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_operator_numRecordsIn": "operator_records_in",
     "flink_taskmanager_job_task_operator_numRecordsOut": "operator_records_out",
     "flink_taskmanager_job_task_operator_pendingRecords": "pending_records",
+    "flink_taskmanager_job_task_operator_currentEmitEventTimeLag": "event_time_lag",
+    "flink_taskmanager_job_task_operator_sourceIdleTime": "source_idle_time",
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max": "records_lag_max",
+    "flink_taskmanager_job_task_operator_KafkaConsumer_records_lag_max": "records_lag_max",
+    "flink_taskmanager_job_task_operator_KinesisStreamSource_accountId_region_stream_shardId_millisBehindLatest": (
+        "behind_latest"
+    ),
+    "flink_taskmanager_job_task_operator_KinesisConsumer_stream_shardId_millisBehindLatest": "behind_latest",
+    # TaskManager, connections of Kafka clients
+    "flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_connection_count": "kafka_connections",
+    "flink_taskmanager_job_task_operator_KafkaConsumer_connection_count": "kafka_connections",
+    "flink_taskmanager_job_task_operator_KafkaProducer_connection_count": "kafka_connections",
+    # TaskManager, window operators
+    "flink_taskmanager_job_task_operator_numLateRecordsDropped": "late_records",
     # TaskManager, sink operators
     "flink_taskmanager_job_task_operator_numRecordsSend": "records_sent",
     "flink_taskmanager_job_task_operator_numRecordsOutErrors": "records_out_errors",

@@ -77,6 +77,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "key": ("heartbeat.timeout", "taskmanager.registration.timeout", "nobody.knows"),
     "value": ("50000", "10 min", "5 h", "never"),
     "written": ("2023-11-14 22:13:20.000001", "1970-01-01 00:00:00.000000"),
+    "client": ("Consumer clientId=orders-0, groupId=orders", "Producer clientId=producer-1"),
     "parallelism": ("2",),
     "subtask": ("1", "2"),
     "checkpoint": ("1", "2", "3", "4", "5", "6"),
@@ -106,6 +107,10 @@ THROWN = (
     ("java.io.FileNotFoundException", "Cannot find checkpoint or savepoint file/directory 'x'"),
     ("org.apache.flink.util.FlinkRuntimeException", "Exceeded checkpoint tolerable failure threshold."),
     ("io.fabric8.kubernetes.client.KubernetesClientException", "too old resource version: 1 (2)"),
+    (
+        "org.apache.kafka.common.errors.TimeoutException",
+        "Expiring 12 record(s) for out-0:120000 ms has passed since batch creation",
+    ),
     ("com.example.Odd", ""),
 )
 FRAMES = ("com.example.Parse.map(Parse.java:28)", "com.example.Sink.write(Sink.java:3)")

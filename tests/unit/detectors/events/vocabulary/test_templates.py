@@ -81,6 +81,8 @@ ELSEWHERE = {
     "encountered error and data has been potentially lost.": "the Kafka connector",
     "transaction.timeout.ms = ": "the Kafka client",
     "transactional.id = ": "the Kafka client",
+    "could not be established.": "Kafka's clients",
+    "due to socket connection setup timeout": "Kafka's clients",
     "unread records were removed by Kafka": "flinkwatch itself",
     "flinkwatch has read up to the end of": "flinkwatch itself",
 }
