@@ -53,7 +53,8 @@ LINKS: tuple[Link, ...] = (
     # Without brokers, sources wait and sinks block until checkpoints expire, in all jobs.
     *_chain(
         "broker_unreachable",
-        f"lag_growing backpressure late_barrier_acks {_CHECKPOINTS} restart_loop job_failed",
+        f"lag_growing backpressure late_barrier_acks {_CHECKPOINTS} savepoint_failed transaction_timeout sink_data_lost"
+        " restart_loop job_failed",
         "cluster",
         60,
     ),
@@ -86,7 +87,7 @@ LINKS: tuple[Link, ...] = (
     # Disks. They fill hours before the job gives up, and those of a job's TaskManagers fill in parallel.
     *_chain("disk_full", "taskmanager_lost", "tm", 60),
     *_chain("disk_full", "jobmanager_lost", "host", 60),
-    *_chain("disk_full", "checkpoint_failing restore_failed restart_loop job_failed", "job", 24 * 60),
+    *_chain("disk_full", "checkpoint_failing savepoint_failed restore_failed restart_loop job_failed", "job", 24 * 60),
     *_chain("disk_full", "disk_full", "cluster", 60),
     # Transactions of sinks: whatever holds up a checkpoint or a recovery holds up the commit.
     *_chain(_CHECKPOINTS, "transaction_timeout", "job", 60),
