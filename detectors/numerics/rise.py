@@ -138,15 +138,17 @@ def rise(history: MultiscaleSeries, growth: float, p: float, only_new: bool = Fa
     return None
 
 
-def settled(history: MultiscaleSeries, scale: int, levels: Sequence[float], horizon: int) -> tuple[float, int] | None:
+def settled(
+    history: MultiscaleSeries, scale: int, levels: Sequence[float], horizon: int, least: int = 0
+) -> tuple[float, int] | None:
     """(median, ms) of the last points of a scale if they do not rise, and reach no level within `horizon`, else None.
 
-    The levels must not even be reached by the steepest slope that is likely.
+    They must cover `least` ms. The levels must not even be reached by the steepest slope that is likely.
     """
     for count in _SETTLED:
         points = history.points(scale, count)
         values = [p.value for p in points]
-        if len(points) < count or mann_kendall(values) < _SETTLED_P:
+        if len(points) < count or points[-1].time - points[0].time < least or mann_kendall(values) < _SETTLED_P:
             continue
         now, line = points[-1].time, theil_sen([p.time for p in points], values)
         fastest = line._replace(slope=line.high, intercept=line.at(now) - line.high * now)
@@ -190,7 +192,7 @@ def _tested(history: MultiscaleSeries, scale: int, stretch: int, growth: float, 
     if (
         fit.at(points[-1].time) < (1 + growth) * usual
         or not _above(values, usual, older if known else [])
-        or median(values[-_LATEST:]) < _peak(history, scale, start)
+        or median(values[-_LATEST:]) < regular_peak(history, scale, start)
         or _fitted(points[half:]).line.slope < fit.line.slope / 2
         or _flattened(history, fit)
         or _jumped(window, len(before), usual, fit)
@@ -227,7 +229,7 @@ def _flat(older: list[float]) -> bool:
     return len(older) >= _FLAT_BEFORE and mann_kendall(older) >= _FLAT_P
 
 
-def _peak(history: MultiscaleSeries, scale: int, start: int) -> float:
+def regular_peak(history: MultiscaleSeries, scale: int, start: int) -> float:
     """The level that earlier values reached regularly; with a margin on coarser scales, which cover days."""
     high = 0.0
     for coarser in range(scale, len(history.scales)):

@@ -14,6 +14,7 @@ from detectors.flink.facts import CheckpointCompleted
 from detectors.incident import Evidence, Series
 from detectors.numerics.multiscale import MultiscaleSeries, Point
 from detectors.numerics.rise import Rise
+from detectors.numerics.shift import Shift
 from detectors.numerics.trend import thin
 from detectors.values.bounded import to_int
 from detectors.values.durations import LONG_AGO
@@ -170,5 +171,19 @@ def chart(rise: Rise, limit: float | None, expired: list[tuple[int, int]]) -> Se
         points=thin([(p.time, p.value / 1000) for p in rise.points]),
         threshold=limit / 1000 if limit else None,
         fit=thin(fit, 16 if rise.fit.exponential else 3),
+        failed=[(time, age / 1000) for time, age in expired],
+    )
+
+
+def chart_of_shift(shift: Shift, limit: float, expired: list[tuple[int, int]]) -> Series:
+    """A shift of durations (ms) as a chart in seconds, with the levels before and after it."""
+    first, last = shift.points[0].time, shift.points[-1].time
+    levels = [(first, shift.before), (shift.since, shift.before), (shift.since, shift.after), (last, shift.after)]
+    return Series(
+        name="checkpoint duration",
+        unit="s",
+        points=thin([(p.time, p.value / 1000) for p in shift.points]),
+        threshold=limit / 1000,
+        fit=[(time, value / 1000) for time, value in levels],
         failed=[(time, age / 1000) for time, age in expired],
     )

@@ -4,19 +4,22 @@ Opens when the durations rise (`rise.py`: robust trend, rank test), have grown b
 by at least `min_increase`, and reach a limit within `horizon`: the timeout (learned from an expiry or from the
 configuration that Flink prints) or the interval (learned), from which checkpoints follow each other without a pause. A
 trend is extrapolated to `extrapolation_factor` times the time for which it has been seen, and to less after a start,
-when windows and state fill up and level off. Critical when the timeout is less than `critical_within` away. Resolved
-when durations have fallen back or stopped growing, when the job ends, or when it starts from a savepoint.
+when windows and state fill up and level off. Critical when the timeout is less than `critical_within` away.
 
-Not reported: noise, a single jump, a daily peak that has occurred before, durations that grow with the input.
+Also opens without a trend, when durations have moved in a step (`shift.py`: rank-sum test of a change point) to a level
+at which they stay for `min_level_duration` and that matters: almost the interval, or half of the timeout. Critical from
+half of the timeout on, when another such step exceeds it. Resolved when durations have fallen back or stopped growing
+(where they matter: for `horizon`), when the job ends, or when it starts from a savepoint.
+
+Not reported: noise, a step to a harmless level, a daily peak that has occurred before, durations that grow with input.
 `checkpoint_durations.py` says which checkpoints do not count. Without log lines the gauge lastCheckpointDuration is
 used. `checkpoint_overdue` reports a single checkpoint that hangs.
 
 Why it matters: this is the one checkpoint problem that can be seen hours before the first checkpoint expires.
-Reference: Flink, "Checkpointing under backpressure"; Sen (1968); Mann (1945).
+Reference: Flink, "Checkpointing under backpressure"; Sen (1968); Mann (1945); Pettitt (1979).
 """
 
 from collections.abc import Iterator
-from statistics import median
 from typing import TypeAlias
 
 import msgspec
@@ -24,29 +27,36 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
-from detectors.flink.checkpointing.checkpoint_durations import CheckpointDurations, chart
+from detectors.flink.checkpointing.checkpoint_durations import CheckpointDurations
+from detectors.flink.checkpointing.duration_growth import (
+    INTERVAL,
+    STEP,
+    TIMEOUT,
+    Growth,
+    Limits,
+    grown_by_trend,
+    grown_in_a_step,
+    step_that_matters,
+    why_ended,
+)
 from detectors.flink.job_states import RESTARTING
-from detectors.incident import Evidence, Finding, Forecast, Reading
-from detectors.numerics.rise import Rise, rise, settled
+from detectors.incident import Evidence, Finding, Reading, Severity
+from detectors.numerics.rise import Rise, rise
+from detectors.numerics.shift import Shift
 from detectors.numerics.trend import theil_sen
 from detectors.patterns.keep_state import keep_state
-from detectors.values.durations import Duration, flink_duration, humanize, roughly
-from detectors.values.sizes import si
+from detectors.values.durations import Duration, flink_duration
 
-_LATEST = 6
-_FIRST_SYMPTOM = 0.25
-_WITH_STATE = 1.2
 _REPORT_AGAIN = 0.1
 _LOADED = 1.2
 _MAX_GAPS = 3
-_HOUR_MS = 3_600_000
 
 _Job: TypeAlias = "JobView[CheckpointDurationCreep.Config, CheckpointDurationCreep.State, JobCreep]"
 _View: TypeAlias = "View[CheckpointDurationCreep.Config, CheckpointDurationCreep.State]"
 
 
 class Creep(msgspec.Struct, array_like=True):
-    """The open finding: usual, highest and last reported duration (ms), and the time scale on which it rises."""
+    """The open finding: usual, highest and last reported duration (ms), and the time scale (-1: a step) of the rise."""
 
     usual: float
     peak: float
@@ -58,13 +68,15 @@ class Creep(msgspec.Struct, array_like=True):
 class JobCreep(msgspec.Struct, array_like=True):
     """The checkpoint durations of one job.
 
-    `slope` is cached, because it takes a while to compute: it holds for the first `sloped` checkpoints.
+    `slope` is cached, because it takes a while to compute: it holds for the first `sloped` checkpoints. `accepted` is
+    the level (ms) that lasted for so long after a step that it is the usual one.
     """
 
     durations: CheckpointDurations = msgspec.field(default_factory=CheckpointDurations)
     open: Creep | None = None
     slope: float = 0.0
     sloped: int = 0
+    accepted: float = 0.0
 
 
 class CheckpointDurationCreep(JobDetector):
@@ -113,6 +125,11 @@ class CheckpointDurationCreep(JobDetector):
             "because after a start state fills up and then levels off.",
             gt=0,
         )
+        min_level_duration: Duration = threshold(
+            1_800_000,
+            "Time for which durations must stay at a higher level to be reported without a trend. A job that catches "
+            "up after a restart has shorter checkpoints again within it.",
+        )
         critical_within: Duration = threshold(
             3_600_000, "Time to the checkpoint timeout below which the finding is critical."
         )
@@ -148,6 +165,7 @@ class CheckpointDurationCreep(JobDetector):
     def restored(self, job: _Job, _: facts.JobRestored) -> None:
         if "from savepoint" in job.record().text.lower():
             if job.own.durations.start_fresh(job.time):
+                job.own.accepted = 0.0
                 self._close(job, "the job was started from a savepoint")
         else:
             job.own.durations.restart()
@@ -199,102 +217,80 @@ class CheckpointDurationCreep(JobDetector):
             yield job.reading("checkpoint_duration_last_seconds", points[-1].value / 1000, job=job.label)
 
     def _judge(self, job: _Job, record: Evidence) -> None:
-        config, durations, before = job.config, job.own.durations, job.own.open
-        if durations.seen < config.min_checkpoints:
+        config, own, before = job.config, job.own, job.own.open
+        history = own.durations.history
+        if own.durations.seen < config.min_checkpoints:
             return
-        found = rise(durations.history, config.growth, config.significance, only_new=before is None)
-        if found is None and before is None:
-            return
-        limits = self._limits(job)
-        if found is None:
-            if before is not None and (why := self._why_ended(job, before, limits)):
+        limits, expired = self._limits(job), job.checkpoints.expired
+        found = rise(history, config.growth, config.significance, only_new=before is None)
+        if found is not None and (before is not None or self._credible(found, config, limits)):
+            usual = before.usual if before else found.usual
+            grown = grown_by_trend(found, usual, limits, config.horizon, config.critical_within, expired)
+            self._report(job, record, grown)
+        elif (before is None or before.scale == STEP) and (step := self._step(job, limits)) is not None:
+            self._report(job, record, grown_in_a_step(step, before.usual if before else step.before, limits, expired))
+        elif before is not None:
+            why, level = why_ended(history, before.usual, before.peak, before.scale, limits, config.horizon)
+            if why:
+                own.accepted = level
                 self._close(job, why)
-            return
-        if before is None and not self._credible(found, config, limits):
-            return
-        usual = before.usual if before else found.usual
-        since = before.finding.since if before else found.since(_FIRST_SYMPTOM)
-        finding = self._finding(job, found, limits, usual, since)
+
+    def _step(self, job: _Job, limits: Limits) -> Shift | None:
+        """A step to a level that matters, above the one that was reported or has become the usual one."""
+        known = max(job.own.accepted, job.own.open.reported if job.own.open else 0)
+        return step_that_matters(job.own.durations.history, limits, known, job.config)
+
+    def _report(self, job: _Job, record: Evidence, grown: Growth) -> None:
+        before = job.own.open
+        critical = grown.critical or (grown.scale == STEP and before and before.finding.severity == "critical")
+        severity: Severity = "critical" if critical else "warning"
+        peak, since = grown.level, grown.since
         if before is not None:
-            before.peak, before.scale = max(before.peak, found.level), found.scale
+            before.peak, before.scale = max(before.peak, grown.level), grown.scale
+            peak, since = before.peak, before.finding.since
             # A rise that lasts hours is not reported again with every checkpoint.
-            if finding.severity == before.finding.severity and found.level < (1 + _REPORT_AGAIN) * before.reported:
+            if severity == before.finding.severity and grown.level < (1 + _REPORT_AGAIN) * before.reported:
                 return
-        finding.evidence = durations.evidence(since, record)
-        peak = max(found.level, before.peak if before else 0)
-        job.own.open = Creep(usual, peak, found.level, found.scale, finding)
+        finding = job.finding(
+            job.id,
+            job.entity(),
+            since=since,
+            severity=severity,
+            summary=grown.summary,
+            confidence="sure" if grown.sure else "fair",
+            evidence=job.own.durations.evidence(since, record),
+            forecast=grown.forecast,
+            series=grown.series,
+            advice=keep_state(job.id) + _ADVICE,
+        )
+        job.own.open = Creep(grown.usual, peak, grown.level, grown.scale, finding)
         job.report(msgspec.structs.replace(finding))
 
-    def _limits(self, job: _Job) -> dict[str, int]:
+    def _limits(self, job: _Job) -> Limits:
         """The limits for durations, in ms, the worst first."""
         timeout = job.checkpoints.timeout or job.state.timeout or job.config.timeout
         interval = job.own.durations.interval()
-        return {"the checkpoint timeout": timeout} | ({"the checkpoint interval": interval} if interval else {})
+        return {TIMEOUT: timeout} | ({INTERVAL: interval} if interval else {})
 
-    def _credible(self, found: Rise, config: Config, limits: dict[str, int]) -> bool:
+    def _credible(self, found: Rise, config: Config, limits: Limits) -> bool:
         """Whether a rise is worth reporting: it leads to a limit, and the input does not explain it."""
         times = config.extrapolation_factor if found.established else config.extrapolation_factor_after_start
-        far = found.level <= limits["the checkpoint timeout"] / 2
+        far = found.level <= limits[TIMEOUT] / 2
         return (
             any(found.believed(level, config.horizon, times) for level in limits.values())
             and found.level - found.usual >= config.min_increase
             and not (far and found.follows_load(_LOADED))
         )
 
-    def _why_ended(self, job: _Job, creep: Creep, limits: dict[str, int]) -> str:
-        """Why the rise has ended; empty while it continues."""
-        history = job.own.durations.history
-        latest = median(p.value for p in history.points(0, _LATEST))
-        if latest <= creep.usual + _FIRST_SYMPTOM * (creep.peak - creep.usual):
-            return f"the last {_LATEST} checkpoints took {humanize(latest)} (median)"
-        above = [level for level in limits.values() if level > latest]
-        flat = settled(history, creep.scale, above, job.config.horizon)
-        if flat is None:
-            return ""
-        value, span = flat
-        return f"checkpoint duration has stayed at about {humanize(value)} for {humanize(span)} and no longer grows"
-
     def _close(self, job: _Job, why: str) -> None:
         if job.own.open is not None:
             job.close(job.own.open.finding, why)
             job.own.open = None
 
-    def _finding(self, job: _Job, found: Rise, limits: dict[str, int], usual: float, since: int) -> Finding:
-        horizon = job.config.horizon
-        reached = {what: c for what, level in limits.items() if (c := found.reaches_within(level, horizon))}
-        what, ahead = next(iter(reached.items()), ("", None))
-        until = [f"{w} of {humanize(limits[w])} in about {roughly(c.at - found.now)}" for w, c in reached.items()]
-        soon = ahead is not None and ahead.at - found.now < job.config.critical_within and "timeout" in what
-        per_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
-        pace = f" and grows by {humanize(per_hour)} per hour" if per_hour > 0 else ", and growth is accelerating"
-        return job.finding(
-            job.id,
-            job.entity(),
-            since=since,
-            severity="critical" if soon else "warning",
-            summary=f"checkpoint duration rose from {humanize(usual)} to {humanize(found.level)}{pace}; "
-            + (f"it reaches {' and '.join(reversed(until))}; " if until else "")
-            + _state_size(found),
-            confidence="sure" if found.established else "fair",
-            evidence=(),
-            forecast=Forecast(f"checkpoint duration reaches {what}", ahead.at, ahead.earliest, ahead.latest)
-            if ahead
-            else None,
-            series=chart(found, limits.get(what), job.checkpoints.expired),
-            advice=keep_state(job.id)
-            + "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is "
-            "fixed, a higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job "
-            "with a savepoint while one still completes, and start the job from that savepoint. To prevent it: bound "
-            "the state (TTL, smaller windows), incremental or unaligned checkpoints, faster storage, more parallelism.",
-        )
 
-
-def _state_size(found: Rise) -> str:
-    sizes = [p.size for p in found.points if p.size > 0]
-    third = len(sizes) // 3
-    if not third:
-        return "state size is unknown"
-    early, late = median(sizes[:third]), median(sizes[-third:])
-    if late >= _WITH_STATE * early:
-        return f"state size grew too, from {si(early)} to {si(late)}"
-    return f"state size stays at {si(late)}, so look at storage, alignment or backpressure"
+_ADVICE = (
+    "See in Flink's UI which operator's sync duration, async duration or alignment has grown. Until that is fixed, a "
+    "higher execution.checkpointing.timeout keeps checkpoints from failing. To apply it, stop the job with a savepoint "
+    "while one still completes, and start the job from that savepoint. To prevent it: bound the state (TTL, smaller "
+    "windows), incremental or unaligned checkpoints, faster storage, more parallelism."
+)

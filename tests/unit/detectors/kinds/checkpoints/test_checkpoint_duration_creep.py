@@ -231,3 +231,94 @@ def test_durations_that_grow_with_the_input_are_load() -> None:
 
     assert rising(load=False)
     assert not rising(load=True)
+
+
+def levels(watched: Watched, *seconds: float, hours: float = 3, gap: int = MINUTE, sigma: float = 0.1) -> list[Finding]:
+    """The findings of durations that stay for hours at each level and move to the next one within minutes."""
+    chance, found, before = random.Random(5), list[Finding](), seconds[0]
+    for level in seconds:
+        left = hours * 60 * MINUTE
+        for n in range(int(left)):
+            on_the_way = min(1.0, n * gap / (3 * MINUTE))
+            duration = before ** (1 - on_the_way) * level**on_the_way * 1000 * chance.lognormvariate(0, sigma)
+            found += watched.took(duration, 100_000_000, gap)
+            left -= max(gap, duration)
+            if left <= 0:
+                break
+        before = level
+    return found
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.2])
+def test_durations_that_grow_in_steps_beyond_the_interval_are_one_finding(sigma: float) -> None:
+    found = levels(watch(), 8, 21, 55, 130, sigma=sigma)
+    assert found
+    assert all(f.closed_at is None for f in found)
+    assert len({f.subject for f in found}) == 1
+    assert found[0].at > START + 6 * 60 * MINUTE, "21 s are harmless"
+    assert "state size stays" in found[-1].summary
+    assert {f.severity for f in found} == {"warning"}
+
+
+def test_a_step_is_told_with_what_it_takes_of_the_limits() -> None:
+    found = levels(watch(), 8, 130)
+    assert "in a step" in found[0].summary
+    assert "of the checkpoint interval of 60 s" in found[0].summary
+    assert "of the checkpoint timeout of 10 min" in found[0].summary
+    assert found[0].series is not None
+    assert found[0].series.threshold == 60.0
+    assert 30 * MINUTE <= found[0].at - START - 3 * 60 * MINUTE <= 45 * MINUTE
+
+
+def test_half_of_the_timeout_is_critical_where_another_step_exceeds_it() -> None:
+    found = levels(watch(timeout="150s"), 21, 100)
+    assert found[0].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [(8, 21), (8, 21, 8, 21, 8), (40, 8, 40), (21, 8, 21, 5), (100, 100, 100)],
+    ids=["harmless", "up and down", "rescaled", "restarted", "always beyond the interval"],
+)
+def test_steps_that_do_not_matter_are_not_reported(steps: tuple[float, ...]) -> None:
+    assert levels(watch(), *steps) == []
+
+
+def test_a_job_that_catches_up_after_a_restart_has_long_checkpoints_for_a_while() -> None:
+    watched = watch()
+    assert levels(watched, 8) == []
+    assert levels(watched, 130, hours=0.4) == []
+    assert levels(watched, 8) == []
+
+
+def test_a_savepoint_amid_and_what_waits_for_it_are_no_step() -> None:
+    watched = watch()
+    for i in range(400):
+        watched.took(8_000 if i % 100 != 99 else 130_000, kind="Savepoint" if i % 100 == 50 else "")
+        assert not watched.open()
+
+
+def test_a_step_ends_when_the_durations_are_back() -> None:
+    watched = watch()
+    found = levels(watched, 8, 130, 8)
+    assert found[-1].closed_at is not None
+    assert not watched.open()
+
+
+def test_a_level_that_has_lasted_for_days_is_the_usual_one_until_the_next_step() -> None:
+    watched = watch()
+    found = levels(watched, 8, *[130] * 20)
+    assert [f.closed_at is None for f in found] == [True, False]
+    assert "no longer grows" in found[-1].closed_because
+    assert levels(watched, *[130] * 4) == []
+    assert levels(watched, 130, 350)[0].closed_at is None
+
+
+def test_a_daily_step_is_known_from_the_second_day_on() -> None:
+    watched, chance, at = watch(), random.Random(6), list[float]()
+    for minute in range(5 * 24 * 60):
+        if chance.random() < 0.5:
+            level = 80_000 if 8 <= minute / 60 % 24 < 20 else 40_000
+            found = watched.at(minute * MINUTE).took(level * chance.lognormvariate(0, 0.1), gap=MINUTE)
+            at += [minute / 1_440 for f in found if f.closed_at is None]
+    assert all(day < 1 for day in at)
