@@ -45,6 +45,12 @@ LINKS: tuple[Link, ...] = (
     *_chain("backpressure", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
     *_chain("late_barrier_acks", "backpressure", "job", 24 * 60),
     *_chain("late_barrier_acks", f"{_CHECKPOINTS} restart_loop", "job", 60),
+    # A task that processes nothing lets no barrier through, and every task before it waits for it.
+    *_chain(
+        "task_stuck", f"late_barrier_acks backpressure {_CHECKPOINTS} watermark_stalled restart_loop", "job", 24 * 60
+    ),
+    # Without watermarks no window is emitted, so state grows.
+    *_chain("watermark_stalled", "checkpoint_duration_creep heap_exhaustion", "job", 24 * 60),
     *_chain("checkpoint_duration_creep", "checkpoint_overdue checkpoint_failing", "job", 24 * 60),
     *_chain("checkpoint_overdue", "checkpoint_failing", "job", 60),
     # Too many failed checkpoints restart the job, which then reads from the storage that did not accept them.
@@ -53,13 +59,13 @@ LINKS: tuple[Link, ...] = (
     # Without brokers, sources wait and sinks block until checkpoints expire, in all jobs.
     *_chain(
         "broker_unreachable",
-        f"lag_growing backpressure late_barrier_acks {_CHECKPOINTS} savepoint_failed transaction_timeout sink_data_lost"
-        " restart_loop job_failed",
+        f"task_stuck watermark_stalled lag_growing backpressure late_barrier_acks {_CHECKPOINTS} savepoint_failed"
+        " transaction_timeout sink_data_lost restart_loop job_failed",
         "cluster",
         60,
     ),
     # A slow operator, a heap that is nearly full or a job that restarts again and again reads less than arrives.
-    *_chain("backpressure late_barrier_acks heap_exhaustion restart_loop", "lag_growing", "job", 24 * 60),
+    *_chain("task_stuck backpressure late_barrier_acks heap_exhaustion restart_loop", "lag_growing", "job", 24 * 60),
     *_chain(f"{_OUT_OF_MEMORY} checkpoint_failing restore_failed", "lag_growing", "job", 60),
     *_chain("taskmanager_lost jobmanager_lost ha_connection_lost slots_unavailable", "lag_growing", "cluster", 60),
     # Memory
@@ -71,6 +77,8 @@ LINKS: tuple[Link, ...] = (
     *_chain("zero_input_leak", "zero_input_leak", "job", 120 * 24 * 60),
     *_chain("heap_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
     *_chain("heap_exhaustion", f"{_CHECKPOINTS} restart_loop backpressure", "job", 24 * 60),
+    # A process that only collects garbage, or that is frozen, processes no records.
+    *_chain("heap_exhaustion", "task_stuck", "tm", 24 * 60),
     # One process may be known both by its ID and by its host, and the heaps of a job's TaskManagers fill in parallel.
     *_chain("heap_exhaustion", "heap_exhaustion", "job", 60),
     *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost telemetry_lost", "tm", 15),
@@ -104,7 +112,7 @@ LINKS: tuple[Link, ...] = (
     *_chain("node_lost", "node_lost", "cluster", 2),
     *_chain("jobmanager_lost", "jobmanager_lost", "cluster", 10),
     # TaskManagers and slots
-    *_chain("taskmanager_lost", "late_barrier_acks telemetry_lost", "tm", 15),
+    *_chain("taskmanager_lost", "late_barrier_acks task_stuck telemetry_lost", "tm", 15),
     *_chain("taskmanager_lost", f"slots_unavailable restart_loop {_CHECKPOINTS}", "cluster", 15),
     # A process without telemetry holds up checkpoints. Several that stop reporting together are one event.
     *_chain("telemetry_lost", f"telemetry_lost {_CHECKPOINTS}", "cluster", 15),

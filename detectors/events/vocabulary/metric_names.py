@@ -48,6 +48,7 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inPoolUsage": "in_pool_usage",
     "flink_taskmanager_job_task_buffers_inputQueueLength": "input_queue_length",
     "flink_taskmanager_job_task_Shuffle_Netty_Input_Buffers_inputQueueLength": "input_queue_length",
+    "flink_taskmanager_job_task_currentInputWatermark": "input_watermark",
     # TaskManager, source operators
     "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsSucceeded": "commits_succeeded",
     "flink_taskmanager_job_task_operator_KafkaSourceReader_commitsFailed": "commits_failed",
@@ -56,6 +57,7 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_operator_numRecordsIn": "operator_records_in",
     "flink_taskmanager_job_task_operator_numRecordsOut": "operator_records_out",
     "flink_taskmanager_job_task_operator_pendingRecords": "pending_records",
+    "flink_taskmanager_job_task_operator_currentOutputWatermark": "output_watermark",
     "flink_taskmanager_job_task_operator_currentEmitEventTimeLag": "event_time_lag",
     "flink_taskmanager_job_task_operator_sourceIdleTime": "source_idle_time",
     "flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max": "records_lag_max",

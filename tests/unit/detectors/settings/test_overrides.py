@@ -35,6 +35,8 @@ FOUND_IN = {
     "restart_loop": "restart-loop",
     "restore_failed": "savepoint-missing-2.3.0",
     "savepoint_failed": "savepoint-failed",
+    "task_stuck": "task-stuck-without-checkpoints",
+    "watermark_stalled": "watermark-stalled-idle-partition",
     "zero_input_leak": "zero-input-leak",
 }
 HIGH: dict[str, dict[str, Any]] = {
@@ -45,6 +47,8 @@ HIGH: dict[str, dict[str, Any]] = {
     "late_barrier_acks": {"min_acks": 100, "repeats": 100},
     "restart_loop": {"count": 12, "period_tolerance": 1.0},
     "savepoint_failed": {"confirmation_delay": "300d"},
+    "task_stuck": {"min_duration": "300d"},
+    "watermark_stalled": {"min_duration": "300d"},
     "zero_input_leak": {"min_checkpoints": 100_000, "min_rise": 0.99},
 }
 """Thresholds that nothing recorded reaches."""
@@ -71,6 +75,8 @@ OTHER: dict[str, dict[str, Any]] = {
     },
     "restore_failed": {"adjacent": "10m"},
     "savepoint_failed": {"confirmation_delay": "7s", "triggered_within": "1s", "forget_after": "20s"},
+    "task_stuck": {"min_duration": "1s", "pause_factor": 1.0, "critical_after": "10s", "sample_max_age": "10m"},
+    "watermark_stalled": {"min_duration": "1s", "pause_factor": 1.0, "catch_up": "1ms", "sample_max_age": "10m"},
     "zero_input_leak": {"min_checkpoints": 2, "min_flat": "1s", "critical_within": "300d"},
 }
 
