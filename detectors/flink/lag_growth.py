@@ -34,7 +34,7 @@ class LeastGrowth(NamedTuple):
     points: int
 
 
-class Growth(NamedTuple):
+class LagGrowth(NamedTuple):
     """A lag that has grown along a line: in ms per ms, or in records per ms if it is not `timed`.
 
     `share` is the part of the input that is processed meanwhile, 0..1. `waiting` records are unread (-1: unknown).
@@ -71,7 +71,7 @@ class Growth(NamedTuple):
         return Forecast(f"the lag reaches {roughly(level)}", ahead.at, ahead.earliest, ahead.latest)
 
 
-def growth(history: MultiscaleSeries, timed: bool, least: LeastGrowth) -> Growth | None:
+def growth(history: MultiscaleSeries, timed: bool, least: LeastGrowth) -> LagGrowth | None:
     """The growth at the end of a lag, on the finest scale that has one, over its longest stretch."""
     for scale in range(len(history.scales)):
         if scale and history.scales[scale - 1].waiting:
@@ -94,7 +94,7 @@ def drained_at(points: list[Point]) -> int | None:
     return gone.at if gone is not None else None
 
 
-def _grown(tail: list[Point], timed: bool, least: LeastGrowth) -> Growth | None:
+def _grown(tail: list[Point], timed: bool, least: LeastGrowth) -> LagGrowth | None:
     # Cheap tests first. A source that has waited for records meanwhile keeps up.
     if tail[-1].value - tail[0].value < (least.input_ms if timed else least.records) / 2:
         return None
@@ -110,7 +110,7 @@ def _grown(tail: list[Point], timed: bool, least: LeastGrowth) -> Growth | None:
     if not enough or (timed and (line.slope > _FASTEST or _is_read(tail, line.slope, read))):
         return None
     waiting = max(max(p.size for p in tail[len(tail) // 2 :]) - 1, -1.0)
-    return Growth(tail[0].time, tail[-1].time, line, min(max(1 - missed, 0.0), 1.0), timed, waiting)
+    return LagGrowth(tail[0].time, tail[-1].time, line, min(max(1 - missed, 0.0), 1.0), timed, waiting)
 
 
 def _is_steady(tail: list[Point], line: Slope) -> bool:
@@ -123,7 +123,7 @@ def _is_steady(tail: list[Point], line: Slope) -> bool:
     return median(p.value for p in last) - median(p.value for p in first) >= _AS_FITTED * line.slope * apart
 
 
-def _is_regular(history: MultiscaleSeries, scale: int, found: Growth) -> bool:
+def _is_regular(history: MultiscaleSeries, scale: int, found: LagGrowth) -> bool:
     """Whether the lag has been as high before and has fallen again, more than once: the teeth of a saw."""
     return any(_falls(history.before(s, found.since), found.level) >= _REGULAR for s in (scale, scale + 1))
 

@@ -24,7 +24,7 @@ from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.flink.job_states import ENDING, RESTARTING
-from detectors.flink.lag_growth import Growth, LeastGrowth, drained_at, growth
+from detectors.flink.lag_growth import LagGrowth, LeastGrowth, drained_at, growth
 from detectors.flink.source_lag import COUNTERS, LAG_METRICS, JobSources, SourceLag
 from detectors.incident import Evidence, Finding, Forecast, Series
 from detectors.numerics.daily_peaks import DailyPeaks
@@ -83,14 +83,14 @@ class LagGrowing(JobDetector):
         """Settings of the detector `lag_growing`."""
 
         min_growth: Duration = threshold(
-            60_000, "Growth of the lag, in event time or in time of input, from which it is reported."
+            60_000, "LagGrowth of the lag, in event time or in time of input, from which it is reported."
         )
         min_duration: Duration = threshold(
             120_000, "Minimum time for which the lag must grow, and for which it must be low again to be resolved."
         )
         min_samples: int = threshold(5, "Minimum number of scrapes in which the lag must grow, and be low again.", ge=3)
         min_records: int = threshold(
-            1_000, "Growth of the lag in records from which it is reported if a source has no event time.", ge=1
+            1_000, "LagGrowth of the lag in records from which it is reported if a source has no event time.", ge=1
         )
 
     @on(facts.JobRestored)
@@ -133,7 +133,7 @@ class LagGrowing(JobDetector):
                 own.open.drains = True
             self._grows(job, own.open, source, found)
 
-    def _follow(self, job: _Job, lag: OpenLag, source: SourceLag, found: Growth | None) -> None:
+    def _follow(self, job: _Job, lag: OpenLag, source: SourceLag, found: LagGrowth | None) -> None:
         """The lag has another point: it grows on, drains, or is low again. Single records may have any event time."""
         newest = source.history.points(0, _NEWEST)
         last, level = newest[-1], median(p.value for p in newest)
@@ -150,7 +150,7 @@ class LagGrowing(JobDetector):
         elif not lag.drains and level < lag.peak:
             self._drains(job, lag, source, level)
 
-    def _grows(self, job: _Job, lag: OpenLag, source: SourceLag, found: Growth) -> None:
+    def _grows(self, job: _Job, lag: OpenLag, source: SourceLag, found: LagGrowth) -> None:
         """Report a lag that grows if it is more than on other days, and again each time that it has doubled."""
         usual = job.own.peaks.usual(job.time) * _AS_USUAL if lag.reported < 0 else 0.0
         if found.level > usual and (lag.drains or found.level >= lag.reported * _MORE):

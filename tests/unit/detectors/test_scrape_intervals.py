@@ -15,7 +15,7 @@ from detectors.events.names import filtered
 from detectors.incident import Transition
 from tests.recorded import NAMES, events
 from tests.unit.detectors.story import HOUR, JOB, MINUTE, SECOND, Story
-from tests.unit.detectors.streams import METRICS, alone, in_order, run
+from tests.unit.detectors.streams import METRICS, START, alone, in_order, run
 
 INTERVALS = (30, 60, 120)
 SCRAPED = tuple(n for n in NAMES if any(isinstance(e, MetricEvent) for e in events(n)))
@@ -218,6 +218,91 @@ def longer_and_longer(chance: Random) -> Process:
     return Process("checkpoint_duration_creep").starts().scraped(samples, 3 * HOUR, "jm")
 
 
+SOURCE = {**JOB_LABELS, "task_id": "f" * 32, "task_name": "Source: orders", "subtask_index": "0"}
+SINK = {**JOB_LABELS, "task_id": "e" * 32, "task_name": "sink", "subtask_index": "0"}
+
+
+def falling_behind(chance: Random) -> Process:
+    """A source that reads between a third and two thirds of its input for an hour, and all of it before."""
+    lag = 2.0
+
+    def samples(second: int) -> list[Sample]:
+        nonlocal lag
+        lag += EVERY * chance.uniform(0.3, 0.7) * (1_200 <= second < 4_800)
+        own = {**SOURCE, "operator_name": "Source: orders"}
+        return [
+            Sample("event_time_lag", own, 1_000 * (lag + chance.uniform(0, 2))),
+            Sample("operator_records_in", own, 100.0 * second),
+        ]
+
+    return Process("lag_growing").starts().scraped(samples, 4_800 * SECOND)
+
+
+def too_late(chance: Random) -> Process:
+    """A window operator that drops between 2 and 8 percent of its input for an hour."""
+    dropped = 0.0
+
+    def samples(second: int) -> list[Sample]:
+        nonlocal dropped
+        dropped += EVERY * chance.uniform(2, 8) * (second >= 1_200)
+        own = {**SINK, "operator_id": "d" * 32, "operator_name": "Windows"}
+        return [
+            Sample("operator_records_in", own, 100.0 * second),
+            Sample("late_records", own, float(int(dropped))),
+        ]
+
+    return Process("late_records_dropped").starts().scraped(samples, 4_800 * SECOND)
+
+
+def blocked(chance: Random) -> Process:
+    """A sink that processes nothing for an hour while its source waits."""
+
+    def samples(second: int) -> list[Sample]:
+        stuck = second >= 1_200
+        flowed = 100.0 * min(second, 1_200)
+        return [
+            Sample("records_in", SINK, flowed),
+            Sample("records_out", SOURCE, flowed),
+            Sample("busy_time", SINK, 1_000.0 if stuck else chance.uniform(100, 300)),
+            Sample("backpressured_time", SOURCE, chance.uniform(950, 1_000) if stuck else 0.0),
+            Sample("backpressured_time", SINK, 0.0),
+        ]
+
+    return Process("task_stuck").starts().scraped(samples, 4_800 * SECOND)
+
+
+def standing(chance: Random) -> Process:
+    """A watermark that stands for an hour while records arrive; before, it follows them with pauses."""
+    reached = 0
+
+    def samples(second: int) -> list[Sample]:
+        nonlocal reached
+        if second < 1_200 and chance.random() < 0.8:
+            reached = second
+        return [
+            Sample("input_watermark", SINK, float(START + 1_000 * reached)),
+            Sample("records_in", SINK, 100.0 * second),
+        ]
+
+    return Process("watermark_stalled").starts().scraped(samples, 4_800 * SECOND)
+
+
+def failing_sink(chance: Random) -> Process:
+    """A sink of whose records 3 to 9 percent fail for an hour."""
+    failed = 0.0
+
+    def samples(second: int) -> list[Sample]:
+        nonlocal failed
+        failed += EVERY * chance.uniform(3, 9) * (second >= 1_200)
+        own = {**SINK, "operator_name": "Writer"}
+        return [
+            Sample("records_out_errors", own, float(int(failed))),
+            Sample("records_sent", own, 100.0 * second),
+        ]
+
+    return Process("sink_data_lost").starts().scraped(samples, 4_800 * SECOND)
+
+
 FAULTS: dict[str, Callable[[Random], Process]] = {
     "a full heap": lambda chance: heap(chance, 920, (0.2, 0.5)),
     "a heap with much garbage": lambda chance: heap(chance, 600, (0.2, 0.5)),
@@ -231,6 +316,11 @@ FAULTS: dict[str, Callable[[Random], Process]] = {
     "a process that is hardly scraped": unsteady,
     "a checkpoint that hangs": hanging,
     "checkpoints that take longer": longer_and_longer,
+    "a source that falls behind": falling_behind,
+    "records that come too late": too_late,
+    "a sink that is blocked": blocked,
+    "a watermark that stands": standing,
+    "a sink whose records fail": failing_sink,
 }
 HEALTHY: dict[str, Callable[[Random], Process]] = {
     "a sawtooth": lambda chance: heap(chance, 300, (0.02, 0.05)),
@@ -265,6 +355,8 @@ def test_what_is_healthy_is_healthy_however_often_it_is_scraped(course: str, see
 
 
 BY_FACT = {
+    "broker_unreachable": "a connection is only a sign of its end; test_broker_unreachable.py",
+    "job_missing": "samples only show that a job runs; test_job_missing.py",
     "clock_skew": "each sample is compared with its own arrival",
     "jobmanager_lost": "a sample is only a sign of life; test_jobmanager_lost.py",
     "slots_unavailable": "a count of TaskManagers does not vary by itself",

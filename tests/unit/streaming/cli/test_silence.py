@@ -74,7 +74,7 @@ def test_a_silence_without_a_pattern_asks_for_all(kafka: Kafka) -> None:
     ("kind", "sentence"),
     [
         ("restart_lop", "matches no kind of incident; did you mean restart_loop?"),
-        ("nosuch-*", "matches no kind of incident; allowed: backpressure, checkpoint_"),
+        ("nosuch-*", "matches no kind of incident; allowed: backpressure, broker_unreachable, checkpoint_"),
         ("~x+", "matches no kind"),
     ],
 )
