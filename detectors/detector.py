@@ -201,10 +201,6 @@ class Handler(NamedTuple):
     job: Literal["known", "any", "none"]
     needs: str
 
-    def idle(self, state: object) -> bool:
-        """Whether the part of the state that it needs is empty."""
-        return bool(self.needs) and not getattr(state, self.needs)
-
 
 def on(*wanted: type[Fact] | str, job: Literal["known", "any", "none"] = "known", needs: str = "") -> Callable[[H], H]:
     """Mark a handler of facts, or of samples by the names of `metric_names`.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors import DETECTORS
-from detectors.detector import Detector, View
+from detectors.detector import Detector, Handler, View
 from detectors.engine import entries_cut as cut
 from detectors.engine.engine import READINGS_EVERY_MS, SECOND_MS, Engine
 from detectors.engine.entries_cut import EntriesCut
@@ -102,6 +102,8 @@ class _Fold:
         self._cluster = cluster
         self._state = state
         self._views: dict[str, View[Any, Any]] = {}
+        # By event type: the handlers, the part of the state that each needs, and the view that it gets.
+        self._handlers: dict[str, list[tuple[Detector, Handler, str, View[Any, Any]]]] = {}
         self._transitions: list[Transition] = []
         self._removed: list[str] = []
         self._dropped: list[DroppedState] = []
@@ -234,11 +236,14 @@ class _Fold:
             self._job_renamed(clock)
         if fact is None:
             return
-        detectors = self._detectors.by_want.get(event.event_type, ())
-        about = topology.job_of(event) if detectors else ""
-        for detector, handler in detectors:
-            view = self._views.get(detector.kind) or self._opened(detector)
-            if handler.idle(view.state):
+        handlers = self._handlers.get(event.event_type)
+        if handlers is None:
+            wanted = self._detectors.by_want.get(event.event_type, ())
+            handlers = [(d, h, h.needs, self._views.get(d.kind) or self._opened(d)) for d, h in wanted]
+            self._handlers[event.event_type] = handlers
+        about = topology.job_of(event) if handlers else ""
+        for detector, handler, needs, view in handlers:
+            if needs and not getattr(view.state, needs):
                 continue
             view.clock, view.time, view.event, view.job = clock, time, event, about
             if detector.fact(view, handler, fact):

@@ -104,6 +104,9 @@ def shift(history: MultiscaleSeries, growth: float, p: float, lasting: int, leve
         if scale and history.scales[scale - 1].waiting:
             return None
         values = own.values()
+        # Cheap test: whether the newest values are at a level that could be reported at all.
+        if len(values) < _BEFORE + _AFTER or max(values[-_LATEST:]) < _STAYED * max(level, (1 + growth) * min(values)):
+            continue
         found = change_point(values)
         if found is None or found.p >= p:
             continue

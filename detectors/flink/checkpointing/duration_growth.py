@@ -117,7 +117,7 @@ def step_that_matters(history: MultiscaleSeries, limits: Limits, known: float, c
 
 def _latest(history: MultiscaleSeries) -> float:
     """The median of the last durations in ms."""
-    return median(p.value for p in history.points(0, _LATEST))
+    return median(history.scales[0].values()[-_LATEST:])
 
 
 def why_ended(

@@ -221,8 +221,10 @@ class CheckpointDurationCreep(JobDetector):
         history = own.durations.history
         if own.durations.seen < config.min_checkpoints:
             return
-        limits, expired = self._limits(job), job.checkpoints.expired
         found = rise(history, config.growth, config.significance, only_new=before is None)
+        if found is None and before is None and history.scales[0].waiting:
+            return  # A step stays: every fourth duration is soon enough to look for one.
+        limits, expired = self._limits(job), job.checkpoints.expired
         if found is not None and (before is not None or self._credible(found, config, limits)):
             usual = before.usual if before else found.usual
             grown = grown_by_trend(found, usual, limits, config.horizon, config.critical_within, expired)

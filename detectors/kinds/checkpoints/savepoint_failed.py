@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, on, threshold
+from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.flink import facts
 from detectors.flink.checkpointing.failed_checkpoints import EXPIRED, harmless, reason
 from detectors.flink.facts import Fact, Failure
@@ -32,6 +32,7 @@ _STOPPING = "the job did not end after the savepoint"
 _ABORTS = frozenset({"RESTARTING", "FAILING", "SUSPENDED", "CANCELLING", "INITIALIZING"})
 
 _Job: TypeAlias = "JobView[SavepointFailed.Config, JobStates[Savepoints], Savepoints]"
+_View: TypeAlias = "View[SavepointFailed.Config, JobStates[Savepoints]]"
 
 
 class FailedSavepoint(msgspec.Struct, array_like=True):
@@ -85,9 +86,10 @@ class SavepointFailed(JobDetector):
     def requested(self, job: _Job, _: Fact) -> None:
         job.own.requested = max(job.own.requested, job.time)
 
-    @on(facts.CheckpointTriggered, job="any")
-    def triggered(self, job: _Job, fact: facts.CheckpointTriggered) -> None:
+    @on(facts.CheckpointTriggered, job="none")
+    def triggered(self, view: _View, fact: facts.CheckpointTriggered) -> None:
         if fact.savepoint:
+            job = self.new_job(view, view.job)
             put_bounded(job.own.running, fact.number, job.time, _MAX_RUNNING)
             job.own.requested = LONG_AGO
 
@@ -110,7 +112,7 @@ class SavepointFailed(JobDetector):
             job.own.requested = LONG_AGO
             self._failed(job, _NO_NUMBER, "")
 
-    @on(facts.StopWithSavepointFailed)
+    @on(facts.StopWithSavepointFailed, job="any")
     def not_stopped(self, job: _Job, _: Fact) -> None:
         if job.own.failed is None or job.own.failed.why != _STOPPING:
             self._failed(job, _NO_NUMBER, _STOPPING)

@@ -89,10 +89,10 @@ class JobMissing(Detector):
     def initializing(self, view: _View, fact: facts.JobInitializing) -> None:
         self._runs(view).initializing(fact.job, fact.name, view.time, view.clock, view.record())
 
-    @on(facts.CheckpointTriggered, facts.CheckpointCompleted)
+    @on(facts.CheckpointCompleted)
     def checkpoint_line(self, view: _View, _: Fact) -> None:
-        job, name = view.job, view.topology.job_name(view.job)
-        self._works(view, self._runs(view).line(job, name, view.time, view.clock, view.record()))
+        name = view.topology.job_name(view.job)
+        self._works(view, self._runs(view).line(view.job, name, view.time, view.clock, view.record()))
 
     @on(facts.LeadershipGranted)
     def granted(self, view: _View, _: Fact) -> None:
@@ -151,6 +151,8 @@ class JobMissing(Detector):
     def _missing(self, view: _View) -> Iterator[tuple[JobRun, int]]:
         state, limits = view.state, self.config
         for run in state.runs.by_id.values():
+            if run.line >= state.runs.granted and run.active:
+                continue  # Nearly all jobs, nearly always.
             due = state.runs.missing_at(run, limits.ran_for, limits.redeploy_within, limits.stuck_for)
             if due is None or run.label in state.open or self._patterns(run.name):
                 continue

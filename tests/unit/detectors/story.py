@@ -280,7 +280,7 @@ class Followed(Story):
         fact = fact_of(line)
         fact = self.topology.update(line, fact, line.timestamp, self.view.time) if fact else None
         handler = self.detector.handlers.get(line.event_type)
-        if fact and handler and not handler.idle(self.view.state):
+        if fact and handler and (not handler.needs or getattr(self.view.state, handler.needs)):
             self.detector.fact(self.view, handler, fact)
 
     def until(self, time: Time) -> Self:
