@@ -83,14 +83,14 @@ class LagGrowing(JobDetector):
         """Settings of the detector `lag_growing`."""
 
         min_growth: Duration = threshold(
-            60_000, "LagGrowth of the lag, in event time or in time of input, from which it is reported."
+            60_000, "Growth of the lag, in event time or in time of input, from which it is reported."
         )
         min_duration: Duration = threshold(
             120_000, "Minimum time for which the lag must grow, and for which it must be low again to be resolved."
         )
         min_samples: int = threshold(5, "Minimum number of scrapes in which the lag must grow, and be low again.", ge=3)
         min_records: int = threshold(
-            1_000, "LagGrowth of the lag in records from which it is reported if a source has no event time.", ge=1
+            1_000, "Growth of the lag in records from which it is reported if a source has no event time.", ge=1
         )
 
     @on(facts.JobRestored)
