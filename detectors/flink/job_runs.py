@@ -28,7 +28,8 @@ class JobRun(msgspec.Struct, array_like=True):
 
     `began` is the event time since when it is active (LONG_AGO: it is not). `line` is the event time of its last line,
     `seen` the clock of its last line or sample, `record` the last one while it was active or the line of its state.
-    `signs` counts lines and samples while it was active: if there were several, their absence means something.
+    `signs` counts lines and samples while it was active, the last at `sign`: if there were several, their absence means
+    something. A record that is read twice is one sign.
     """
 
     job: str
@@ -41,6 +42,7 @@ class JobRun(msgspec.Struct, array_like=True):
     seen: int = LONG_AGO
     signs: int = 0
     record: Evidence | None = None
+    sign: int = LONG_AGO
 
     @property
     def label(self) -> str:
@@ -117,7 +119,9 @@ class JobRuns(msgspec.Struct, array_like=True):
         if run.state in STARTING:
             run.state, run.time, run.at = "RUNNING", time, clock
         run.began = time if run.began == LONG_AGO else run.began
-        run.seen, run.signs, run.record = max(run.seen, clock), min(run.signs + 1, _LEAST_SIGNS), record
+        if time > run.sign:
+            run.sign, run.signs = time, min(run.signs + 1, _LEAST_SIGNS)
+        run.seen, run.record = max(run.seen, clock), record
         return run
 
     def grant(self, time: int, clock: int, record: Evidence) -> None:

@@ -34,6 +34,7 @@ RISES: dict[str, tuple[Shape, int]] = {
     "a slow line over hours": (line(200, 0.004), 600),
     "a steep line of few points": (line(0, 0.5), 14),
     "a line whose newest points have a gap": (lambda n: line(60, 0.05)(n) * (0.6 if n == 97 else 1), 100),
+    "a line of small numbers from the beginning": (lambda n: line(0, 0.05)(n) / 10_000, 60),
     "a line of small numbers": (lambda n: line(60, 0.05)(n) / 10_000, 100),
     "a line with a spike in seven": (lambda n: line(40, 0.05)(n) * (4 if n % 7 == 0 else 1), 90),
     "above all days and nights before": (lambda n: 1.3 + 0.3 * math.sin(n / 40) + 0.02 * max(0, n - 700), 900),
@@ -73,6 +74,14 @@ def test_a_rise_from_a_flat_past_is_established_and_one_since_the_start_is_not()
     assert filling is not None
     assert (flat.established, filling.established) == (True, False)
     assert flat.usual == pytest.approx(USUAL, rel=0.1)
+
+
+def test_the_fit_covers_the_part_that_has_grown_and_not_the_flat_part_before() -> None:
+    found = judged(line(60, 0.05), 104)
+    assert found is not None
+    assert found.points[0].time < START + 60 * MINUTE
+    assert found.now == START + 103 * MINUTE
+    assert found.fit.line.slope * MINUTE == pytest.approx(0.05 * USUAL, rel=0.08)
 
 
 def test_only_what_is_clearly_a_curve_is_taken_for_one_since_it_reaches_any_level_soon() -> None:
@@ -124,6 +133,9 @@ def test_the_coarser_scales_are_looked_at_only_when_they_have_another_point() ->
         if risen is not None and risen.scale:
             seen.append(n)
     assert {(n + 1) % 4 for n in seen} <= {0}
+    noisy.add(Point(START + 600 * MINUTE, USUAL * shape(600)))
+    assert rise(noisy, 0.5, 0.01, only_new=True) is None
+    assert rise(noisy, 0.5, 0.01) is not None, "all scales are looked at otherwise"
 
 
 @pytest.mark.parametrize(("slope", "risen"), [(0.003, False), (0.008, True)])

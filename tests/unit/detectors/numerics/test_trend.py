@@ -58,6 +58,11 @@ def test_the_correlation_of_neighbours_is_that_of_the_sample(values: list[float]
     assert autocorrelation(values) == pytest.approx(max(0.0, float(rest[1:] @ rest[:-1]) / float(rest @ rest)))
 
 
+def test_values_that_hardly_vary_are_correlated_and_those_that_do_not_vary_are_not() -> None:
+    assert autocorrelation([0.1, 0.2, 0.3, 0.4, 0.5]) == pytest.approx(0.4)
+    assert autocorrelation([5.0, 5.0, 5.0]) == 0.0
+
+
 @given(st.permutations(range(12)))
 def test_the_rank_test_is_close_to_the_exact_one_from_ten_values_on(values: list[int]) -> None:
     exact = kendalltau(range(12), values, alternative="greater", method="exact").pvalue
@@ -107,6 +112,10 @@ def test_a_level_that_is_reached_is_crossed_now_and_a_flat_line_never_crosses() 
     assert crossing(Slope(1.0, 0.0, 0.5, 2.0), 5, now=10) == (10, 10, 10)
     assert crossing(Slope(0.0, 0.0, -1.0, 1.0), 5, now=10) is None
     assert crossing(Slope(-1.0, 0.0, -2.0, -0.5), 5, now=10) is None
+
+
+def test_the_range_of_a_crossing_turns_the_line_about_its_value_now() -> None:
+    assert crossing(Slope(2.0, 0.0, 1.0, 4.0), 100, now=10) == (50, 30, 90)
 
 
 def test_an_uncertain_slope_gives_a_latest_time_that_is_far_but_finite() -> None:
