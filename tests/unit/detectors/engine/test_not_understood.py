@@ -91,3 +91,22 @@ def test_sources_and_topics_are_bounded() -> None:
     known = Recognition()
     known.fold([seen(10, 10, host=f"tm-{n}", topic=f"t-{n}") for n in range(500)], 0)
     assert (len(known.sources), len(known.topics)) == (100, 100)
+
+
+@pytest.mark.parametrize("flink", [(1, 0), (0, 1)])
+def test_what_is_seen_of_a_source_adds_up(flink: tuple[int, int]) -> None:
+    known = lasting(seen(60, 60, flink[0]), seen(60, 59, flink[1]))
+    assert shown(known) == [119 / 120]
+
+
+def test_the_older_half_counts_half_and_a_single_line_of_flink_stays_one() -> None:
+    known = lasting(seen(1_900, 1_900), seen(200, 190, flink=0))
+    (source,) = known.sources.values()
+    assert (source.looked.seen, source.looked.missed, source.looked.flink) == (1_050, 1_045, 1)
+
+
+def test_a_few_records_do_not_show_that_a_source_is_understood() -> None:
+    few, enough = Recognition(), Recognition()
+    few.fold([seen(49, 1)], 0)
+    enough.fold([seen(50, 1)], 0)
+    assert (len(few.sources), len(enough.sources)) == (1, 0)
