@@ -4,6 +4,8 @@ All times are epoch milliseconds, except `local_time` of a `LogEvent`: the time 
 UTC, -1 if there is none. Its time zone is learned later, per source (`time_zones.py`), unless the line is `zoned`.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -46,6 +48,15 @@ class Sample(msgspec.Struct, array_like=True):
     labels: dict[str, str]
     value: float
     until: int = 0
+
+
+def samples_by_job(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """The samples that name a job, by its id."""
+    by_job: dict[str, list[Sample]] = {}
+    for sample in samples:
+        if job_id := sample.labels.get("job_id"):
+            by_job.setdefault(job_id, []).append(sample)
+    return by_job
 
 
 class MetricEvent(msgspec.Struct, array_like=True, tag="metric"):

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
-from detectors.events.event import Sample
+from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
 from detectors.flink.flow.records import COUNTERS, JobRecords, StuckTask
 from detectors.flink.job_states import ENDING
@@ -103,11 +103,7 @@ class TaskStuck(JobDetector):
         job="none",
     )
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        by_job: dict[str, list[Sample]] = {}
-        for sample in samples:
-            if job_id := sample.labels.get("job_id"):
-                by_job.setdefault(job_id, []).append(sample)
-        for job_id, own in by_job.items():
+        for job_id, own in samples_by_job(samples).items():
             job = self.new_job(view, job_id)
             job.own.records.take(own, view.time, job.config)
             # One scrape may hold more jobs than are kept.

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
-from detectors.events.event import Sample
+from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
 from detectors.flink.flow.pauses import MIN_SAMPLES
 from detectors.flink.flow.watermarks import InputWatermark, JobWatermarks, StalledTask
@@ -99,11 +99,7 @@ class WatermarkStalled(JobDetector):
 
     @on(*_TIMES, "source_idle_time", "records_in", "records_out", "current_offset", job="none")
     def measured(self, view: _View, samples: list[Sample]) -> None:
-        by_job: dict[str, list[Sample]] = {}
-        for sample in samples:
-            if job_id := sample.labels.get("job_id"):
-                by_job.setdefault(job_id, []).append(sample)
-        for job_id, own in by_job.items():
+        for job_id, own in samples_by_job(samples).items():
             timed = any(s.name in _TIMES for s in own)
             job = self.new_job(view, job_id) if timed else self.job(view, job_id)
             if job is not None:
