@@ -51,10 +51,11 @@ class UnknownSource(msgspec.Struct, array_like=True):
         return Reading(name=READING, labels=labels, value=looked.missed / looked.seen, at=at)
 
     def matters(self) -> bool:
-        """Whether nearly all of its records have not been understood for long enough, and some seem to be Flink's."""
-        looked = self.looked
+        """Whether enough records have not been understood for long enough, and some seem to be Flink's. A source with
+        a share that is understood is not kept.
+        """
         lasting = self.at - self.since >= _LASTING_MS
-        return lasting and looked.flink > 0 and looked.seen >= _ENOUGH and looked.missed >= _MOST * looked.seen
+        return lasting and self.looked.flink > 0 and self.looked.seen >= _ENOUGH
 
 
 class Recognition(msgspec.Struct, array_like=True):

@@ -110,3 +110,14 @@ def test_a_few_records_do_not_show_that_a_source_is_understood() -> None:
     few.fold([seen(49, 1)], 0)
     enough.fold([seen(50, 1)], 0)
     assert (len(few.sources), len(enough.sources)) == (1, 0)
+
+
+def test_the_time_counts_from_the_first_record_that_was_not_understood() -> None:
+    begun = 10 * MINUTE
+    known = Recognition()
+    known.fold([seen(10, 0)], 0)
+    known.fold([seen(1_000, 1_000)], begun)
+    known.fold([seen(1, 1)], begun + LASTING - 1)
+    assert shown(known) == []
+    known.fold([seen(1, 1)], begun + LASTING)
+    assert shown(known) == [1.0]
