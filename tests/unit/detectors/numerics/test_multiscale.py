@@ -133,3 +133,9 @@ def test_a_series_that_was_cleared_may_begin_earlier() -> None:
     history.clear()
     history.add(Point(START - 90_000, 2.0))
     assert [(p.time, p.value) for p in history.points(0)] == [(START - 90_000, 2.0)]
+
+
+def test_the_smallest_size_and_load_are_exact() -> None:
+    history, _ = added([(0, 1.0, 1.0, 1.0)])
+    (point,) = history.points(0)
+    assert (point.size, point.load) == (1.0, 1.0)

@@ -69,6 +69,7 @@ def test_after_a_start_a_curve_is_believed_only_as_far_as_its_line() -> None:
     ("load", "follows"),
     [
         (lambda n: 100 * line(150)(n), True),
+        (line(150), True),
         (lambda n: 100 * line(150, 0.01)(n), False),
         (lambda _: 100.0, False),
         (lambda n: 100.0 + n % 2, False),
