@@ -137,6 +137,13 @@ def test_a_deadline_that_an_event_ahead_brings_is_met_after_it(cluster: Cluster)
     assert cluster.step(12_000) == [("deadline", 12_000)]
 
 
+def test_a_deadline_that_an_event_ahead_brings_holds_back_the_next_one(cluster: Cluster) -> None:
+    cluster.brought[7] = 11_500
+    assert cluster.step(10_000, event(10_500, 7), event(13_000, 1)) == [("event", 10_500)]
+    assert cluster.waiting() == [13_000]
+    assert cluster.step(13_000) == [("deadline", 12_000), ("event", 13_000)]
+
+
 def test_the_last_event_is_never_a_late_one(cluster: Cluster) -> None:
     cluster.step(10_600, event(11_200, 7))
     cluster.step(10_900, event(10_800, 8))

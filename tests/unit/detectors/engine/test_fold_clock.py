@@ -67,6 +67,21 @@ def test_a_record_from_the_future_gives_detectors_a_clock_a_minute_ahead_at_most
     assert state.clock == START
 
 
+def test_a_record_from_the_future_counts_as_data_of_now() -> None:
+    state = ClusterState()
+    fold.step(engine(), "c", state, [log("tm_registered", 61_000, tm="t", lag=0)], START)
+    assert state.last_event == START
+
+
+def test_a_step_without_events_does_not_put_off_the_next_readings() -> None:
+    state = ClusterState()
+    begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
+    assert fold.step(engine(), "c", state, [begun], START).readings
+    assert not fold.step(engine(), "c", state, [], START + 15_000).readings
+    again = log("checkpoint_triggered", 16_000, 1, job="a" * 32, checkpoint="2", epoch=str(START + 16_000))
+    assert fold.step(engine(), "c", state, [again], START + 16_000).readings
+
+
 def test_a_clock_that_goes_back_takes_what_was_reported_and_published_ahead_of_it_along() -> None:
     ahead, state = 2 * FAR_MS, ClusterState()
     begun = log("checkpoint_triggered", 0, job="a" * 32, checkpoint="1", epoch=str(START))
