@@ -21,7 +21,7 @@ from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import Override, resolve
 from tests.recorded import events
 from tests.unit.detectors.changes import TWIN, Played, findings, live, serialized, twin
-from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, run
+from tests.unit.detectors.streams import START, encoded, in_order, log, made_up, metric, run
 
 PER_JOB = [d for d in DETECTORS if d.per_job]
 EVERY_JOB = "~(?s).*"
@@ -211,6 +211,22 @@ def test_a_job_is_matched_by_the_name_it_has_now_and_judged_again_when_it_gets_a
     job = {"job": "a" * 32}
     assert played.take(log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), **job), until=20_000) == []
     output = played.take(log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
+    assert [(t.cause, t.at - START) for t in output] == [("checkpoint_overdue", 21_000)]
+
+
+def test_a_name_that_comes_within_a_step_moves_a_deadline_that_was_known() -> None:
+    played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
+    job = {"job": "a" * 32}
+    triggered = log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), **job)
+    output = played.take(triggered, log("job_initializing", 20_500, 2, name="orders", **job), until=21_000)
+    assert [(t.cause, t.at - START) for t in output] == [("checkpoint_overdue", 21_000)]
+
+
+def test_a_name_that_a_metric_gives_counts_at_once() -> None:
+    played = Played(live(overrides=[by_job("orders", "checkpoint_overdue", learning_limit="10s")]))
+    job = "a" * 32
+    played.take(log("checkpoint_triggered", 0, 1, checkpoint="1", epoch=str(START), job=job), until=20_000)
+    output = played.take(metric("completed_checkpoints", 20_500, 0.0, 2, job_id=job, job_name="orders"), until=21_000)
     assert [(t.cause, t.at - START) for t in output] == [("checkpoint_overdue", 21_000)]
 
 
