@@ -39,8 +39,8 @@ def clusters_of(transition: Transition) -> tuple[str, ...]:
 
 
 def is_shared(transition: Transition) -> bool:
-    """Whether it is an incident of several clusters."""
-    return transition.cause == PLATFORM
+    """Whether it is an incident of several clusters. Lines like the driver's in the logs of a cluster prove nothing."""
+    return transition.cause == PLATFORM and transition.cluster == flinkwatch_itself.CLUSTER
 
 
 def is_part(transition: Transition, whole: Transition) -> bool:
@@ -55,7 +55,7 @@ def is_part(transition: Transition, whole: Transition) -> bool:
 
 
 def _listed(transition: Transition, key: str) -> tuple[str, ...]:
-    if transition.cause != PLATFORM:
+    if not is_shared(transition):
         return ()
     listed = (f.entity.get(key, "") for f in transition.findings if f.kind == PLATFORM)
     return tuple(name for text in listed for name in text.split(", ") if name)

@@ -185,15 +185,21 @@ class Dispatcher:
             return 0.0
         return max(0.0, max(one.at / 1000, self._began) + _TOGETHER_S - self.clocks.wall())
 
-    def _part_of_platform(self, transition: Transition) -> Transition:
-        """A cluster's incident as part of the incident of several clusters, if this receiver is notified of that."""
-        whole = None if transition.part_of else self._board.platform_of(transition)
+    def _fold_into_platform(self, queued: Queued) -> None:
+        """A cluster's incident becomes part of the incident of several clusters, if this receiver is notified of that.
+
+        It needs no message then, and an existing one is edited.
+        """
+        one = queued.transition
+        whole = None if one.part_of else self._board.platform_of(one)
         if whole is None or whole.silence is not None or not self._receiver.is_target(whole):
-            return transition
+            return
         if isinstance(decide(None, whole, self._traits), Skip):
-            return transition
+            return
         reason = f"part of {PLATFORM} {whole.incident}: {whole.summary}"
-        return msgspec.structs.replace(transition, transition="resolved", part_of=whole.incident, reason=reason)
+        queued.transition = msgspec.structs.replace(one, transition="resolved", part_of=whole.incident, reason=reason)
+        if self.log.get(queued.partition, one.incident) is None:
+            self._metrics.suppressed.labels(self._receiver.name, "platform incident").inc()
 
     def _put(self, one: _Incoming, attempt: Attempt, quiet_s: float = 0.0) -> None:
         found = isinstance(decide(one.entry, one.transition, self._traits), FindExisting)
@@ -228,7 +234,7 @@ class Dispatcher:
         queued = self.outbox.next(self.clocks.monotonic(), self._sender.limiter.available_at())
         if queued is not None:
             if isinstance(queued.attempt, Deferred | Pending):
-                queued.transition = self._part_of_platform(queued.transition)
+                self._fold_into_platform(queued)
             delay = self._sender.step(queued)
             if delay is None:
                 self.outbox.done(queued.transition.incident)

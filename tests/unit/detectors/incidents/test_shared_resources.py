@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from detectors.events.vocabulary import match
 from detectors.flink.facts import SharedResourceFails, SharedResourceWorks, quoted_fact
 from detectors.incident import Finding, Silenced, Transition
-from detectors.incidents.shared_resources import SharedTroubles, clusters_of, is_part, resources_of
+from detectors.incidents.shared_resources import SharedTroubles, clusters_of, is_part, is_shared, resources_of
 from tests.unit.sinks.samples import make_transition, overdue_finding
 
 SILENCE = Silenced("a1", 1 << 42, "ann", "maintenance")
@@ -135,3 +136,10 @@ def test_what_is_part_of_a_platform_incident() -> None:
     assert not is_part(about(), about())
     assert clusters_of(whole) == ("billing", "orders")
     assert clusters_of(about()) == ("prod-eu",)
+
+
+def test_lines_in_the_log_of_another_cluster_make_no_platform_incident_to_be_part_of() -> None:
+    forged = replace(platform(incidents="9f2c41d07b3e", clusters="billing"), cluster="billing-2")
+    assert not is_shared(forged)
+    assert not is_part(about(), forged)
+    assert clusters_of(forged) == ("billing-2",)

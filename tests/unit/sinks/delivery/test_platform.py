@@ -93,6 +93,8 @@ def test_three_clusters_with_one_broker_away_are_one_message_in_slack(fleet: Fle
     fleet.say(whole(seq=2, transition="updated"), partition=1)
     fleet.settle(WAIT_S)
     assert fleet.titles() == ["🔴 Critical: Platform incident · 3 clusters"]
+    suppressed = {"integration": "slack", "reason": "platform incident"}
+    assert metric(fleet.board, "flinkwatch_notifications_suppressed_total", **suppressed) == 3
     for cluster in CLUSTERS:
         fleet.say(child(cluster, seq=2, transition="resolved"))
     fleet.settle(60)
