@@ -62,7 +62,8 @@ class Series(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, kw_only=True):
     """What one detector found about one entity.
 
-    `entity` identifies it with the keys cluster, job_id, job_name, task, tm_id, host, checkpoint. `since` is the event
+    `entity` identifies it with the keys cluster, job_id, job_name, task, tm_id, host, checkpoint, broker, service,
+    storage. `since` is the event
     time of the first symptom, `at` the clock at the decision. `subject` is the stable ID of the entity: two findings
     with the same kind and subject are two versions of one finding.
     """

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from detectors.incident import SEVERITIES, Severity, Transition
+from detectors.incidents.shared_resources import clusters_of
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -49,7 +50,7 @@ class Route(_RoutingSection):
 
     def fits(self, transition: Transition) -> bool:
         return (
-            fnmatchcase(transition.cluster, self.cluster)
+            any(fnmatchcase(cluster, self.cluster) for cluster in clusters_of(transition))
             and fnmatchcase(transition.job_name, self.job)
             and any(fnmatchcase(transition.cause, kind) for kind in self.kinds)
             and SEVERITIES.index(transition.severity) >= SEVERITIES.index(self.severity)

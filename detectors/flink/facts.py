@@ -14,7 +14,8 @@ from detectors.events.event import LogEvent
 from detectors.events.vocabulary.match import match_anywhere
 from detectors.flink.job_states import ENDED
 from detectors.flink.process_ends import HowEnded, end_of
-from detectors.incident import Evidence
+from detectors.incident import Evidence, Severity
+from detectors.values.one_word import name_of
 
 FAILURE = "failure"
 """The event type of a failing line joined with its stack trace (`stack_traces.py`)."""
@@ -630,3 +631,34 @@ class InputReadUp(Fact, frozen=True):
 
     topic: str
     partition: int
+
+
+@_from_lines("shared_resource_fails")
+class SharedResourceFails(Fact, frozen=True):
+    """An incident of a cluster, open since `epoch` (ms), is about resources that other clusters may use too."""
+
+    incident: str
+    epoch: int
+    level: str = field(name="severity")
+    about: str = field(name="resources")
+    of: str = field(name="cluster")
+
+    @property
+    def severity(self) -> Severity:
+        return "critical" if self.level == "critical" else "warning"
+
+    @property
+    def cluster(self) -> str:
+        return name_of(self.of)
+
+    @property
+    def resources(self) -> list[str]:
+        """Such as `broker/kafka-1:9092`."""
+        return [name_of(name) for name in self.about.split(",")]
+
+
+@_from_lines("shared_resource_works")
+class SharedResourceWorks(Fact, frozen=True):
+    """That incident has ended, or is about something else."""
+
+    incident: str

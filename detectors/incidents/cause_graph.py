@@ -157,7 +157,7 @@ _ALSO_OF_JOBMANAGERS = frozenset(link.cause for link in JOBMANAGER_LINKS)
 KINDS: frozenset[str] = frozenset(k for link in LINKS for k in (link.cause, link.effect))
 """Every kind in the graph."""
 
-UNLINKED: frozenset[str] = frozenset({"clock_skew", "late_records_dropped", "unread_records_lost"})
+UNLINKED: frozenset[str] = frozenset({"clock_skew", "late_records_dropped", "platform_incident", "unread_records_lost"})
 """Kinds that explain no other and that no other explains."""
 
 

@@ -6,6 +6,7 @@
 import msgspec
 
 from detectors.incident import Transition
+from detectors.incidents.shared_resources import PLATFORM, resources_of
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import ResendingSink
 from sinks.delivery.attempt import Attempt, Deferred, Pending
@@ -26,6 +27,8 @@ _FORGET_EVERY_S = 86_400.0
 # A receiver without a log may not know yet that this has resolved.
 _JUST_NOW_MS = 1_800_000
 _REPORT_EVERY_S = 1.0
+# What several clusters report about one resource becomes one incident within this time, see `_wait_for_others`.
+_TOGETHER_S = 20.0
 
 
 class _Incoming(msgspec.Struct):
@@ -49,6 +52,7 @@ class Dispatcher:
     def __init__(self, receiver: Receiver, log: NotificationLog, board: IncidentCollector, clocks: Clocks) -> None:
         self.log, self.clocks = log, clocks
         self._receiver, self._metrics, self._traits = receiver, board.delivery, receiver.sink.traits
+        self._board, self._began = board, clocks.wall()
         self.outbox = Outbox()
         self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
@@ -170,7 +174,32 @@ class Dispatcher:
             self._metrics.suppressed.labels(self._receiver.name, "digest").inc()
             self._storms.fold(one.transition, one.partition, one.offset)
         else:
-            self._put(one, Deferred() if quiet_s else Pending(), quiet_s)
+            self._put(one, Deferred() if quiet_s else Pending(), quiet_s or self._wait_for_others(one))
+
+    def _wait_for_others(self, one: _Incoming) -> float:
+        """Seconds to wait, because other clusters may report the same broker, host, storage or service.
+
+        After a start it is counted from there: until then it was not known what they had reported.
+        """
+        if not resources_of(one.transition) or self._board.knows_one_cluster():
+            return 0.0
+        return max(0.0, max(one.at / 1000, self._began) + _TOGETHER_S - self.clocks.wall())
+
+    def _fold_into_platform(self, queued: Queued) -> None:
+        """A cluster's incident becomes part of the incident of several clusters, if this receiver is notified of that.
+
+        It needs no message then, and an existing one is edited.
+        """
+        one = queued.transition
+        whole = None if one.part_of else self._board.platform_of(one)
+        if whole is None or whole.silence is not None or not self._receiver.is_target(whole):
+            return
+        if isinstance(decide(None, whole, self._traits), Skip):
+            return
+        reason = f"part of {PLATFORM} {whole.incident}: {whole.summary}"
+        queued.transition = msgspec.structs.replace(one, transition="resolved", part_of=whole.incident, reason=reason)
+        if self.log.get(queued.partition, one.incident) is None:
+            self._metrics.suppressed.labels(self._receiver.name, "platform incident").inc()
 
     def _put(self, one: _Incoming, attempt: Attempt, quiet_s: float = 0.0) -> None:
         found = isinstance(decide(one.entry, one.transition, self._traits), FindExisting)
@@ -204,6 +233,8 @@ class Dispatcher:
         self._sender.resend_if_due()
         queued = self.outbox.next(self.clocks.monotonic(), self._sender.limiter.available_at())
         if queued is not None:
+            if isinstance(queued.attempt, Deferred | Pending):
+                self._fold_into_platform(queued)
             delay = self._sender.step(queued)
             if delay is None:
                 self.outbox.done(queued.transition.incident)

@@ -86,8 +86,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "canary_timestamp_seconds": "Unix time at which the newest canary record that came back was sent.",
         "notifications_total{integration}": "Attempts to send a notification, including retries.",
         "notifications_failed_total{integration,reason}": "Failed attempts to send a notification, by reason.",
-        "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours or "
-        "a digest, by reason.",
+        "notifications_suppressed_total{integration,reason}": "Notifications suppressed by a silence, quiet hours, "
+        "a platform incident or a digest, by reason.",
         "notification_latency_seconds{integration}": "Duration of a call until the receiver's response or the timeout.",
         "notification_delay_seconds{integration}": "Time from flinkwatch's record of the change in Kafka to the "
         "receiver's successful response.",

@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading, Transition
+from detectors.incidents.shared_resources import is_part, is_shared
 from sinks.prometheus.catalogue import build_info
 from sinks.prometheus.delivery_metrics import DeliveryMetrics
 from sinks.prometheus.incident_metrics import OpenIncident, active_metrics, open_metrics
 from sinks.prometheus.reading_metrics import CANARY, Canary, compact, naming_problem, reading_metrics
+
+# One cluster, no cluster, and flinkwatch itself.
+_FEW = 3
 
 
 class IncidentCollector(Collector):
@@ -24,6 +29,7 @@ class IncidentCollector(Collector):
         self._lock = threading.Lock()
         self._incidents: dict[str, OpenIncident] = {}
         self._readings: dict[str, Reading] = {}
+        self._platforms: dict[str, Transition] = {}
         self.delivery = DeliveryMetrics()
         self.canary = Canary(wall)
 
@@ -32,8 +38,28 @@ class IncidentCollector(Collector):
             # A stale incident stays, because missing data is no recovery.
             if transition is None or transition.transition == "resolved":
                 self._incidents.pop(incident, None)
+                self._platforms.pop(incident, None)
             else:
                 self._incidents[incident] = OpenIncident.of(transition)
+                if is_shared(transition):
+                    self._platforms[incident] = transition
+
+    def platform_of(self, transition: Transition) -> Transition | None:
+        """The open incident of several clusters that this one is part of."""
+        with self._lock:
+            return next((whole for whole in self._platforms.values() if is_part(transition, whole)), None)
+
+    def knows_one_cluster(self) -> bool:
+        """Whether there are readings, all of one cluster, and incidents of no other one."""
+        with self._lock:
+            named = {one.labels[2] for one in self._incidents.values()}
+            read: set[str] = set()
+            for reading in self._readings.values():
+                read.add(reading.labels.get("cluster", ""))
+                if len(read) > _FEW:
+                    break
+        ours = {"", flinkwatch_itself.CLUSTER}
+        return bool(read - ours) and len((named | read) - ours) == 1
 
     def show_reading(self, key: str, reading: Reading | None) -> None:
         """Set the latest value of a reading; None ends its series.

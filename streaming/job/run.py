@@ -27,6 +27,7 @@ from streaming.job.health import Health, listen
 from streaming.job.heartbeat import HeartbeatWriter
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import input_topics
+from streaming.job.shared_resources import SharedResources
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
 from streaming.job.supervisor import QuerySupervisor
@@ -73,7 +74,8 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         watched = None if file is None else FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
         heartbeat = _new_heartbeat(settings)
         gaps = _new_gaps(settings, heartbeat, began_again)
-        _start(exits, gaps, NotUnderstood(settings.kafka.access, settings.kafka.topics.readings))
+        shared = SharedResources(settings.kafka.access, settings.kafka.topics.incidents, heartbeat.publish_line)
+        _start(exits, gaps, NotUnderstood(settings.kafka.access, settings.kafka.topics.readings), shared)
 
         def begun() -> None:
             _start(exits, in_force, watched, heartbeat if settings.streaming.heartbeat else None)

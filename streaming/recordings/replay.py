@@ -4,9 +4,11 @@
 stream's clock at a time, as in the live job.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from detectors.engine import bucket
 from detectors.engine.late_partitions import BOUND_MS
@@ -14,9 +16,11 @@ from detectors.engine.state import ClusterState, encode_state
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
+from detectors.events.vocabulary import flinkwatch_itself
 from detectors.flink.topology import Topology
 from detectors.incident import Transition
 from detectors.incidents.known_issues import IssueCatalogue
+from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
 from detectors.settings.live import PublishedConfiguration, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.configuration.known_issues import shipped
@@ -28,6 +32,7 @@ TRIGGER_MS = 1_000
 # In the live job, the heartbeat advances the clock. A log often ends with what killed its process, and detectors wait a
 # little for the reason, or for an orderly exit, before they report it.
 AFTER_MS = 5_000
+_READER = Reader(Identity(), frozenset())
 
 Arrived = tuple[int, Record, list[Event] | Rejected]
 """The stream's clock, a record, and the events or the rejection read from it."""
@@ -58,7 +63,8 @@ def run(
     known issues if they are not only the shipped ones.
     """
     index = bucket.BucketIndex(published=published)
-    process = partial(step, index, MemoryStore(versions), issues=issues)
+    driver = _Driver(partial(step, index, MemoryStore(versions), issues=issues))
+    process = driver.step
     events: list[Event] = []
     limit = last = None
     changed = False
@@ -85,6 +91,47 @@ def run(
         # Events that waited for a lagging partition or for a deadline can now be processed.
         end, index.catching_up = last + after_ms, True
         yield from process([], end, end + BOUND_MS)
+        if driver.clusters > 1:
+            # What several clusters have reported at the end is compared.
+            yield from process([], end, end + BOUND_MS)
+            yield from process([], end + AFTER_MS, end + AFTER_MS + BOUND_MS)
+
+
+class _Driver:
+    """The job's driver, as far as the stream reads what it writes: lines about shared resources, for the next step."""
+
+    def __init__(self, process: Callable[..., list[Transition]]) -> None:
+        self._process = process
+        self._troubles = SharedTroubles()
+        self._lines: list[str] = []
+        self._named: set[str] = set()
+        self._count = self._repeated_at = 0
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters have reported trouble with a shared resource."""
+        return len(self._named)
+
+    def step(self, events: list[Event], until: int, front: int | None = None) -> list[Transition]:
+        """Process one second of the stream and what was written after the last one."""
+        found = self._process([*events, *self._written(until)], until, front)
+        for transition in found:
+            if lines := self._troubles.take(transition):
+                self._named.add(transition.cluster)
+                self._lines += lines
+        return found
+
+    def _written(self, until: int) -> list[Event]:
+        if until - self._repeated_at >= REPEAT_MS:
+            self._repeated_at, self._lines = until, [*self._lines, *self._troubles.repeated()]
+        lines, self._lines = self._lines, []
+        return [event for line in lines for event in self._read(line, until)]
+
+    def _read(self, line: str, at: int) -> list[Event]:
+        self._count += 1
+        found = _READER.read(Record("flinkwatch.heartbeat", 0, self._count, at, None, line.encode()))
+        events = [] if isinstance(found, Rejected) else found
+        return [msgspec.structs.replace(event, cluster=flinkwatch_itself.CLUSTER) for event in events]
 
 
 def _configure(index: bucket.BucketIndex, record: Record) -> None:

@@ -29,7 +29,7 @@ from detectors.values.durations import LONG_AGO, Duration, humanize
 
 _MAX_CLIENTS = 200
 _MAX_BROKERS = 50
-_MAX_RECORDS = 5
+_MAX_RECORDS, _MAX_NAMED = 5, 10
 _MAX_DELIVERY_MS = 3_600_000
 # A connection whose broker has just gone may still count.
 _SETTLED_MS = 10_000
@@ -181,7 +181,7 @@ class BrokerUnreachable(Detector):
         job, name = view.topology.only_job()
         return view.finding(
             "Kafka",
-            {"job_id": job, "job_name": name},
+            {"job_id": job, "job_name": name, "broker": ", ".join(names[:_MAX_NAMED])},
             since=state.since,
             severity="warning" if partial else "critical",
             summary=f"Kafka brokers are unreachable: {'; '.join(reasons)}{others}",

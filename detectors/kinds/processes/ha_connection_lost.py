@@ -34,6 +34,7 @@ _REASONS = {
     "lost": "the session with ZooKeeper was lost",
     "gave_up": "ZooKeeper could not be reached, and the client gave up",
 }
+_SERVICES = {"lock": "Kubernetes API", "suspended": "ZooKeeper", "lost": "ZooKeeper", "gave_up": "ZooKeeper"}
 
 _View: TypeAlias = "View[HaConnectionLost.Config, HaConnectionLost.State]"
 
@@ -190,7 +191,12 @@ class HaConnectionLost(Detector):
         job, name = running[0] if len(running) == 1 else ("", "")
         return view.finding(
             "leader election",
-            {"host": hosts.pop() if len(hosts) == 1 else "", "job_id": job, "job_name": name},
+            {
+                "host": hosts.pop() if len(hosts) == 1 else "",
+                "job_id": job,
+                "job_name": name,
+                "service": _SERVICES.get(worst, ""),
+            },
             since=state.since,
             severity="warning" if worst == "suspended" else "critical",
             summary=f"leader election is broken on {shown}: {_REASONS[worst]}",

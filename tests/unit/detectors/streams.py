@@ -81,6 +81,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "parallelism": ("2",),
     "subtask": ("1", "2"),
     "checkpoint": ("1", "2", "3", "4", "5", "6"),
+    "cluster": ("billing", "orders", "search%20;eu"),
+    "incident": ("0a1b", "0c2d", "0e3f"),
+    "severity": ("warning", "critical"),
+    "resources": ("broker/kafka-1:9092", "broker/kafka-1:9092,broker/kafka-2:9092", "host/node-17", "-"),
 }
 """What a field may hold; one that is not here is a number."""
 NUMBERS = ("0", "1", "300", "60000", "999999999999999999")

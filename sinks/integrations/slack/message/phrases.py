@@ -3,6 +3,7 @@
 from detectors.events.identity import EXERCISE
 from detectors.incident import KnownIssue, Transition
 from detectors.incidents.recurrence import humanize_recurrence
+from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
 from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, with_words
 from sinks.integrations.slack.message.escape import code, prose
@@ -12,7 +13,8 @@ _NAMES_SHOWN = 3
 
 def title(transition: Transition) -> str:
     """The header: state, kind, and where."""
-    where = transition.job_name or transition.cluster
+    clusters = clusters_of(transition)
+    where = transition.job_name or (clusters[0] if len(clusters) == 1 else f"{len(clusters)} clusters")
     exercise = "EXERCISE, " if transition.cluster.startswith(EXERCISE) else ""
     return f"{mark(transition)} {exercise}{state(transition)}: {kind_words(transition.cause)} · {where}"
 

@@ -3,6 +3,7 @@
 import re
 
 from detectors.incident import Evidence, Finding, Transition
+from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
 from sinks.contract.wording import clock_time, moment, silence_words
 from sinks.integrations.slack.message.blocks import Block, mrkdwn, plain_object, section
@@ -75,7 +76,7 @@ def _fields(transition: Transition, scale: float) -> list[Block]:
     limit = int(200 * scale)
     job = [transition.job_name or transition.job_id] if transition.job_name or transition.job_id else names("job_name")
     fields = [
-        ("Cluster", codes([transition.cluster], limit)),
+        ("Cluster", codes(list(clusters_of(transition)), limit)),
         ("Job", codes(job, limit)),
         ("TaskManager", codes(names("tm_id"), limit)),
         ("Host", codes(names("host"), limit)),

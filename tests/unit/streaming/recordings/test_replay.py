@@ -32,3 +32,22 @@ def test_an_event_that_waits_for_a_deadline_at_the_end_is_taken(monkeypatch: pyt
     arrived = [(START + 2_000 * n, record, [one]) for n, one in enumerate(lines)]
     assert [*run(arrived, alone("unread_records_lost"), "")] == []
     assert taken == [0, 1, 2]
+
+
+def test_what_several_clusters_report_with_the_last_line_is_one_incident() -> None:
+    """In the job the driver writes it into the stream; in a replay nothing else comes after the last line."""
+    assert [t.cause for t in said(refused("billing"))] == ["broker_unreachable"]
+    found = said(sorted([*refused("billing"), *refused("orders")], key=lambda r: r.timestamp))
+    assert [t.cause for t in found] == ["broker_unreachable", "broker_unreachable", "platform_incident"]
+    assert found[-1].findings[0].entity["clusters"] == "billing, orders"
+
+
+def refused(cluster: str) -> list[Record]:
+    """A client's lines during 16 s."""
+    line = "[Consumer clientId=a, groupId=a] Connection to node 1 (kafka-1/10.0.0.9:9092) could not be established."
+    headers = (("cluster", cluster.encode()), ("host", b"tm-1"), ("file", b"/opt/flink/log/tm.log"))
+    lines = []
+    for second in range(17):
+        text = f"2026-11-21 00:06:{second:02d},000 WARN  o.a.k.c.NetworkClient [] - {line}"
+        lines.append(Record("flink.logs", 0, second, 1_795_219_560_000 + second * 1_000, None, text.encode(), headers))
+    return lines
