@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from detectors.engine import bucket
+from detectors.engine.engine import SECOND_MS
 from detectors.engine.late_partitions import BOUND_MS
-from detectors.engine.state import ClusterState, encode_state
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
@@ -58,7 +59,8 @@ def run(
     known issues if they are not only the shipped ones.
     """
     index = bucket.BucketIndex(published=published)
-    process = partial(step, index, MemoryStore(versions), issues=issues)
+    store = MemoryStore(versions)
+    process = partial(step, index, store, issues=issues)
     events: list[Event] = []
     limit = last = None
     changed = False
@@ -85,6 +87,8 @@ def run(
         # Events that waited for a lagging partition or for a deadline can now be processed.
         end, index.catching_up = last + after_ms, True
         yield from process([], end, end + BOUND_MS)
+        if (due := store.late_lines_due()) > end:
+            yield from process([], due, due + BOUND_MS)
 
 
 def _configure(index: bucket.BucketIndex, record: Record) -> None:
@@ -131,3 +135,8 @@ class MemoryStore:
 
     def remove(self, cluster: str) -> None:
         self._states.pop(cluster, None)
+
+    def late_lines_due(self) -> int:
+        """The clock at which the last of the lines that came late are taken; 0 if none wait."""
+        times = [decode_state(state).late.due() for state in self._states.values()]
+        return max((time + SECOND_MS for time in times if time is not None), default=0)
