@@ -7,8 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.engine import bucket
+from detectors import DETECTORS
+from detectors.detector import Detector
+from detectors.engine import bucket, fold
+from detectors.engine.engine import Engine
 from detectors.engine.late_lines import LONGEST_MS, QUIET_MS, LateLines
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.event import Event, LogEvent
 from detectors.incident import LateArrival, Transition
@@ -16,7 +20,7 @@ from detectors.kinds.checkpoints.checkpoint_overdue import CheckpointOverdue
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import events
 from tests.unit.detectors.story import HOUR, KINDS, MINUTE, SECOND, USER, Story, ms, story
-from tests.unit.detectors.streams import START, alone, encoded, in_order, log, run
+from tests.unit.detectors.streams import SOURCES, START, alone, encoded, in_order, log, made_up, run
 
 TM, OTHER = "tm-1:6122-aaaaaa", "tm-2:6122-bbbbbb"
 LATE = ("2 min", "20 min", "3 h")
@@ -227,3 +231,53 @@ def test_lines_that_are_read_twice_change_nothing(name: str) -> None:
     stream = at_once(zoned(told.events), HOUR)
     twice = [e for e in stream for _ in range(1 if e.event_type in ("thrown", "frame") else 2)]  # type: ignore[union-attr]
     assert encoded(reported(twice, told.kinds)) == encoded(reported(stream, told.kinds))
+
+
+few = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+each_detector = pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
+
+
+def shipped_late(stream: list[Event], chance: random.Random) -> list[Event]:
+    """The lines of some sources are read in one go, up to hours late; a few print times that cannot be."""
+    found: list[Event] = []
+    delays = {source: chance.choice((0, 0, 90_000, 20 * MINUTE, 3 * HOUR)) for source in SOURCES}
+    every = {source: chance.choice((1_000, 3 * MINUTE, HOUR)) for source in SOURCES}
+    for event in stream:
+        if not isinstance(event, LogEvent) or not delays[event.source]:
+            found.append(event)
+            continue
+        step = every[event.source]
+        late = event.timestamp - event.timestamp % step + step + delays[event.source]
+        wrong = chance.choice((0, 4_070_908_800_000)) if chance.random() < 0.05 else event.local_time
+        zone = chance.random() < 0.9
+        found.append(msgspec.structs.replace(event, timestamp=late, local_time=wrong, zoned=zone))
+    return in_order(found)
+
+
+@each_detector
+@few
+@given(st.data(), st.lists(st.integers(0, 5_000), max_size=30), st.randoms(use_true_random=False))
+def test_the_same_is_reported_of_any_late_stream_however_it_is_cut(
+    detector: type[Detector], data: st.DataObject, cuts: list[int], chance: random.Random
+) -> None:
+    """And what is reported is in order of time, and nothing fails."""
+    stream = shipped_late(data.draw(made_up(detector.event_types)), chance)
+    whole = reported(stream, (detector.kind,))
+    assert encoded(reported(stream, (detector.kind,), tuple(cuts))) == encoded(whole)
+    times = [t.at for t in whole]
+    assert times == sorted(times)
+
+
+@each_detector
+@few
+@given(st.data(), st.randoms(use_true_random=False))
+def test_after_a_step_with_late_lines_nothing_is_due_any_more(
+    detector: type[Detector], data: st.DataObject, chance: random.Random
+) -> None:
+    engine, kept, stored = Engine(alone(detector.kind).live().detectors), ClusterState(), ClusterState()
+    for event in shipped_late(data.draw(made_up(detector.event_types)), chance):
+        fold.step(engine, "c", kept, [event], event.timestamp)
+        assert engine.next_step(kept) > event.timestamp
+        stored = decode_state(encode_state(stored))
+        fold.step(engine, "c", stored, [event], event.timestamp)
+    assert encode_state(kept) == encode_state(stored)
