@@ -25,7 +25,7 @@ import msgspec
 from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
-from detectors.flink.flow.pauses import MIN_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.flink.flow.watermarks import InputWatermark, JobWatermarks, StalledTask
 from detectors.flink.job_states import ENDING, RESTARTING
 from detectors.incident import Evidence, Finding
@@ -157,7 +157,7 @@ class WatermarkStalled(JobDetector):
         task = job.own.watermarks.tasks.get(known.task_id)
         late = [own for own in task.inputs.values() if own.stalled] if task is not None else []
         fresh = [own for own in late if job.time - own.last <= job.config.sample_max_age]
-        return not late or (bool(fresh) and all(own.steps >= MIN_SAMPLES for own in fresh))
+        return not late or (bool(fresh) and all(own.steps >= ENOUGH_SAMPLES for own in fresh))
 
     def _close(self, job: _Job, known: OpenStall, why: str) -> None:
         job.close(self._finding(job, known), why)
