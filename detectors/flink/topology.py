@@ -190,7 +190,8 @@ class Topology(msgspec.Struct, array_like=True):
     ) -> Fact | None:
         job = self.job_of(event)
         known = setdefault_bounded(self.checkpoints, job, JobCheckpoints(), _MAX_JOBS)
-        if clock >= event.timestamp:  # else the line is taken as if it had come when it was written
+        # A late line is taken as if it had come when it was written (`late_lines.py`).
+        if clock >= event.timestamp:
             known.shipped(event.timestamp - time)
         match fact:
             case CheckpointTriggered():
