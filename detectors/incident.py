@@ -116,6 +116,14 @@ class Silenced(msgspec.Struct, frozen=True):
     comment: str
 
 
+class LateArrival(msgspec.Struct, frozen=True):
+    """Lines that came late: written between `first` and `last`, and read at `arrived`."""
+
+    first: int
+    last: int
+    arrived: int
+
+
 class Transition(msgspec.Struct, kw_only=True):
     """One change of an incident, numbered from 1, with the state of the incident after the change.
 
@@ -124,6 +132,7 @@ class Transition(msgspec.Struct, kw_only=True):
     `reason` says what changed. `config` is the hash of the configuration in force. `silence` is the silence in force,
     `silenced_before` the last one if none is in force now. If `part_of` is set, this incident was merged into that one
     and ends here; `merged` are the incidents merged into this one. `more` counts the findings that are not listed.
+    `late` is set if the cause was read from lines that arrived late.
     """
 
     incident: str
@@ -153,6 +162,7 @@ class Transition(msgspec.Struct, kw_only=True):
     part_of: str = ""
     merged: list[str] = []
     more: int = 0
+    late: LateArrival | None = None
 
 
 class Reading(msgspec.Struct, kw_only=True):

@@ -10,7 +10,7 @@ from detectors.engine import fold
 from detectors.engine.engine import Engine
 from detectors.engine.fold import MayWait, StepOutput, arrival, never_wait
 from detectors.engine.state import ClusterState, decode_state, encode_state
-from detectors.events.event import Event
+from detectors.events.event import Event, LogEvent
 
 # If more than a few events fail, single events are not the reason, and each further search would cost a step.
 _MAX_DEFECTS = 8
@@ -52,8 +52,14 @@ def step(
         return SteppedCluster(state, encode_state(state), output)
     except Exception as error:  # noqa: BLE001
         # The outermost handler: an error in a detector must not stop the stream.
+        if (
+            len(events) < 2
+            and before is not None
+            and (harmless := _without_bad_lines(engine, cluster, before, until, since, defects))
+        ):
+            return step(engine, cluster, harmless, events, until, since, defects, may_wait)
         if len(events) < 2 or len(defects) >= _MAX_DEFECTS:
-            defects += [FailedEvent(event, f"{type(error).__name__}: {error}") for event in events]
+            defects += [FailedEvent(event, _text(error)) for event in events]
             return None
     events = sorted(events, key=arrival)
     half = len(events) // 2
@@ -62,6 +68,49 @@ def step(
         return step(engine, cluster, before, events[half:], until, since, defects)
     second = step(engine, cluster, first.encoded, events[half:], until, since, defects)
     return first if second is None else second._replace(output=_joined(first.output, second.output))
+
+
+def _without_bad_lines(
+    engine: Engine, cluster: str, before: bytes, until: int, since: int, defects: list[FailedEvent]
+) -> bytes | None:
+    """The state without the lines that came late, have waited (`late_lines.py`) and now make a detector fail; None if
+    there are none.
+    """
+    kept: list[LogEvent] = []
+
+    def error_with(lines: list[LogEvent]) -> str:
+        state = _with_waiting(before, lines)
+        try:
+            fold.step(engine, cluster, state, [], until, since)
+        except Exception as error:  # noqa: BLE001
+            return _text(error)
+        return ""
+
+    def add(lines: list[LogEvent]) -> None:
+        error = error_with(kept + lines)
+        if not error:
+            kept.extend(lines)
+        elif len(lines) < 2 or len(defects) >= _MAX_DEFECTS:
+            defects.extend(FailedEvent(line, error) for line in lines)
+        else:
+            add(lines[: len(lines) // 2])
+            add(lines[len(lines) // 2 :])
+
+    waiting = decode_state(before).late.waiting
+    if not waiting or error_with([]):
+        return None
+    add(waiting)
+    return encode_state(_with_waiting(before, kept)) if len(kept) < len(waiting) else None
+
+
+def _with_waiting(before: bytes, lines: list[LogEvent]) -> ClusterState:
+    state = decode_state(before)
+    state.late.waiting = list(lines)
+    return state
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _joined(first: StepOutput, second: StepOutput) -> StepOutput:

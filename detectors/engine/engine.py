@@ -100,9 +100,17 @@ class Engine:
         return bool(clock >= state.last_event + self.incident_config.forget_after)
 
     def next_deadline(self, state: ClusterState) -> int | None:
-        """The next whole second of the clock at which a detector or an incident has a deadline."""
-        times = [*state.deadlines.values()]
-        if (waiting := lifecycle.next_deadline(state.incidents, state.last_event, self.incident_config)) is not None:
+        """The next whole second of the clock at which a detector or an incident has a deadline.
+
+        While late lines wait, nothing else is due.
+        """
+        late = state.late.due()
+        times = [*state.deadlines.values()] if late is None else [late]
+        if (
+            late is None
+            and (waiting := lifecycle.next_deadline(state.incidents, state.last_event, self.incident_config))
+            is not None
+        ):
             times.append(waiting)
         if not times:
             return None

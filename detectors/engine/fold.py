@@ -111,6 +111,8 @@ class _Fold:
         self._changed: dict[str, Detector] = {}
         # Deadlines that an event brings are met after its own second, also if it is ahead of the clock.
         self._not_before = 0
+        # The clock at which late lines are taken, 0 while none are: what they show is not reported before it.
+        self._reported_at = 0
 
     def run(self, events: list[Event], until: int, since: int, may_wait: MayWait) -> StepOutput:
         state = self._state
@@ -169,6 +171,7 @@ class _Fold:
         """Set the clock back, because a host with a wrong clock had driven it ahead (`host_clock.py`)."""
         state = self._state
         state.clock = until
+        state.late.go_back(until)
         state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
         lifecycle.go_back(state.incidents, until)
         for detector in self._detectors.all:
@@ -209,14 +212,38 @@ class _Fold:
     def _take(self, event: Event, clock: int) -> None:
         if isinstance(event, MetricEvent):
             self._take_samples(event, clock)
-        else:
-            self._take_line(event, clock)
-
-    def _take_line(self, event: LogEvent, clock: int) -> None:
-        """Fold one line, always in this order. `_report` gives each finding to the incidents at once."""
+            return
         state = self._state
         # 1. Time zones: when it was written.
-        time, stated = state.zones.event_time(event), fact_of(event)
+        time = state.zones.event_time(event)
+        if not state.late.wait(event, time, clock, state.zones):
+            self._take_line(event, clock, time)
+        elif state.late.full():
+            self._take_late(clock)
+
+    def _take_late(self, now: int) -> None:
+        """Take the lines that came late, at the pace in which they were written; what they show is reported now."""
+        self._reported_at, clock = now, 0
+        for event, time, written in self._state.late.take(self._state.zones, now):
+            if written // SECOND_MS > clock // SECOND_MS:
+                self._meet_late_deadlines(clock, written)
+            clock = written
+            self._take_line(event, clock, time)
+        self._reported_at = 0
+
+    def _meet_late_deadlines(self, clock: int, until: int) -> None:
+        """Meet the detectors' deadlines up to a late line, each at its own second."""
+        self._update_deadlines()
+        deadlines = self._state.deadlines
+        while deadlines:
+            clock = max(-(-min(deadlines.values()) // SECOND_MS), clock // SECOND_MS + 1) * SECOND_MS
+            if clock > until:
+                return
+            self._meet(clock)
+
+    def _take_line(self, event: LogEvent, clock: int, time: int) -> None:
+        """Fold one line, always in this order. `_report` gives each finding to the incidents at once."""
+        state, stated = self._state, fact_of(event)
         # 2. The model of the cluster, and detectors that have a handler for what is new in the line.
         if stated is not None:
             self._take_fact(event, stated, clock, time)
@@ -290,17 +317,27 @@ class _Fold:
             return
         self._update_deadlines()
         while (now := engine.next_deadline(state)) is not None and now <= until:
-            due = [d for d in self._detectors.all if state.deadlines.get(d.kind, now + 1) <= now]
-            for detector in sorted(due, key=lambda d: state.deadlines[d.kind]):
-                view = self._view(detector, now, now)
-                detector.on_deadline(view)
-                self._handled(detector, view)
+            if state.late.waiting:
+                state.clock = now
+                self._take_late(now)
+                self._update_deadlines()
+                continue
+            self._meet(now)
             if state.incidents:
                 self._transitions += lifecycle.tick(
                     state.incidents, now, state.last_event, engine.incident_config, self._context()
                 )
             state.clock = now
-            self._update_deadlines()
+
+    def _meet(self, now: int) -> None:
+        """Call the detectors that have a deadline up to `now`."""
+        state = self._state
+        due = [d for d in self._detectors.all if state.deadlines.get(d.kind, now + 1) <= now]
+        for detector in sorted(due, key=lambda d: state.deadlines[d.kind]):
+            view = self._view(detector, now, now)
+            detector.on_deadline(view)
+            self._handled(detector, view)
+        self._update_deadlines()
 
     def _update_deadlines(self) -> None:
         """Ask the detectors that may have changed for their next deadline."""
@@ -316,6 +353,8 @@ class _Fold:
         return self._engine.is_off(kind, subject, self._state.topology)
 
     def _report(self, finding: Finding) -> None:
+        if at := self._reported_at:
+            finding = msgspec.structs.replace(finding, at=at, closed_at=finding.closed_at and at)
         if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
         self._transitions += lifecycle.accept_finding(self._state.incidents, finding, self._context())
@@ -332,6 +371,7 @@ class _Fold:
             state.throwables,
             engine.issues,
             engine.silences,
+            state.late.arrivals,
         )
 
     def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:

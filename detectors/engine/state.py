@@ -5,6 +5,7 @@ import zlib
 import msgspec
 
 from detectors.engine.delta_sums import DeltaSums
+from detectors.engine.late_lines import LateLines
 from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.flink.stack_traces import StackTraces
 from detectors.flink.topology import Topology
@@ -43,6 +44,7 @@ class ClusterState(msgspec.Struct):
     unread: list[str] = []
     mark: str = ""
     deltas: DeltaSums = msgspec.field(default_factory=DeltaSums)
+    late: LateLines = msgspec.field(default_factory=LateLines)
 
     def reading_keys(self) -> list[str]:
         """The keys of all readings that are published."""

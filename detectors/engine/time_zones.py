@@ -13,7 +13,7 @@ from detectors.events.event import LogEvent
 from detectors.values.bounded import put_bounded
 
 _QUARTER_MS = 15 * 60_000
-_MAX_ZONE_MS = 15 * 3_600_000
+MAX_ZONE_MS = 15 * 3_600_000
 _MAX_SOURCES = 500
 
 
@@ -37,6 +37,16 @@ class TimeZoneOffsets(msgspec.Struct, array_like=True):
             put_bounded(self.delays, event.source, delay, _MAX_SOURCES)
         return time
 
+    def guess_as_others(self, source: str) -> None:
+        """Assume the zone of the other sources for one whose lines came late: the Kafka timestamps do not show it."""
+        others = {*self.learned.values()}
+        if source not in self.learned and len(others) == 1:
+            put_bounded(self.guessed, source, max(*others, self.guessed.get(source, -MAX_ZONE_MS)), _MAX_SOURCES)
+
+    def knows(self, event: LogEvent) -> bool:
+        """Whether the zone of a line is known, and not only guessed from when lines arrive."""
+        return event.zoned or event.source in self.learned
+
     def _unzoned(self, event: LogEvent) -> int:
         epoch = event.fields.get("epoch")
         if event.event_type == "checkpoint_triggered" and epoch is not None:
@@ -47,7 +57,7 @@ class TimeZoneOffsets(msgspec.Struct, array_like=True):
         return event.local_time - offset
 
     def _learn(self, source: str, offset: int) -> None:
-        if abs(offset) > _MAX_ZONE_MS:
+        if abs(offset) > MAX_ZONE_MS:
             return
         if self.learned.get(source) != offset:
             if len(self.learned) >= _MAX_SOURCES:

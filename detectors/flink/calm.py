@@ -8,7 +8,8 @@ decides.
 
 import msgspec
 
-CALM_SAMPLES = 3
+ENOUGH_SAMPLES = 3
+"""Samples of one series that prove something: that it pauses, that it moves again, that it is calm."""
 
 
 class CalmSamples(msgspec.Struct, array_like=True):
@@ -28,4 +29,4 @@ class CalmSamples(msgspec.Struct, array_like=True):
 
     def enough(self, least: int = 0) -> bool:
         """Whether there are three samples over at least `least` ms."""
-        return self.count >= CALM_SAMPLES and self.last - self.since >= least
+        return self.count >= ENOUGH_SAMPLES and self.last - self.since >= least

@@ -3,7 +3,7 @@
 import msgspec
 
 from detectors.events.event import Event
-from detectors.flink.calm import CALM_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.incident import Evidence
 from detectors.values.bounded import append_new, put_bounded, setdefault_bounded
 from detectors.values.durations import LONG_AGO
@@ -99,7 +99,7 @@ class JobManagers(msgspec.Struct, array_like=True):
         A JobManager that is scraped once in two minutes gives no other sign while no checkpoint is due.
         """
         master = self.named(source)
-        return max(least, CALM_SAMPLES * min(master.every, _LONGEST_MS)) if master is not None else least
+        return max(least, ENOUGH_SAMPLES * min(master.every, _LONGEST_MS)) if master is not None else least
 
     def started(self, event: Event, what: str, time: int) -> None:
         """Take in a start-up line, which says what a process is."""

@@ -6,7 +6,7 @@ import msgspec
 
 from detectors.events.event import Event, Sample
 from detectors.events.names import filtered
-from detectors.flink.calm import CALM_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.incident import Evidence
 from detectors.values.bounded import put_bounded, to_int
 
@@ -43,13 +43,13 @@ class RegularSource(msgspec.Struct, array_like=True):
         if time - self.time >= _SAME_SCRAPE_MS:
             self.gaps = [*self.gaps, time - self.time][-_GAPS:]
             self.time, self.record = time, (event.topic, event.partition, event.offset)
-            self.again = min(self.again + 1, CALM_SAMPLES)
+            self.again = min(self.again + 1, ENOUGH_SAMPLES)
         self.last = max(self.last, clock)
 
     @property
     def back(self) -> bool:
         """Whether its data arrives again: one scrape between two gaps does not show that."""
-        return self.again >= CALM_SAMPLES
+        return self.again >= ENOUGH_SAMPLES
 
     def missed(self) -> int:
         """The number of checkpoints that have completed without a line."""

@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.calm import CALM_SAMPLES, CalmSamples
+from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
@@ -54,7 +54,7 @@ class BusySubtask(msgspec.Struct, array_like=True):
 
     def fresh(self, time: int, limits: LoadThresholds) -> bool:
         """Whether it is still measured."""
-        return time - self.last <= max(limits.sample_max_age, CALM_SAMPLES * self.every)
+        return time - self.last <= max(limits.sample_max_age, ENOUGH_SAMPLES * self.every)
 
     def take(self, calm: bool, time: int) -> None:
         """Take in another sample, busy or calm."""

@@ -190,7 +190,9 @@ class Topology(msgspec.Struct, array_like=True):
     ) -> Fact | None:
         job = self.job_of(event)
         known = setdefault_bounded(self.checkpoints, job, JobCheckpoints(), _MAX_JOBS)
-        known.shipped(event.timestamp - time)
+        # A late line is taken as if it had come when it was written (`late_lines.py`).
+        if clock >= event.timestamp:
+            known.shipped(event.timestamp - time)
         match fact:
             case CheckpointTriggered():
                 return known.trigger(fact, clock, evidence(event, time))

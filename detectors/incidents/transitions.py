@@ -7,6 +7,7 @@ from detectors.incident import SEVERITIES, Change, Evidence, Finding, Severity, 
 from detectors.incidents import known_issues, recurrence
 from detectors.incidents.cause_graph import leading
 from detectors.incidents.known_issues import IssueCatalogue
+from detectors.incidents.late_arrivals import LateArrivals
 from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.silences import Silence, in_force, next_edge
 
@@ -74,6 +75,7 @@ class IncidentContext(msgspec.Struct):
     throwables: StackTraces = msgspec.field(default_factory=StackTraces)
     issues: IssueCatalogue = IssueCatalogue()
     silences: tuple[Silence, ...] = ()
+    late: LateArrivals = msgspec.field(default_factory=LateArrivals)
 
     def new_issue(self, incident: Incident) -> str:
         """ID of a known issue that matches now and did not match in the last transition; else empty."""
@@ -161,6 +163,7 @@ def make_transition(
         part_of=part_of,
         merged=list(incident.merged),
         more=len(incident.more),
+        late=context.late.arrival(cause.evidence),
     )
 
 

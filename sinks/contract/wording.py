@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from detectors import DETECTORS
 from detectors.incident import Severity, Transition
+from detectors.values.durations import humanize
 
 SEVERITY_WORDS: dict[Severity, str] = {"critical": "Critical", "warning": "Warning", "info": "Info"}
 SEVERITY_MARKS: dict[Severity, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵"}
@@ -63,6 +64,19 @@ def silence_words(transition: Transition) -> str:
         opened = moment(transition.opened_at or transition.at)
         return f"The silence by {before.author} ended, the incident has been open since {opened}: {before.comment}"
     return ""
+
+
+def late_words(transition: Transition) -> str:
+    """By how much the lines that prove it came late, when they were written and when they were read; empty if they were
+    on time. Not escaped.
+    """
+    late = transition.late
+    if late is None:
+        return ""
+    first, last = (clock_time(time, late.arrived) for time in (late.first, late.last))
+    written = first if first == last else f"{first} to {last}"
+    lateness = humanize(max(late.arrived - late.last, 0))
+    return f"Arrived {lateness} late: written {written}, read {clock_time(late.arrived, late.first)} UTC"
 
 
 def runbook_url(base: str, kind: str) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 
 from detectors.engine import bucket
+from detectors.engine.engine import SECOND_MS
 from detectors.engine.late_partitions import BOUND_MS
-from detectors.engine.state import ClusterState, encode_state
+from detectors.engine.state import ClusterState, decode_state, encode_state
 from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
@@ -63,7 +64,8 @@ def run(
     known issues if they are not only the shipped ones.
     """
     index = bucket.BucketIndex(published=published)
-    driver = _Driver(partial(step, index, MemoryStore(versions), issues=issues))
+    store = MemoryStore(versions)
+    driver = _Driver(partial(step, index, store, issues=issues))
     process = driver.step
     events: list[Event] = []
     limit = last = None
@@ -91,6 +93,9 @@ def run(
         # Events that waited for a lagging partition or for a deadline can now be processed.
         end, index.catching_up = last + after_ms, True
         yield from process([], end, end + BOUND_MS)
+        if (due := store.late_lines_due()) > end:
+            end = due
+            yield from process([], end, end + BOUND_MS)
         if driver.clusters > 1:
             # What several clusters have reported at the end is compared.
             yield from process([], end, end + BOUND_MS)
@@ -178,3 +183,8 @@ class MemoryStore:
 
     def remove(self, cluster: str) -> None:
         self._states.pop(cluster, None)
+
+    def late_lines_due(self) -> int:
+        """The clock at which the last of the lines that came late are taken; 0 if none wait."""
+        times = [decode_state(state).late.due() for state in self._states.values()]
+        return max((time + SECOND_MS for time in times if time is not None), default=0)

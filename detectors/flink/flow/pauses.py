@@ -4,9 +4,6 @@ from typing import Protocol
 
 import msgspec
 
-MIN_SAMPLES = 3
-"""Samples that prove a pause, and samples with movement that prove its end."""
-
 _WINDOW_MS = 3_600_000
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.flow.pauses import MIN_SAMPLES, Patience, UsualPause
+from detectors.flink.calm import ENOUGH_SAMPLES
+from detectors.flink.flow.pauses import Patience, UsualPause
 from detectors.flink.task_load import JobLoad, TaskLoad
 from detectors.values.bounded import put_bounded, to_int
 
@@ -128,7 +129,7 @@ class JobRecords(msgspec.Struct, array_like=True):
         task, max_age = self.tasks.get(task_id), patience.sample_max_age
         if task is None:
             return True
-        moving = {s for s, now in task.subtasks.items() if now.moves >= MIN_SAMPLES and time - now.last <= max_age}
+        moving = {s for s, now in task.subtasks.items() if now.moves >= ENOUGH_SAMPLES and time - now.last <= max_age}
         for subtask in subtasks.keys() - moving:
             now = task.subtasks.get(subtask)
             if now is None or time - now.last > max_age:
@@ -136,7 +137,7 @@ class JobRecords(msgspec.Struct, array_like=True):
                 if not moving:
                     return False
                 continue
-            calm = now.flat >= MIN_SAMPLES and self.waits_for_work(task_id, subtask, time, max_age)
+            calm = now.flat >= ENOUGH_SAMPLES and self.waits_for_work(task_id, subtask, time, max_age)
             if now.attempt == subtasks[subtask] or not calm:
                 return False
         return True
@@ -243,12 +244,12 @@ def _limit(task: TaskRecords, patience: Patience) -> int:
 def _paused(task: TaskRecords, time: int, patience: Patience) -> list[str]:
     """The subtasks that may be stuck: they have paused for half the time that proves it."""
     limit, max_age = _limit(task, patience) // 2, patience.sample_max_age
-    return [s for s, known in task.subtasks.items() if known.paused(time, limit, MIN_SAMPLES - 1, max_age)]
+    return [s for s, known in task.subtasks.items() if known.paused(time, limit, ENOUGH_SAMPLES - 1, max_age)]
 
 
 def _is_proven(stuck: StuckTask, time: int, patience: Patience) -> bool:
     limit, max_age = _limit(stuck.task, patience), patience.sample_max_age
-    return any(stuck.task.subtasks[s].paused(time, limit, MIN_SAMPLES, max_age) for s in stuck.subtasks)
+    return any(stuck.task.subtasks[s].paused(time, limit, ENOUGH_SAMPLES, max_age) for s in stuck.subtasks)
 
 
 def _stopped_at(stuck: StuckTask) -> tuple[int, str]:

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.flow.pauses import MIN_SAMPLES, Patience, UsualPause
+from detectors.flink.calm import ENOUGH_SAMPLES
+from detectors.flink.flow.pauses import Patience, UsualPause
 from detectors.values.bounded import put_bounded, to_int
 
 _MAX_TASKS = 64
@@ -141,7 +142,7 @@ class JobWatermarks(msgspec.Struct, array_like=True):
         suspected, found = False, list[tuple[int, int, StalledTask]]()
         for task_id, task in self.tasks.items():
             own = {s: w for s, w in task.inputs.items() if w.rises and time - w.last <= patience.sample_max_age}
-            suspected = suspected or any(w.steps >= MIN_SAMPLES or w.stalled for w in own.values())
+            suspected = suspected or any(w.steps >= ENOUGH_SAMPLES or w.stalled for w in own.values())
             late = [s for s, w in own.items() if _is_stalled(task, w, time, patience)]
             if late and not self._another_emits(task_id, min(own[s].value for s in late), time, patience):
                 first = max(late, key=lambda s: (own[s].value, own[s].records))
@@ -198,7 +199,7 @@ class JobWatermarks(msgspec.Struct, array_like=True):
 
     def _advanced(self, task: TaskWatermarks, own: InputWatermark, value: int, time: int, patience: Patience) -> None:
         """A watermark has advanced. The pause before it is usual from now on; while an attempt is new, any pause is."""
-        known = own.stalled or own.steps >= MIN_SAMPLES
+        known = own.stalled or own.steps >= ENOUGH_SAMPLES
         waited = own.waited + (time - own.last if own.records > own.counted else 0)
         task.pause.learn(waited, own.since, time, patience.pause_factor if known else 0, patience.min_duration)
         # A moving average: what a backlog brings is soon forgotten, and a stall counts as few advances at most.
@@ -284,6 +285,6 @@ def _is_stalled(task: TaskWatermarks, own: InputWatermark, time: int, patience: 
     Fewer records than usually come between two advances are a quiet hour. A watermark that follows the present in
     steps, such as one an hour, only waits for the next step.
     """
-    enough = own.steps >= MIN_SAMPLES and own.rises >= MIN_SAMPLES and own.waited >= _limit(task, patience)
+    enough = own.steps >= ENOUGH_SAMPLES and own.rises >= ENOUGH_SAMPLES and own.waited >= _limit(task, patience)
     stepped = abs(time - own.value) < patience.pause_factor * task.step
     return enough and own.records >= own.usual and not stepped

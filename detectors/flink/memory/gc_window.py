@@ -7,7 +7,7 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.names import OF_JOBMANAGER, filtered
-from detectors.flink.calm import CALM_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.values.bounded import intern_index, put_bounded, to_int
 
 # Together they cover a minute, however often a process is scraped.
@@ -118,8 +118,8 @@ class GcWindow(msgspec.Struct, array_like=True):
         newer, at = 0, self.time
         for entry in reversed(self.entries):
             newer, at = newer + (at > since), at - entry.ms
-        silent = now - self.time > CALM_SAMPLES * self.interval
-        return now - since >= least and (newer >= CALM_SAMPLES or silent)
+        silent = now - self.time > ENOUGH_SAMPLES * self.interval
+        return now - since >= least and (newer >= ENOUGH_SAMPLES or silent)
 
     def old_collections(self, over: int) -> int:
         """Number of collections of the old generation in the last `over` ms."""

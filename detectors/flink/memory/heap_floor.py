@@ -25,7 +25,7 @@ from statistics import median
 
 import msgspec
 
-from detectors.flink.calm import CALM_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.incident import Series
 from detectors.numerics.trend import Crossing, Slope, crossing, mann_kendall, theil_sen, thin
 from detectors.values.bounded import to_int
@@ -148,8 +148,8 @@ class HeapFloor(msgspec.Struct, array_like=True):
 
     def fell_back(self, base: float, top: float) -> bool:
         """Whether a rise from `base` to `top` is undone: the last three points lie in the lower half between them."""
-        last = self.points[1::2][-CALM_SAMPLES:]
-        return len(last) == CALM_SAMPLES and max(last) * _UNIT < (base + top) / 2
+        last = self.points[1::2][-ENOUGH_SAMPLES:]
+        return len(last) == ENOUGH_SAMPLES and max(last) * _UNIT < (base + top) / 2
 
     def series(self) -> list[tuple[int, float]]:
         """The floor over time as (epoch ms, bytes)."""

@@ -20,14 +20,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.checkpointing.slow_checkpoints import SlowCheckpoints
 from detectors.flink.facts import Fact
-from detectors.flink.job_states import ENDING, RESTARTING
+from detectors.flink.job_states import RESTARTING
 from detectors.flink.task_load import JobLoad, measured, place, skew
 from detectors.incident import Evidence, Finding, Reading, Series
+from detectors.patterns.until_job_ends import UntilJobEnds
 from detectors.values.durations import Duration, humanize
 
 _RECORDS = 3
@@ -57,7 +58,7 @@ class JobBackpressure(msgspec.Struct, array_like=True):
     open: OpenBackpressure | None = None
 
 
-class Backpressure(JobDetector):
+class Backpressure(UntilJobEnds):
     """Detects an operator that is slower than its input."""
 
     kind = "backpressure"
@@ -144,13 +145,8 @@ class Backpressure(JobDetector):
     def restored(self, job: _Job, _: Fact) -> None:
         job.own.checkpoints.restart(job.time, job.config)
 
-    @on(facts.JobStateChanged)
-    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in ENDING:
-            if job.own.open is not None:
-                self._close(job, job.own.open, f"the job is {fact.state}")
-            job.forget()
-        elif fact.state in RESTARTING:
+    def job_continues(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in RESTARTING:
             job.own.checkpoints.restart(job.time, job.config)
         else:
             job.own.checkpoints.slow = []
@@ -218,7 +214,7 @@ class Backpressure(JobDetector):
         elif before is None:
             return
         elif not before.slows_checkpoints and own.load.is_calm(before.task_id, job.time, job.config):
-            self._close(job, before, f"{before.task} is no longer busy all the time")
+            self.close_open(job, before, f"{before.task} is no longer busy all the time")
         elif found is not None:
             before.measured = measured(found[1], own.load.has_busy)
 
@@ -231,12 +227,12 @@ class Backpressure(JobDetector):
         if open_one is None:
             return
         if open_one.slows_checkpoints and healthy >= job.config.healthy_checkpoints:
-            self._close(job, open_one, f"{healthy} checkpoints in a row were as fast as usual")
+            self.close_open(job, open_one, f"{healthy} checkpoints in a row were as fast as usual")
         elif self._are_slow(job) and job.own.load.slowest(job.time, job.config) is not None:
             open_one.slows_checkpoints = True
             job.report(self._finding(job, open_one))
 
-    def _close(self, job: _Job, open_one: OpenBackpressure, why: str) -> None:
+    def close_open(self, job: _Job, open_one: OpenBackpressure, why: str) -> None:
         job.close(self._finding(job, open_one), why)
         job.own.open = None
 

@@ -19,16 +19,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
-from detectors.flink.job_states import ENDING, RESTARTING
+from detectors.flink.job_states import RESTARTING
 from detectors.flink.lag_growth import LagGrowth, LeastGrowth, drained_at, growth
 from detectors.flink.source_lag import COUNTERS, LAG_METRICS, JobSources, SourceLag
 from detectors.incident import Evidence, Finding, Forecast, Series
 from detectors.numerics.daily_peaks import DailyPeaks
 from detectors.numerics.trend import thin
+from detectors.patterns.until_job_ends import UntilJobEnds
 from detectors.values.bounded import append_new
 from detectors.values.durations import Duration, humanize
 
@@ -72,7 +73,7 @@ class JobLag(msgspec.Struct, array_like=True):
     peaks: DailyPeaks = msgspec.field(default_factory=DailyPeaks)
 
 
-class LagGrowing(JobDetector):
+class LagGrowing(UntilJobEnds):
     """Detects sources that fall behind their input."""
 
     kind = "lag_growing"
@@ -97,13 +98,8 @@ class LagGrowing(JobDetector):
     def restored(self, job: _Job, _: Fact) -> None:
         job.own.sources.restart()
 
-    @on(facts.JobStateChanged)
-    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in ENDING:
-            if job.own.open is not None:
-                self._close(job, job.own.open, f"the job is {fact.state}")
-            job.forget()
-        elif fact.state in RESTARTING:
+    def job_continues(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in RESTARTING:
             job.own.sources.restart()
 
     @on(*LAG_METRICS, *COUNTERS, job="none")
@@ -144,7 +140,7 @@ class LagGrowing(JobDetector):
         else:
             lag.low, lag.lows = lag.low or last.time, lag.lows + 1
         if lag.lows >= job.config.min_samples and last.time - lag.low >= job.config.min_duration:
-            self._close(job, lag, f"the lag fell {_fall(lag, level)}")
+            self.close_open(job, lag, f"the lag fell {_fall(lag, level)}")
         elif found is not None:
             self._grows(job, lag, source, found)
         elif not lag.drains and level < lag.peak:
@@ -168,7 +164,7 @@ class LagGrowing(JobDetector):
             lag.forecast = Forecast("the lag is drained", gone, gone, gone)
             job.report(self._finding(job, lag))
 
-    def _close(self, job: _Job, lag: OpenLag, why: str) -> None:
+    def close_open(self, job: _Job, lag: OpenLag, why: str) -> None:
         if lag.reported >= 0:
             job.close(self._finding(job, lag), why)
         job.own.peaks.add(lag.peaked, lag.peak)

@@ -16,13 +16,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
-from detectors.flink.job_states import ENDING, RESTARTING
+from detectors.flink.job_states import RESTARTING
 from detectors.flink.operator_counters import OperatorCounters
 from detectors.incident import Evidence, Finding
+from detectors.patterns.until_job_ends import UntilJobEnds
 from detectors.values.bounded import append_new, setdefault_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
@@ -66,7 +67,7 @@ class JobDrops(msgspec.Struct, array_like=True):
     open: OpenDrops | None = None
 
 
-class LateRecordsDropped(JobDetector):
+class LateRecordsDropped(UntilJobEnds):
     """Detects window operators that drop late records."""
 
     kind = "late_records_dropped"
@@ -96,13 +97,8 @@ class LateRecordsDropped(JobDetector):
     def restored(self, job: _Job, _: Fact) -> None:
         self._restarted(job)
 
-    @on(facts.JobStateChanged)
-    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in ENDING:
-            if job.own.open is not None:
-                job.close(self._finding(job, job.own.open), f"the job is {fact.state}")
-            job.forget()
-        elif fact.state in RESTARTING:
+    def job_continues(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in RESTARTING:
             self._restarted(job)
 
     @on(_DROPPED, _READ, job="none")
@@ -152,6 +148,10 @@ class LateRecordsDropped(JobDetector):
     def _report(self, job: _Job, drops: OpenDrops) -> None:
         append_new(drops.records, job.record(self._finding(job, drops).summary), _MAX_RECORDS)
         job.report(self._finding(job, drops))
+
+    def close_open(self, job: _Job, found: OpenDrops, why: str) -> None:
+        job.close(self._finding(job, found), why)
+        job.own.open = None
 
     def _finding(self, job: _Job, drops: OpenDrops) -> Finding:
         worst = drops.stretch

@@ -21,13 +21,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample, samples_by_job
-from detectors.flink import facts
 from detectors.flink.flow.records import COUNTERS, JobRecords, StuckTask
-from detectors.flink.job_states import ENDING
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
+from detectors.patterns.until_job_ends import UntilJobEnds
 from detectors.values.durations import Duration, humanize
 
 _NAMED = 4
@@ -58,7 +57,7 @@ class JobProgress(msgspec.Struct, array_like=True):
     open: OpenStuckTask | None = None
 
 
-class TaskStuck(JobDetector):
+class TaskStuck(UntilJobEnds):
     """Detects tasks that process nothing although records wait."""
 
     kind = "task_stuck"
@@ -84,13 +83,6 @@ class TaskStuck(JobDetector):
             "default checkpoint timeout.",
         )
         sample_max_age: Duration = threshold(180_000, "Age from which a metric sample is ignored.")
-
-    @on(facts.JobStateChanged)
-    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in ENDING:
-            if job.own.open is not None:
-                self._close(job, job.own.open, f"the job is {fact.state}")
-            job.forget()
 
     @on(
         *COUNTERS,
@@ -122,7 +114,7 @@ class TaskStuck(JobDetector):
             job.own.open = before
         elif found is None or found.task_id != before.task_id:
             if job.own.records.moves_again(before.task_id, before.subtasks, job.time, job.config):
-                self._close(job, before, f"{before.task} processes records again")
+                self.close_open(job, before, f"{before.task} processes records again")
             return
         self._extend(job, before, found)
 
@@ -142,7 +134,7 @@ class TaskStuck(JobDetector):
             known.critical = known.critical or critical
             job.report(self._finding(job, known))
 
-    def _close(self, job: _Job, known: OpenStuckTask, why: str) -> None:
+    def close_open(self, job: _Job, known: OpenStuckTask, why: str) -> None:
         job.close(self._finding(job, known), why)
         job.own.open = None
 

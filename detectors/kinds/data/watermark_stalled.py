@@ -22,13 +22,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, View, on, threshold
+from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
-from detectors.flink.flow.pauses import MIN_SAMPLES
+from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.flink.flow.watermarks import InputWatermark, JobWatermarks, StalledTask
-from detectors.flink.job_states import ENDING, RESTARTING
+from detectors.flink.job_states import RESTARTING
 from detectors.incident import Evidence, Finding
+from detectors.patterns.until_job_ends import UntilJobEnds
 from detectors.values.decoding import LAST_MS
 from detectors.values.durations import Duration, humanize
 
@@ -60,7 +61,7 @@ class JobEventTime(msgspec.Struct, array_like=True):
     open: OpenStall | None = None
 
 
-class WatermarkStalled(JobDetector):
+class WatermarkStalled(UntilJobEnds):
     """Detects event-time watermarks that do not advance."""
 
     kind = "watermark_stalled"
@@ -88,13 +89,8 @@ class WatermarkStalled(JobDetector):
         )
         sample_max_age: Duration = threshold(180_000, "Age from which a metric sample is ignored.")
 
-    @on(facts.JobStateChanged)
-    def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
-        if fact.state in ENDING:
-            if job.own.open is not None:
-                self._close(job, job.own.open, f"the job is {fact.state}")
-            job.forget()
-        elif fact.state in RESTARTING:
+    def job_continues(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in RESTARTING:
             job.own.watermarks.restarted = job.time
 
     @on(*_TIMES, "source_idle_time", "records_in", "records_out", "current_offset", job="none")
@@ -119,7 +115,7 @@ class WatermarkStalled(JobDetector):
             for own in late:
                 own.stalled, own.steps = True, 0
         elif before is not None and self._advances(job, before):
-            self._close(job, before, f"the watermark of {before.task} advances again")
+            self.close_open(job, before, f"the watermark of {before.task} advances again")
 
     def _stall(self, job: _Job, found: StalledTask, late: list[InputWatermark]) -> OpenStall:
         """Describe what is known when it is reported."""
@@ -157,9 +153,9 @@ class WatermarkStalled(JobDetector):
         task = job.own.watermarks.tasks.get(known.task_id)
         late = [own for own in task.inputs.values() if own.stalled] if task is not None else []
         fresh = [own for own in late if job.time - own.last <= job.config.sample_max_age]
-        return not late or (bool(fresh) and all(own.steps >= MIN_SAMPLES for own in fresh))
+        return not late or (bool(fresh) and all(own.steps >= ENOUGH_SAMPLES for own in fresh))
 
-    def _close(self, job: _Job, known: OpenStall, why: str) -> None:
+    def close_open(self, job: _Job, known: OpenStall, why: str) -> None:
         job.close(self._finding(job, known), why)
         job.own.open = None
         task = job.own.watermarks.tasks.get(known.task_id)

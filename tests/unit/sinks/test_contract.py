@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from detectors.incident import Silenced
+from detectors.incident import LateArrival, Silenced
 from sinks.contract.digest import folded, summarise
 from sinks.contract.notified import notified_state
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import Traits
-from sinks.contract.wording import clock_time, kind_words, moment, runbook_url, silence_words, with_words
+from sinks.contract.wording import clock_time, kind_words, late_words, moment, runbook_url, silence_words, with_words
 from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition
 from tests.unit.sinks.scripted import ScriptedSink
 
@@ -119,6 +119,24 @@ class TestSilence:
         assert silence_words(make_transition(silenced_before=SILENCE, at=7)) == ended
         assert silence_words(make_transition(silenced_before=SILENCE, opened_at=0)) == ended
         assert silence_words(make_transition(silence=SILENCE, transition="resolved")) == ""
+
+
+class TestLate:
+    def test_it_is_said_when_lines_were_written_and_read(self) -> None:
+        at = 1_772_373_780_000  # 14:03:00
+        assert late_words(make_transition()) == ""
+        late = LateArrival(at - 2 * 3_600_000 - 118_000, at - 2 * 3_600_000, at)
+        assert (
+            late_words(make_transition(late=late))
+            == "Arrived 2 h late: written 12:01:02 to 12:03:00, read 14:03:00 UTC"
+        )
+        once = LateArrival(at - 90_000, at - 90_000, at)
+        assert late_words(make_transition(late=once)) == "Arrived 90 s late: written 14:01:30, read 14:03:00 UTC"
+
+    def test_the_day_is_said_if_it_is_another_one(self) -> None:
+        at = 1_772_330_400_000
+        late = LateArrival(at - 3 * 3_600_000, at - 3 * 3_600_000, at)
+        assert late_words(make_transition(late=late)).count("2026-0") == 2
 
 
 class TestWords:

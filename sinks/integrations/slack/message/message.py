@@ -5,7 +5,7 @@ from logs passes through `escape`.
 """
 
 from detectors.incident import Transition
-from sinks.contract.wording import clock_time, silence_words
+from sinks.contract.wording import clock_time, late_words, silence_words
 from sinks.integrations.slack.message import phrases
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
 from sinks.integrations.slack.message.escape import prose
@@ -38,6 +38,7 @@ def render_plain(transition: Transition) -> Message:
         phrases.title(transition),
         silence_words(transition),
         transition.summary,
+        late_words(transition),
         phrases.reason(transition),
         phrases.forecast_words(transition),
     ]

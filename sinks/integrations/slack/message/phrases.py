@@ -33,6 +33,8 @@ def state(transition: Transition) -> str:
     """The severity of an open incident, or its state."""
     if transition.part_of:
         return "Merged into another incident"
+    if transition.transition == "resolved" and transition.late is not None:
+        return "Resolved"  # The message came long after the end.
     if transition.transition == "resolved":
         return f"Resolved after {humanize(ended_at(transition) - since(transition))}"
     if transition.transition == "stale":

@@ -5,7 +5,7 @@ import re
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
-from sinks.contract.wording import clock_time, moment, silence_words
+from sinks.contract.wording import clock_time, late_words, moment, silence_words
 from sinks.integrations.slack.message.blocks import Block, mrkdwn, plain_object, section
 from sinks.integrations.slack.message.escape import code, plain, prose
 from sinks.integrations.slack.message.links import Links
@@ -35,7 +35,7 @@ _CONFIDENCE = {"learning": "confidence: learning (little history yet)", "sure": 
 
 def sections(transition: Transition, links: Links, note: str, scale: float) -> list[Block]:
     """All sections of a message. `scale` is the share of its character limit that each may use."""
-    parts = (_silence, _summary, _fields, _forecast, _advice, _known_issue, _evidence, _timeline)
+    parts = (_silence, _summary, _late, _fields, _forecast, _advice, _known_issue, _evidence, _timeline)
     header: Block = {"type": "header", "text": plain_object(plain(title(transition), _HEADER_LIMIT))}
     noted = [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
     shown = [block for part in parts for block in part(transition, scale)]
@@ -64,6 +64,12 @@ def _summary(transition: Transition, scale: float) -> list[Block]:
         lines = [summary, f"*What changed:* {change}"]
     text = "\n".join(line for line in lines if line)
     return [section(text)] if text else []
+
+
+def _late(transition: Transition, scale: float) -> list[Block]:
+    """That it is older than the message."""
+    words = late_words(transition)
+    return [section(prose(words, int(300 * scale)))] if words else []
 
 
 def _fields(transition: Transition, scale: float) -> list[Block]:

@@ -1,6 +1,6 @@
 """Three samples in a row close what samples have opened, however far apart they are."""
 
-from detectors.flink.calm import CALM_SAMPLES, CalmSamples
+from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
 
 
 def test_three_samples_in_a_row_are_enough_and_one_that_is_not_calm_starts_again() -> None:
@@ -10,7 +10,7 @@ def test_three_samples_in_a_row_are_enough_and_one_that_is_not_calm_starts_again
         assert not calm.enough()
     calm.take(True, 300_000)
     assert calm.enough()
-    assert (calm.since, calm.last, calm.count) == (180_000, 300_000, CALM_SAMPLES)
+    assert (calm.since, calm.last, calm.count) == (180_000, 300_000, ENOUGH_SAMPLES)
 
 
 def test_samples_that_come_quickly_need_a_time_as_well() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incident import Evidence, Finding, Forecast, KnownIssue, Recurrence, Silenced, Transition
+from detectors.incident import Evidence, Finding, Forecast, KnownIssue, LateArrival, Recurrence, Silenced, Transition
 from detectors.patterns.keep_state import keep_state
 from sinks.contract.wording import clock_time, kind_words, moment, with_words
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
@@ -109,6 +109,7 @@ CASES = {
         reason="the silence ended and the incident is still open",
         silenced_before=SILENCE,
     ),
+    "late": make_transition(late=LateArrival(OPENED_AT - 7_320_000, OPENED_AT - 7_200_000, OPENED_AT)),
 }
 
 
@@ -206,6 +207,15 @@ def test_a_known_issue_is_named_with_its_fix_a_way_around_and_what_the_version_s
 
 def test_what_is_too_much_to_list_is_counted() -> None:
     assert "and 12 more" in everything(render(CASES["joined"]))
+
+
+def test_what_came_late_says_so_and_not_how_long_it_lasted_until_it_was_read() -> None:
+    resolved = msgspec.structs.replace(CASES["late"], transition="resolved")
+    assert "Resolved: " in render(resolved, LINKS).text
+    for one in (CASES["late"], resolved):
+        assert "late: written" in everything(render(one, LINKS))
+        assert "late: written" in render_plain(one).text
+    assert "late: written" not in everything(render(CASES["opened"], LINKS))
 
 
 def test_a_note_stands_before_the_summary() -> None:
