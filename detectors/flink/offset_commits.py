@@ -30,7 +30,7 @@ COMMIT_METRICS = (*_OF_READERS, "completed_checkpoints", "restarts")
 def affected(version: str) -> bool:
     """Whether a job of this Flink version may run a connector with FLINK-33231; True if the version is unknown.
 
-    Flink 1.17.2 is fixed, but its job may bring an older connector.
+    The connector inside Flink 1.17.2 is not fixed either.
 
     >>> affected("1.17.1"), affected("1.18.0"), affected("")
     (True, False, True)

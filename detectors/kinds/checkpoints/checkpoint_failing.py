@@ -10,7 +10,7 @@ the task fails (`Could not perform checkpoint N`) and the job restarts, but the 
 in the stack trace after the line, so all failures except expiries wait for `confirmation_delay`.
 
 Why it matters: state is no longer saved. Each failure of the job now replays from an ever older checkpoint, and a sink
-that commits on checkpoints shows nothing new. Before Flink 1.10 expiries did not count against the tolerance
+that commits on checkpoints shows nothing new. Before Flink 1.11 expiries did not count against the tolerance
 (FLINK-17351), so such a job runs on like this for ever. `checkpoint_overdue` reports a single checkpoint that hangs or
 expired, `late_barrier_acks` why checkpoints expire.
 """
@@ -183,7 +183,7 @@ class CheckpointFailing(JobDetector):
                 f"{summary if failed else why}"
             )
             records.append(own.limit)
-        elif why == EXPIRED and version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")):
+        elif why == EXPIRED and version.startswith(("1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10")):
             summary += f"; Flink {version} does not count expired checkpoints, so it will not restart the job"
         return job.finding(
             job.id,

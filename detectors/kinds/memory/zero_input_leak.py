@@ -1,7 +1,7 @@
 """A job without input keeps more and more memory: by FLINK-33231, or by any leak that raises the floor of the heap.
 
 By commits: `KafkaSourceReader` keeps the offsets of each checkpoint until their commit is acknowledged. If nothing has
-been read since the start there is nothing to commit, and connectors before 3.0.1 (Flink 1.13 to 1.17.1) then never free
+been read since the start there is nothing to commit, and connectors before 3.0.1 (Flink 1.13 to 1.17) then never free
 the offsets. Opens when `min_checkpoints` completed while the commit counters of a reader that owns a split did not
 change, neither succeeded nor failed, and its current and committed offsets were -1. A fixed connector commits the start
 offset at each checkpoint. Readers without a split never commit, and readers that have read a record since their start
@@ -288,9 +288,9 @@ class ZeroInputLeak(Detector):
 
 
 _ADVICE_COMMITS = (
-    "Upgrade the job's Kafka connector to flink-connector-kafka 3.0.1 or later; the one that comes with Flink 1.17.2 "
-    "is fixed too. Until then a restart of the job frees the memory, and so does the next record in a partition of "
-    "each reader. Setting commit.offsets.on.checkpoint to false stops the growth, but the consumer group then shows no "
+    "Upgrade the job's Kafka connector to flink-connector-kafka 3.0.1 or later; those inside Flink 1.13 to 1.17 are "
+    "not fixed. Until then a restart of the job frees the memory, and so does the next record in a partition of each "
+    "reader. Setting commit.offsets.on.checkpoint to false stops the growth, but the consumer group then shows no "
     "progress."
 )
 _ADVICE_MEMORY = (

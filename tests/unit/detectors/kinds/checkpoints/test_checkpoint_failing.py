@@ -164,11 +164,12 @@ def test_it_ends_with_the_job(state: str) -> None:
     assert ended.closed_because == f"the job is {state}"
 
 
-def test_a_flink_that_does_not_count_expiries_is_reported() -> None:
+@pytest.mark.parametrize(("version", "counts"), [("1.9.3", False), ("1.10.3", False), ("1.11.0", True), ("", True)])
+def test_a_flink_that_does_not_count_expiries_is_reported(version: str, counts: bool) -> None:
     history = job()
-    history.topology.version = "1.9.3"
+    history.topology.version = version
     (finding,) = history.expiries().findings()
-    assert finding.summary.endswith("does not count expired checkpoints, so it will not restart the job")
+    assert ("does not count expired checkpoints, so it will not restart the job" in finding.summary) is not counts
 
 
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
