@@ -81,6 +81,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "parallelism": ("2",),
     "subtask": ("1", "2"),
     "checkpoint": ("1", "2", "3", "4", "5", "6"),
+    "severity": ("Warning", "Normal"),
+    "happened": (
+        *("FailedScheduling", "Scheduled", "BackOff", "Failed", "FailedCreate", "SuccessfulCreate", "Started"),
+        *("Rollback", "ValidationError", "IneffectiveScaling", "JobStatusChanged", "Cleanup", "NobodyKnows"),
+    ),
+    "object": ("Pod", "ReplicaSet", "FlinkDeployment"),
+    "target": ("flink/tm-1:6122-aaaaaa", "flink/orders-taskmanager-1-1", "flink/orders"),
+    "note": ("Back-off pulling image x", "exceeded quota: q", "Job status changed from CREATED to RUNNING"),
 }
 """What a field may hold; one that is not here is a number."""
 NUMBERS = ("0", "1", "300", "60000", "999999999999999999")
