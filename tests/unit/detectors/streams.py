@@ -26,7 +26,8 @@ from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 
 START = 1_700_000_000_000
-METRICS = frozenset({*NAMES.values(), "gc_count", "gc_time", "jm_gc_count", "jm_gc_time"})
+STALLS = ("rocksdb_write_stopped", "rocksdb_delayed_write_rate")
+METRICS = frozenset({*NAMES.values(), "gc_count", "gc_time", "jm_gc_count", "jm_gc_time", *STALLS})
 JOBS = ("a" * 32, "b" * 32)
 TMS = ("tm-1:6122-aaaaaa", "tm-2:6122-bbbbbb", "container_1654843011567_0042_01_000002")
 HOSTS = ("tm-1", "tm-2", "10.0.0.7")
