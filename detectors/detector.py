@@ -188,6 +188,12 @@ class JobView(View[C, S], Generic[C, S, J]):
         """The job's checkpoints."""
         return self.topology.checkpoints.get(self.id) or JobCheckpoints()
 
+    @property
+    def stalls(self) -> str:
+        """What RocksDB withholds from the job's writes, to put behind a summary; empty if nothing."""
+        known = self.topology.stalls.get(self.id)
+        return known.sentence(self.time) if known is not None else ""
+
     def entity(self, **more: str) -> dict[str, str]:
         """The entity of a finding about this job."""
         return {"job_id": self.id, "job_name": self.name, **more}

@@ -610,6 +610,22 @@ class ApplicationMasterExpired(Fact, frozen=True):
     missing_s: int = field(name="silent")
 
 
+@_from_lines("kubernetes_event")
+class KubernetesEvent(Fact, frozen=True):
+    """Something happened to an object of Kubernetes: its severity (Warning or Normal) and reason.
+
+    `target` is the object's namespace and name, `times` how often it was seen within `spread` seconds.
+    """
+
+    severity: str
+    happened: str
+    object: str
+    target: str
+    times: int
+    spread: int
+    note: str
+
+
 # flinkwatch itself
 
 

@@ -41,6 +41,7 @@ from detectors.flink.facts import (
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.root_causes import RootCauses
 from detectors.flink.timeouts import Timeouts
+from detectors.flink.write_stalls import DELAYED, STOPPED, WriteStalls
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
@@ -102,7 +103,7 @@ class Topology(msgspec.Struct, array_like=True):
     names none in checkpoint lines. `intake` is by job and a number for the TaskManager, because the TaskManagers'
     names, repeated for each job, were most of the state of a large session cluster. `names` holds names of jobs from
     metrics, for jobs that no log has named. `cut` counts live jobs and TaskManagers that were dropped to make room for
-    others. `masters` are the hosts of the sources that are JobManagers.
+    others. `masters` are the hosts of the sources that are JobManagers. `stalls` are those of RocksDB, by job.
     """
 
     version: str = ""
@@ -122,6 +123,7 @@ class Topology(msgspec.Struct, array_like=True):
     recent: dict[int, int] = {}
     dying: DyingProcesses = msgspec.field(default_factory=DyingProcesses)
     masters: dict[str, str] = {}
+    stalls: dict[str, WriteStalls] = {}
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -208,6 +210,10 @@ class Topology(msgspec.Struct, array_like=True):
             checkpoints = self.checkpoints.get(sample.labels.get("job_id", ""))
             if checkpoints is not None:
                 checkpoints.measure(sample.value, time)
+        for name in (STOPPED, DELAYED):
+            for sample in samples.get(name, ()):
+                job = sample.labels.get("job_id", "")
+                setdefault_bounded(self.stalls, job, WriteStalls(), _MAX_JOBS).take(sample, time)
         sums: dict[tuple[str, int], float] = {}
         for sample in samples.get("records_in", ()):
             tm = sample.labels.get("tm_id")

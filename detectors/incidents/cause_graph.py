@@ -120,6 +120,17 @@ LINKS: tuple[Link, ...] = (
     *_chain("taskmanager_lost", "taskmanager_lost", "cluster", 2),
     # Slots belong to the cluster, so all jobs that lack slots are one event.
     *_chain("slots_unavailable", "restart_loop checkpoint_failing job_failed", "cluster", 60),
+    # Pods that cannot start are missing TaskManagers or JobManagers, and an operator that fails submits no job.
+    *_chain("operator_failing", "slots_unavailable job_missing restart_loop telemetry_lost lag_growing", "cluster", 60),
+    *_chain(
+        f"node_lost taskmanager_lost jobmanager_lost {_OUT_OF_MEMORY} heap_exhaustion restore_failed job_failed"
+        " disk_full network_buffers_exhausted",
+        "operator_failing",
+        "cluster",
+        60,
+    ),
+    # An image, a quota and a full cluster have the same effect, and the operator repeats what Kubernetes says.
+    *_chain("operator_failing", "operator_failing", "cluster", 60),
     # A job that is not there, because of what took it away or keeps it from starting.
     *_chain("jobmanager_lost ha_connection_lost slots_unavailable", "job_missing", "cluster", 60),
     *_chain("restore_failed job_failed", "job_missing", "job", 60),

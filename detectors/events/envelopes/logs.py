@@ -1,15 +1,16 @@
 """Reads the log texts in a Kafka record and their origin.
 
-Supported are raw lines (origin in headers and key), also in a JSON layout, and the documents of Filebeat, Fluent Bit,
-Fluentd, Vector, Logstash and the OpenTelemetry Collector. Bytes that are none of these raise `UndecodableError` with a
-reason from `REASONS`.
+Supported are raw lines (origin in headers and key), also in a JSON layout, the documents of Filebeat, Fluent Bit,
+Fluentd, Vector, Logstash and the OpenTelemetry Collector, and Kubernetes events. Bytes that are none of these raise
+`UndecodableError` with a reason from `REASONS`.
 """
 
 from typing import Any
 
 import msgspec
 
-from detectors.events.envelopes import otlp
+from detectors.events.envelopes import kubernetes_events, otlp
+from detectors.events.envelopes.kubernetes_events import EventLine
 from detectors.events.event import Record
 from detectors.events.identity import Identity, Origin
 from detectors.events.layouts import json_layout
@@ -66,7 +67,8 @@ class _Kubernetes(msgspec.Struct, frozen=True):
 class _Shipped(msgspec.Struct, frozen=True):
     """Filebeat has the text in `message` and an object in `log`; Fluent Bit and Fluentd have the text in `log`.
 
-    Vector and Logstash have it in `message`, and the file in `file` or `path`.
+    Vector and Logstash have it in `message`, and the file in `file` or `path`. A Kubernetes event names the object that
+    it is about, or is the `object` of a watch.
     """
 
     message: str | None = None
@@ -81,6 +83,9 @@ class _Shipped(msgspec.Struct, frozen=True):
     log_level: Any = msgspec.field(name="log.level", default=None)
     severity: Any = None
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
+    involved_object: Any = msgspec.field(name="involvedObject", default=None)
+    regarding: Any = None
+    object: Any = None
 
 
 Entry = tuple[str, Origin, LoggedLine | None]
@@ -90,6 +95,7 @@ Entry = tuple[str, Origin, LoggedLine | None]
 _NOWHERE = Origin()
 _BLANK, _BRACE, _BRACKET = b" {["
 _decode = msgspec.json.Decoder(_Shipped).decode
+_decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 _APP_LABELS = (
     "app",
     "app.kubernetes.io/instance",
@@ -150,7 +156,15 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
         raise
     if shipped.resource_logs is not None:
         return [_collected(origin, known, line, identity) for line in otlp.log_lines(shipped.resource_logs)]
-    origin = _shipped_from(origin, shipped)
+    return [_of_document(value, shipped, _shipped_from(origin, shipped), known, identity)]
+
+
+def _of_document(value: bytes, shipped: _Shipped, origin: Origin, known: Origin, identity: Identity) -> Entry:
+    """The text of a shipper's document, or of a line in a JSON layout."""
+    if any(isinstance(part, dict) for part in (shipped.involved_object, shipped.regarding, shipped.object)) and (
+        event := kubernetes_events.read(_decode_any(value))
+    ):
+        return _of_event(event, origin, known, identity)
     text = shipped.message if shipped.message is not None else shipped.log
     log = shipped.log
     if (
@@ -160,10 +174,10 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
         or (isinstance(log, _LogMeta) and log.level is not None)
     ) and (logged := json_layout.read(value)) is not None:
         origin = within(origin, logged).of_document(known, identity.envelope)
-        return [(text if isinstance(text, str) else logged.message, origin, logged)]
+        return text if isinstance(text, str) else logged.message, origin, logged
     if not isinstance(text, str):
         raise UndecodableError("wrong_shape", 'neither "message" nor "log" contains a line')
-    return [(text, origin.of_document(known, identity.envelope), None)]
+    return text, origin.of_document(known, identity.envelope), None
 
 
 def within(origin: Origin, logged: LoggedLine) -> Origin:
@@ -198,7 +212,15 @@ def _collected(guarded: Origin, known: Origin, line: otlp.OtlpLine, identity: Id
         file=given.get("log.file.path") or given.get("log.file.name") or known.file,
         host=given.get("host.name") or given.get("k8s.node.name") or known.host,
     )
+    if line.event is not None:
+        return _of_event(line.event, origin, known, identity)
     return line.text, origin.of_document(known, identity.envelope), line.logged
+
+
+def _of_event(event: EventLine, origin: Origin, known: Origin, identity: Identity) -> Entry:
+    """The line of a Kubernetes event, and the cluster of its object."""
+    own = event.origin(origin).of_document(event.origin(known), identity.envelope)
+    return event.logged.message, own, event.logged
 
 
 def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:

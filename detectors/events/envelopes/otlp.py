@@ -9,22 +9,30 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from detectors.events.envelopes import kubernetes_events
+from detectors.events.envelopes.kubernetes_events import EventLine
 from detectors.events.layouts.json_layout import LoggedLine
 
 Attributes = dict[str, str]
 
 _MAX_MS = 10**14
+_MAX_DEPTH = 5
 
 
 class _AnyValue(msgspec.Struct, rename="camel", frozen=True):
     string_value: str | None = None
     int_value: str | int | None = None
     double_value: float | None = None
+    kvlist_value: "_Attributes | None" = None
 
 
 class _Attribute(msgspec.Struct, frozen=True):
     key: str = ""
     value: _AnyValue = _AnyValue()
+
+
+class _Attributes(msgspec.Struct, frozen=True):
+    values: list[_Attribute] = []
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -49,31 +57,55 @@ class ResourceLogs(msgspec.Struct, rename="camel", frozen=True):
 
 
 class OtlpLine(NamedTuple):
-    """One log record. `logged` is set if time and level are given as fields, not only in the text."""
+    """One log record. `logged` is set if time and level are given as fields, not only in the text.
+
+    `event` is set if it is a Kubernetes event, from the receiver `k8sobjects` or `k8s_events`.
+    """
 
     text: str
     attributes: Attributes
     logged: LoggedLine | None
+    event: EventLine | None = None
 
 
 def log_lines(resource_logs: list[ResourceLogs]) -> list[OtlpLine]:
     return [
-        _line(record, shared)
+        line
         for resource in resource_logs
         for shared in (attributes(resource.resource.attributes),)
         for scope in resource.scope_logs
         for record in scope.log_records
-        if record.body.string_value is not None
+        if (line := _line(record, shared)) is not None
     ]
 
 
-def _line(record: _LogRecord, shared: Attributes) -> OtlpLine:
+def _line(record: _LogRecord, shared: Attributes) -> OtlpLine | None:
     own = {**shared, **attributes(record.attributes)} if record.attributes else shared
-    text, logged = record.body.string_value or "", None
+    text, logged = record.body.string_value, None
+    if text is None:
+        event = kubernetes_events.read(_document(record.body.kvlist_value)) if record.body.kvlist_value else None
+        return None if event is None else OtlpLine(event.logged.message, own, event.logged, event)
     if record.severity_text or record.severity_number:
         time = nanos(record.time_unix_nano)
         logged = LoggedLine(text, time or -1, bool(time), own.get("exception.stacktrace", ""), "", "")
-    return OtlpLine(text, own, logged)
+    event = kubernetes_events.of_attributes(own, text, record.severity_text, nanos(record.time_unix_nano) or -1)
+    if event is not None:
+        text, logged = event.logged.message, event.logged
+    return OtlpLine(text, own, logged, event)
+
+
+def _document(given: _Attributes, depth: int = 0) -> dict[str, Any]:
+    """A body that is an object, without lists, as JSON would have it."""
+    return {a.key: _value(a.value, depth) for a in given.values}
+
+
+def _value(given: _AnyValue, depth: int) -> Any:
+    if given.kvlist_value is not None:
+        return _document(given.kvlist_value, depth + 1) if depth < _MAX_DEPTH else None
+    if given.int_value is not None:
+        number = _integer(given.int_value)
+        return None if number is None else int(number)
+    return given.string_value
 
 
 def attributes(given: list[_Attribute]) -> Attributes:

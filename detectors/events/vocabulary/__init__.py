@@ -7,6 +7,7 @@ from detectors.events.vocabulary import (
     kafka_clients,
     kafka_sink,
     kafka_source,
+    kubernetes,
     leadership,
     processes,
     resource_managers,
@@ -23,6 +24,7 @@ _SUBJECTS = (
     kafka_source,
     kafka_sink,
     kafka_clients,
+    kubernetes,
 )
 
 PATTERNS: tuple[LogPattern, ...] = tuple(pattern for subject in _SUBJECTS for pattern in subject.PATTERNS)

@@ -6,7 +6,7 @@ Loggers and levels are not compared, because both have changed often.
 import re
 
 from detectors.events.layouts import stack_line
-from detectors.events.vocabulary import PATTERNS
+from detectors.events.vocabulary import PATTERNS, kubernetes
 from detectors.events.vocabulary.pattern import LogPattern
 
 EVENT_TYPES: frozenset[str] = frozenset(w.event_type for w in PATTERNS)
@@ -14,7 +14,11 @@ EVENT_TYPES: frozenset[str] = frozenset(w.event_type for w in PATTERNS)
 THROWS: frozenset[str] = frozenset(w.event_type for w in PATTERNS if w.throws)
 """Event types whose line is followed by the throwable that explains it."""
 
-PREFILTER: tuple[str, ...] = (*dict.fromkeys(w.prefilter or w.anchor for w in PATTERNS), *stack_line.PREFILTER)
+PREFILTER: tuple[str, ...] = (
+    *dict.fromkeys(w.prefilter or w.anchor for w in PATTERNS),
+    *kubernetes.PREFILTER,
+    *stack_line.PREFILTER,
+)
 """Literals of which every record of interest contains at least one, to search for before decoding."""
 
 _AT_START = [(w, re.compile(w.pattern)) for w in PATTERNS if not w.anywhere]

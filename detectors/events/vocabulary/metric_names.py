@@ -82,6 +82,15 @@ NAMES: dict[str, str] = {
 _COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
 """Names with a garbage collector in them. Detectors use `gc_count` and `gc_time` (cumulative ms), or `jm_gc_…`."""
 
+_ROCKSDB = re.compile(
+    r"flink_taskmanager_job_task_operator_\w*_?(?:rocksdb|forst)_(is_write_stopped|actual_delayed_write_rate)$"
+)
+"""Names with a state of the user in them, unless column families are labels: write stalls of RocksDB and of ForSt."""
+_OF_ROCKSDB = {
+    "is_write_stopped": "rocksdb_write_stopped",
+    "actual_delayed_write_rate": "rocksdb_delayed_write_rate",
+}
+
 _SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
 """Suffixes added by the Prometheus outputs of Telegraf and OpenTelemetry. No metric of Flink ends with them."""
 
@@ -103,6 +112,7 @@ LABELS = (
 PREFILTER: tuple[str, ...] = (
     *dict.fromkeys(n.removeprefix("flink_jobmanager_").removeprefix("flink_taskmanager_") for n in NAMES),
     "Status_JVM_GarbageCollector_",
+    *("rocksdb", "forst"),
 )
 """Literals of which every metric record of interest contains at least one."""
 
@@ -150,6 +160,8 @@ def detector_name(name: str) -> tuple[str, str]:
     known = NAMES.get(name)
     if known is not None:
         return known, ""
+    if (stalled := _ROCKSDB.match(name)) is not None:
+        return _OF_ROCKSDB[stalled[1]], ""
     found = _COLLECTOR.match(name)
     # `All` is the sum over all collectors, since Flink 1.19.
     if found is None or found[2] == "All":

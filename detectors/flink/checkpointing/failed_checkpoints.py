@@ -18,6 +18,10 @@ EXPIRED = "it expired before completing"
 _MAX_FAILED = 16
 _MAX_HARMLESS = 32
 _THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materialize checkpoint) (\d+) for operator")
+# Errors of S3 (SlowDown, status 503), Azure (ServerBusy) and Google Cloud Storage (status 429).
+_THROTTLED = re.compile(
+    r"\bSlow ?Down\b|reduce your request rate|over the account limit|rateLimitExceeded|429 Too Many Requests"
+)
 _HARMLESS = (
     "not all required tasks",
     "coordinator is suspending",
@@ -130,7 +134,8 @@ def reason(fact: Failure) -> str:
     """Why a checkpoint failed, from the deepest cause."""
     name = fact.name.rpartition(".")[2]
     # Flink's wrapper for an exception of another process: its message begins with the real class.
-    return (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")
+    why = (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")
+    return f"the object store accepts no more requests per second: {why}" if _THROTTLED.search(why) else why
 
 
 def failed_snapshot(fact: Failure) -> int:

@@ -258,7 +258,7 @@ class CheckpointDurationCreep(JobDetector):
             job.entity(),
             since=since,
             severity=severity,
-            summary=grown.summary,
+            summary=grown.summary + job.stalls,
             confidence="sure" if grown.sure else "fair",
             evidence=job.own.durations.evidence(since, record),
             forecast=grown.forecast,

@@ -26,7 +26,8 @@ from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 
 START = 1_700_000_000_000
-METRICS = frozenset({*NAMES.values(), "gc_count", "gc_time", "jm_gc_count", "jm_gc_time"})
+STALLS = ("rocksdb_write_stopped", "rocksdb_delayed_write_rate")
+METRICS = frozenset({*NAMES.values(), "gc_count", "gc_time", "jm_gc_count", "jm_gc_time", *STALLS})
 JOBS = ("a" * 32, "b" * 32)
 TMS = ("tm-1:6122-aaaaaa", "tm-2:6122-bbbbbb", "container_1654843011567_0042_01_000002")
 HOSTS = ("tm-1", "tm-2", "10.0.0.7")
@@ -83,8 +84,15 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "checkpoint": ("1", "2", "3", "4", "5", "6"),
     "cluster": ("billing", "orders", "search%20;eu"),
     "incident": ("0a1b", "0c2d", "0e3f"),
-    "severity": ("warning", "critical"),
     "resources": ("broker/kafka-1:9092", "broker/kafka-1:9092,broker/kafka-2:9092", "host/node-17", "-"),
+    "severity": ("warning", "critical", "Warning", "Normal"),
+    "happened": (
+        *("FailedScheduling", "Scheduled", "BackOff", "Failed", "FailedCreate", "SuccessfulCreate", "Started"),
+        *("Rollback", "ValidationError", "IneffectiveScaling", "JobStatusChanged", "Cleanup", "NobodyKnows"),
+    ),
+    "object": ("Pod", "ReplicaSet", "FlinkDeployment"),
+    "target": ("flink/tm-1:6122-aaaaaa", "flink/orders-taskmanager-1-1", "flink/orders"),
+    "note": ("Back-off pulling image x", "exceeded quota: q", "Job status changed from CREATED to RUNNING"),
 }
 """What a field may hold; one that is not here is a number."""
 NUMBERS = ("0", "1", "300", "60000", "999999999999999999")

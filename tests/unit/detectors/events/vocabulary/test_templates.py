@@ -74,6 +74,7 @@ ELSEWHERE = {
     "Expired:appattempt": "YARN's ResourceManager",
     "status is now: NodeNotReady": "Kubernetes",
     "status is now: NodeReady": "Kubernetes",
+    "Kubernetes event: ": "flinkwatch itself, of an event of Kubernetes",
     ".cc": "a native helper of Kinesis",
     "Offset commit on checkpoint is disabled": "the Kafka connector",
     "Failed to commit consumer offsets for checkpoint ": "the Kafka connector",

@@ -126,6 +126,29 @@ def test_declined_checkpoints_are_reported_with_their_root_cause_once_it_is_know
     ]
 
 
+@pytest.mark.parametrize(
+    ("root", "message", "throttled"),
+    [
+        (
+            "com.amazonaws.services.s3.model.AmazonS3Exception",
+            "Please reduce your request rate. (Service: Amazon S3; Status Code: 503; Error Code: SlowDown; …)",
+            True,
+        ),
+        ("software.amazon.awssdk.services.s3.model.S3Exception", "Slow Down (Service: S3, Status Code: 503)", True),
+        ("java.io.IOException", "Operations per second is over the account limit. (ServerBusy)", True),
+        ("com.google.cloud.storage.StorageException", "429 Too Many Requests", True),
+        ("com.amazonaws.SdkClientException", "Unable to execute HTTP request: Connect to s3 timed out", False),
+        ("java.io.IOException", "cannot write to /data/slowdown/chk-3", False),
+    ],
+)
+def test_an_object_store_that_throttles_is_named_as_the_reason(root: str, message: str, throttled: bool) -> None:
+    history = job()
+    for n in (1, 2, 3):
+        history.failed(n, n * 20 * SECOND, "Asynchronous task checkpoint failed.", root, message)
+    (finding,) = history.until(63 * SECOND).findings()
+    assert ("the object store accepts no more requests per second: " in finding.summary) is throttled
+
+
 def test_without_a_reason_they_are_reported_after_the_waiting_time() -> None:
     history = job()
     for n in (1, 2, 3):
@@ -209,11 +232,9 @@ def test_a_snapshot_that_threw_is_of_the_job_that_was_at_that_checkpoint() -> No
 def test_failures_right_after_a_restart_count_once_their_own_reason_is_reported() -> None:
     history = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
     for n in range(3):
-        history.failed(
-            n + 1, (11 + n) * SECOND, "Asynchronous task checkpoint failed.", "x.IOException", "503 Slow Down"
-        )
+        history.failed(n + 1, (11 + n) * SECOND, "Asynchronous task checkpoint failed.", "x.IOException", "503 Busy")
     (finding,) = history.until(20 * SECOND).findings()
-    assert finding.summary == "3 checkpoints in a row failed (last: checkpoint 3): IOException: 503 Slow Down"
+    assert finding.summary == "3 checkpoints in a row failed (last: checkpoint 3): IOException: 503 Busy"
     silent = job().triggered(1, 0).line("job_restored", 10 * SECOND, job=JOB)
     for n in range(5):
         silent.failed(n, (11 + n) * SECOND)

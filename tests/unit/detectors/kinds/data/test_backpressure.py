@@ -64,6 +64,14 @@ def test_a_slow_operator_that_drags_three_checkpoints_is_a_warning_that_names_it
     assert "90% of its input" in finding.summary
 
 
+def test_writes_that_rocksdb_stalls_are_named_as_the_reason() -> None:
+    history = pipeline().slow().dragged()
+    for at in range(100, 200, 15):
+        labels = {"job_id": JOB, "operator_name": "Sink:_orders_sink", "operator_id": "o", "subtask_index": "0"}
+        history.measure("rocksdb_delayed_write_rate", 1e6, at * SECOND, **labels)
+    assert "; RocksDB has slowed down writes of Sink:_orders_sink for" in history.reported()[0].summary
+
+
 def test_two_dragged_checkpoints_are_not_worth_a_warning() -> None:
     assert pipeline().slow().dragged(2).reported() == []
 
