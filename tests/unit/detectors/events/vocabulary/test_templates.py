@@ -48,6 +48,8 @@ VERSIONS = ("1.9.3", "1.11.4", "1.13.6", "1.14.6", "1.17.2", "1.20.5", "2.0.2", 
 
 ELSEWHERE = {
     "was deleted and made again, its offsets began again": "flinkwatch's own driver",
+    "CheckpointStatsTracker": "Flink's event and span reporters, whose attributes flink_events.py joins",
+    "JobStatusChangeEvent": "Flink's event reporter",
     "Loading configuration property: execution.checkpointing.timeout, ": "GlobalConfiguration",
     "taskmanager.registration.timeout": "GlobalConfiguration",
     "heartbeat.timeout": "GlobalConfiguration",
