@@ -118,6 +118,14 @@ def _reading() -> Iterator[Panel]:
         Query(f"max by (topic, cluster, source) ({_of('input_not_understood_ratio')})", "{{cluster}} {{source}}"),
         unit="percentunit",
     )
+    yield graph(
+        "Entries passed over",
+        "Points, events and spans in OpenTelemetry records that no detector uses, by topic and reason.",
+        Query(
+            f"max by (topic, reason) (rate({_of('entries_ignored_total')}[$__rate_interval]))", "{{topic}} {{reason}}"
+        ),
+        unit="cps",
+    )
 
 
 def _batches() -> Iterator[Panel]:

@@ -57,8 +57,9 @@ class BucketIndex(msgspec.Struct):
 
     `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line,
     by ID, and `silences_hash` is their hash. `cut` counts rows that were too large for their topic, and `recognised`
-    counts understood records. `front` is the time that the most advanced partition has reached, `orders` the late
-    partitions that clusters wait for and the waiting events, and `heartbeat_clock` the state of the driver's clock.
+    counts understood records. `ignored` counts entries of collectors' records that are passed over, by topic and
+    reason. `front` is the time that the most advanced partition has reached, `orders` the late partitions that clusters
+    wait for and the waiting events, and `heartbeat_clock` the state of the driver's clock.
     `catching_up` is set if the last batch left records unread: the next records may then be late because of the reader.
     """
 
@@ -77,6 +78,7 @@ class BucketIndex(msgspec.Struct):
     orders: dict[str, PartitionOrder] = {}
     heartbeat_clock: HeartbeatClock = msgspec.field(default_factory=HeartbeatClock)
     catching_up: bool = False
+    ignored: dict[str, dict[str, int]] = {}
 
     def go_back(self, clock: int) -> None:
         """Set the clock of every cluster back to `clock`, because a host with a wrong clock had driven it ahead."""

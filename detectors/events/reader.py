@@ -3,12 +3,14 @@
 A record without anything of interest gives no events, which is not a rejection.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from detectors.events.envelopes import logs
+from detectors.events.envelopes import logs, otlp_protobuf
 from detectors.events.envelopes import metrics as metric_envelopes
 from detectors.events.envelopes.metrics import Page
+from detectors.events.envelopes.otlp import Ignored
 from detectors.events.event import Event, LogEvent, MetricEvent, Record, Rejected
 from detectors.events.identity import MAX_NAME, Identity, Location, Origin
 from detectors.events.layouts import escaped_breaks, json_layout, stack_line, text_layout
@@ -28,26 +30,38 @@ _ODD_STARTS = frozenset("{ 0123456789")
 
 
 class Reader:
-    """Reads records. Those of `metric_topics` are metrics, all others are logs. It keeps no state."""
+    """Reads records. Those of `metric_topics` are metrics, all others are logs. No record changes how others are read.
+
+    `ignored` counts by topic and reason the entries of collectors' records that were passed over on purpose.
+    """
 
     def __init__(self, identity: Identity, metric_topics: frozenset[str]) -> None:
         self._identity = identity
         # Thousands of lines share an origin.
         self._location: Callable[[Origin], Location] = lru_cache(maxsize=4096)(lambda o: o.location(identity))
         self._metric_topics = metric_topics
+        self.ignored: dict[str, Ignored] = {}
 
     def read(self, record: Record) -> list[Event] | Rejected:
         """The events of a record in the order of its lines. No content of a record makes it raise."""
         try:
-            return self._metrics(record) if record.topic in self._metric_topics else self._logs(record)
+            if record.topic in self._metric_topics:
+                return self._metrics(record, self._ignored(record))
+            return self._logs(record)
         except UndecodableError as error:
             return Rejected(error.reason, str(error), record)
 
     def _logs(self, record: Record) -> list[Event]:
         events: list[Event] = []
-        for text, origin, logged in logs.open_log(record, self._identity):
+        for text, origin, logged in logs.open_log(record, self._identity, self._ignored(record)):
             self._text(record, text, origin, logged, events)
         return events
+
+    def _ignored(self, record: Record) -> Ignored:
+        found = self.ignored.get(record.topic)
+        if found is None:
+            found = self.ignored[record.topic] = Counter()
+        return found
 
     def _text(self, record: Record, text: str, origin: Origin, logged: LoggedLine | None, events: list[Event]) -> None:
         """Read the lines of one text, and the stack trace that a JSON layout keeps in another field."""
@@ -92,7 +106,8 @@ class Reader:
         try:
             if record.topic in self._metric_topics:
                 return self._recognised_metrics(record)
-            seen = [(has_layout(entry), entry) for entry in logs.open_log(record, self._identity)[:_MAX_ENTRIES]]
+            entries = logs.open_log(record, self._identity, Counter())[:_MAX_ENTRIES]
+            seen = [(has_layout(entry), entry) for entry in entries]
         except ValueError:
             return None
         known = [(understood, entry) for understood, entry in seen if understood is not None]
@@ -103,7 +118,7 @@ class Reader:
         return RecognisedRecord(place.cluster, place.host, understood, not understood and of_flink(record.value or b""))
 
     def _recognised_metrics(self, record: Record) -> RecognisedRecord:
-        value = logs.check(record.value, logs.MAX_METRIC_BYTES)
+        value = _checked(record.value)
         events, tags = (self._known(record), tags_of(value)) if len(value) <= _MAX_PAGE else ([], {})
         if events:
             return RecognisedRecord(events[0].cluster, events[0].host, understood=True, flink=True)
@@ -115,17 +130,17 @@ class Reader:
     def _known(self, record: Record) -> list[Event]:
         """The events of a metric record; a reporter whose names are not known has none."""
         try:
-            return self._metrics(record)
+            return self._metrics(record, Counter())
         except UndecodableError as error:
             if error.reason != metric_names.OTHER_REPORTER:
                 raise
             return []
 
-    def _metrics(self, record: Record) -> list[Event]:
-        value = logs.check(record.value, logs.MAX_METRIC_BYTES)
+    def _metrics(self, record: Record, ignored: Ignored) -> list[Event]:
+        value = _checked(record.value)
         origin = logs.origin_of(record, self._identity.header)
         events: list[Event] = []
-        for samples, tags, time in _pages(value):
+        for samples, tags, time in _pages(value, ignored):
             if samples:
                 host = tags.get("host", "") or origin.host or samples[0].labels.get("host", "")
                 own = origin._replace(field=tags.get("cluster", ""), host=host)
@@ -135,12 +150,26 @@ class Reader:
         return events
 
 
-def _pages(value: bytes) -> list[Page]:
+def _checked(value: bytes | None) -> bytes:
+    """The bytes of a metric record, if they can be text or OTLP's protobuf. Raises UndecodableError."""
+    if value is not None and len(value) <= logs.MAX_METRIC_BYTES and otlp_protobuf.holds(value):
+        return value
+    return logs.check(value, logs.MAX_METRIC_BYTES)
+
+
+def _pages(value: bytes, ignored: Ignored) -> list[Page]:
     """The contents of a metric record, by source. A Prometheus page has no tags and no time of its own."""
+    if (
+        otlp_protobuf.holds(value)
+        and (resources := otlp_protobuf.read_metrics(value, metric_envelopes.is_known)) is not None
+    ):
+        return metric_envelopes.otlp_pages(resources, ignored)
     if value.lstrip()[:1] in (b"{", b"["):
-        if b'"metrics"' in value[:64] or (b'"fields"' in value and b'"resourceMetrics"' not in value[:200]):
+        otlp = b'"resourceMetrics"' in value[:200]
+        if not otlp and (b'"metrics"' in value[:64] or b'"fields"' in value):
             return [logs.decode_json(metric_names.read_telegraf, value, "Telegraf JSON")]
-        return logs.decode_json(metric_envelopes.read_document, value, "a metric document")  # type: ignore[no-any-return]
+        read = partial(metric_envelopes.read_document, ignored=ignored)
+        return logs.decode_json(read, value, "a metric document")  # type: ignore[no-any-return]
     text = decoded(bytes.decode, value)
     try:
         if metric_envelopes.is_line_protocol(text):

@@ -90,14 +90,14 @@ class CheckpointTriggered(Fact, frozen=True):
 
 @_from_lines("checkpoint_completed")
 class CheckpointCompleted(Fact, frozen=True):
-    """A checkpoint or savepoint has completed. `duration` is in ms.
+    """A checkpoint or savepoint has completed. `duration` is in ms, -1 if neither the line nor a trigger shows it.
 
     `seen`: its trigger was seen, and shows whether it is a `savepoint`. `restored`: it is the first since a restore.
     """
 
     number: int = field(name="checkpoint")
-    duration: int
-    bytes: int
+    duration: int = -1
+    bytes: int = 0
     seen: bool = False
     savepoint: bool = False
     restored: bool = False

@@ -11,6 +11,7 @@ import msgspec
 from detectors.events.event import LogEvent, Sample
 from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
+from detectors.events.vocabulary import flink_events
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.dying_processes import DyingProcesses
 from detectors.flink.facts import (
@@ -52,6 +53,8 @@ _MAX_ATTEMPTS = 600
 # Entries last seen longer ago may be gone, so dropping them for newer ones costs nothing.
 _ALIVE_MS = 600_000
 _MAX_RECENT = 500
+# The line and the event of one change of a job have the same clock.
+_SAME_CHANGE_MS = 1_000
 _SKEWED = 1.2
 _OF_JOBMANAGERS = (
     ClusterEnding,
@@ -136,6 +139,8 @@ class Topology(msgspec.Struct, array_like=True):
             return self._checkpoint(event, fact, clock, time)
         if not isinstance(fact, Failure) and event.local_time >= 0 and self._sent_again(event):
             return None
+        if isinstance(fact, JobStateChanged) and self._stated_before(event, fact, time):
+            return None
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
         self.dying.take(event.source, fact, time)
@@ -153,6 +158,15 @@ class Topology(msgspec.Struct, array_like=True):
         before = self.recent.pop(line, None)
         put_bounded(self.recent, line, event.timestamp, _MAX_RECENT)
         return before is not None and abs(event.timestamp - before) <= AGAIN_MS
+
+    def _stated_before(self, event: LogEvent, fact: JobStateChanged, time: int) -> bool:
+        """Whether both Flink's log and its event reporter state a change, and this is the second of them."""
+        own, other = (crc32(f"{fact.job} {fact.state} {by}".encode()) for by in ("log", "event"))
+        if event.text.startswith(flink_events.JOB_STATE):
+            own, other = other, own
+        put_bounded(self.recent, own, time, _MAX_RECENT)
+        before = self.recent.get(other)
+        return before is not None and abs(time - before) <= _SAME_CHANGE_MS
 
     def _about_jobs(self, event: LogEvent, fact: Fact, time: int) -> None:
         match fact:
@@ -199,7 +213,7 @@ class Topology(msgspec.Struct, array_like=True):
             case CheckpointTriggered():
                 return known.trigger(fact, clock, evidence(event, time))
             case CheckpointCompleted():
-                return known.complete(fact, time)
+                return known.complete(fact, time, event.text.startswith(flink_events.CHECKPOINT))
             case CheckpointFailed():
                 return known.fail(fact, time)
 

@@ -64,6 +64,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "records_read_total": "Records read from the log and metric topics.",
         "records_rejected_total{reason}": "Records that could not be read, by reason. They are in the dead-letter "
         "topic.",
+        "entries_ignored_total{topic,reason}": "Entries of OpenTelemetry records that were read and passed over on "
+        "purpose, by reason: metrics, events and spans that no detector uses.",
         "records_understood_total{topic}": "Records with a known log layout or metric name, estimated from a sample.",
         "records_not_understood_total{topic}": "Records without a known log layout or metric name, estimated from a "
         "sample.",

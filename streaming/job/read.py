@@ -255,6 +255,8 @@ class _Task:
             packed.clocks, packed.wall, packed.offsets = self._clocks, self._wall, self._offsets
             packed.published, packed.silences = self._published, self._silences
             packed.heartbeat, packed.heartbeat_partition = self._heartbeat, self._heartbeat_partition
+        # A row belongs to some bucket; the counts are added up over all.
+        self._bucket(0).ignored = {topic: dict(found) for topic, found in self._reader.ignored.items() if found}
         for looked in self._samples.taken():
             self._bucket(bucket_of(looked.cluster, self._buckets)).looked.append(looked)
         self._write()

@@ -44,7 +44,8 @@ class Packed(msgspec.Struct, Generic[EventT], array_like=True):
     `clocks` has the greatest Kafka timestamp (epoch ms) of each topic partition that the task read; `wall` is the time
     of the host at its start, which no clock may exceed. `canary` is the time at which the newest canary was sent, 0
     without one. `heartbeat` is the newest heartbeat with a monotonic time, `heartbeat_partition` its partition.
-    `offsets` is the number of offsets read.
+    `offsets` is the number of offsets read. `ignored` counts entries of collectors' records that were passed over, by
+    topic and reason.
     """
 
     clocks: dict[str, int] = {}
@@ -59,6 +60,7 @@ class Packed(msgspec.Struct, Generic[EventT], array_like=True):
     heartbeat: Heartbeat | None = None
     heartbeat_partition: str = ""
     offsets: int = 0
+    ignored: dict[str, dict[str, int]] = {}
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

@@ -93,6 +93,7 @@ class BucketProcessor(StatefulProcessor):
         letters += [_dropped_letter(d) for d in result.dropped] + _refused(index, result.refused)
         letters += _counted(index, outlet, letters)
         index.records += sum(p.records for p in packed)
+        _ignore(index, packed)
         left = index.recognised.fold((one for p in packed for one in p.looked), index.clock)
         readings = result.readings + _counters(index, number, bool(letters))
         if sent := max((p.canary for p in packed), default=0):
@@ -159,6 +160,13 @@ def _counted(index: bucket.BucketIndex, outlet: Outlet, letters: list[DeadLetter
     return own
 
 
+def _ignore(index: bucket.BucketIndex, packed: list[Packed[Event]]) -> None:
+    """Add up what the tasks have passed over. Topics and reasons are few, because both are named in the program."""
+    for topic, reason, count in ((t, r, n) for p in packed for t, by in p.ignored.items() for r, n in by.items()):
+        counts = index.ignored.setdefault(topic, {})
+        counts[reason] = counts.get(reason, 0) + count
+
+
 def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading]:
     """The bucket's counters since the beginning: every few seconds, or at once if a record was rejected."""
     if not now and index.clock - index.counted_at < _COUNTERS_EVERY_MS:
@@ -167,6 +175,11 @@ def _counters(index: bucket.BucketIndex, number: int, now: bool) -> list[Reading
     counts: list[tuple[str, dict[str, str], int]] = [("records_read_total", {}, index.records)] if index.records else []
     counts += [("records_rejected_total", {"reason": r}, n) for r, n in sorted(index.rejected.items())]
     counts += [("outputs_cut_total", {"topic": kind}, n) for kind, n in sorted(index.cut.items())]
+    counts += [
+        ("entries_ignored_total", {"topic": topic, "reason": reason}, count)
+        for topic, by_reason in sorted(index.ignored.items())
+        for reason, count in sorted(by_reason.items())
+    ]
     readings = [
         Reading(name=name, labels={**labels, "bucket": str(number)}, value=float(value), at=index.clock, type="counter")
         for name, labels, value in counts

@@ -135,7 +135,15 @@ def _envelope(given: list[Record]) -> str:
     """What a scenario is packed in."""
     logs = next((r.value or b"" for r in given if r.topic == "flink.logs"), b"")
     metrics = next((r.value or b"" for r in given if r.topic == "flink.metrics"), None)
-    of_logs = "raw" if logs[:1] != b"{" else "fluentbit" if b'"kubernetes"' in logs else "filebeat"
+    of_logs = (
+        "otlp"
+        if logs[:1] == b"\n"
+        else "raw"
+        if logs[:1] != b"{"
+        else "fluentbit"
+        if b'"kubernetes"' in logs
+        else "filebeat"
+    )
     if metrics is None:
         return of_logs
     batch = "telegraf-batch" if b'"metrics"' in metrics[:64] else "telegraf"

@@ -1,7 +1,8 @@
 """What a metric record costs in the read stage: `python tests/bench/reading.py [--records N]`.
 
 The pages of `shipped.py`, 300 series each, through the stage that `mapInArrow` runs, and out of what it packs again, as
-the stateful stage does. No Spark, no Kafka; CPU time of one process, the least of five. The last line is JSON.
+the stateful stage does; then the same samples as OTLP in JSON and in protobuf, and log lines in both. No Spark, no
+Kafka; CPU time of one process, the least of five. The last line is JSON.
 """
 
 import argparse
@@ -11,6 +12,10 @@ import zlib
 from collections.abc import Callable
 
 import pyarrow as pa
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from detectors.events.identity import Identity
 from streaming.job.read import ReadStage
@@ -46,6 +51,47 @@ def arrow(records: list[Shipped]) -> pa.RecordBatch:
     )
 
 
+def otlp_of(page: bytes) -> MetricsData:
+    """The samples of a page as a collector's Prometheus receiver sends them: a gauge of one point for each."""
+    found = MetricsData()
+    scope = found.resource_metrics.add().scope_metrics.add()
+    for line in page.decode().splitlines():
+        series, _, value = line.rpartition(" ")
+        name, _, labels = series.partition("{")
+        point = scope.metrics.add(name=name).gauge.data_points.add(as_double=float(value), time_unix_nano=START * 10**6)
+        for label in filter(None, labels.rstrip("},").split(",")):
+            key, _, text = label.partition("=")
+            point.attributes.add(key=key).value.string_value = text.strip('"')
+    return found
+
+
+def log_batch(count: int) -> LogsData:
+    """Log records of one process as a collector sends them; one in eight says something."""
+    found = LogsData()
+    scope = found.resource_logs.add().scope_logs.add()
+    for n in range(count):
+        record = scope.log_records.add(time_unix_nano=(START + n) * 10**6, severity_number=9, severity_text="INFO")
+        record.attributes.add(key="log.file.name").value.string_value = "jobmanager.log"
+        text = f"Checkpoint {n} of job {'a' * 32} expired before completing." if n % 8 == 0 else f"Polling {n} again"
+        record.body.string_value = f"2026-11-21 02:13:00,000 INFO  org.apache.flink.runtime.X [] - {text}"
+    return found
+
+
+def both(stage: ReadStage, topic: str, messages: list[Message]) -> dict[str, int]:
+    """Microseconds and bytes of a record in each encoding."""
+    measured: dict[str, int] = {}
+    for name, encode in (
+        ("json", lambda m: MessageToJson(m, use_integers_for_enums=True, indent=None).encode()),
+        ("protobuf", lambda m: m.SerializeToString()),
+    ):
+        values = [encode(message) for message in messages]
+        batch = arrow([(topic, b"cluster", value) for value in values])
+        took = least(lambda batch=batch: list(stage.run(iter([batch]))))  # type: ignore[misc]
+        measured[f"{topic}_{name}_us"] = round(took / len(values) * 1e6)
+        measured[f"{topic}_{name}_bytes"] = sum(map(len, values)) // len(values)
+    return measured
+
+
 def least(work: Callable[[], object]) -> float:
     """CPU seconds, the least of five."""
     found = []
@@ -74,6 +120,8 @@ def main() -> None:
         "read_us": round(least(lambda: list(stage.run(iter([batch])))) / len(records) * 1e6),
         "unpack_us": round(least(lambda: [decode_packed(row) for row in packed]) / len(records) * 1e6),
     }
+    measured |= both(stage, "flink.metrics", [otlp_of(value) for _, _, value in records[:50]])
+    measured |= both(stage, "flink.logs", [log_batch(200)] * 20)
     print(json.dumps(measured))
 
 

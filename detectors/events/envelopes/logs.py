@@ -1,19 +1,20 @@
 """Reads the log texts in a Kafka record and their origin.
 
 Supported are raw lines (origin in headers and key), also in a JSON layout, the documents of Filebeat, Fluent Bit,
-Fluentd, Vector, Logstash and the OpenTelemetry Collector, and Kubernetes events. Bytes that are none of these raise
-`UndecodableError` with a reason from `REASONS`.
+Fluentd, Vector, Logstash, journald and the OpenTelemetry Collector, Kubernetes events, and lines as container runtimes
+and kubectl write them. Bytes that are none of these raise `UndecodableError` with a reason from `REASONS`.
 """
 
 from typing import Any
 
 import msgspec
 
-from detectors.events.envelopes import kubernetes_events, otlp
+from detectors.events.envelopes import kubernetes_events, otlp, otlp_protobuf
 from detectors.events.envelopes.kubernetes_events import EventLine
+from detectors.events.envelopes.otlp import Ignored
 from detectors.events.event import Record
 from detectors.events.identity import Identity, Origin
-from detectors.events.layouts import json_layout
+from detectors.events.layouts import json_layout, wrappers
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary.metric_names import OTHER_REPORTER
 from detectors.values.decoding import UndecodableError, decoded
@@ -28,6 +29,7 @@ REASONS = (
     "too_deep",
     "out_of_range",
     "not_prometheus",
+    "not_otlp",
     OTHER_REPORTER,
 )
 
@@ -67,8 +69,8 @@ class _Kubernetes(msgspec.Struct, frozen=True):
 class _Shipped(msgspec.Struct, frozen=True):
     """Filebeat has the text in `message` and an object in `log`; Fluent Bit and Fluentd have the text in `log`.
 
-    Vector and Logstash have it in `message`, and the file in `file` or `path`. A Kubernetes event names the object that
-    it is about, or is the `object` of a watch.
+    Vector and Logstash have it in `message`, and the file in `file` or `path`. journald has it in `MESSAGE`, as numbers
+    if it is not plain text. A Kubernetes event names the object that it is about, or is the `object` of a watch.
     """
 
     message: str | None = None
@@ -83,9 +85,13 @@ class _Shipped(msgspec.Struct, frozen=True):
     log_level: Any = msgspec.field(name="log.level", default=None)
     severity: Any = None
     resource_logs: list[otlp.ResourceLogs] | None = msgspec.field(name="resourceLogs", default=None)
+    resource_spans: list[otlp.ResourceSpans] | None = msgspec.field(name="resourceSpans", default=None)
     involved_object: Any = msgspec.field(name="involvedObject", default=None)
     regarding: Any = None
     object: Any = None
+    journal_message: str | list[int] | None = msgspec.field(name="MESSAGE", default=None)
+    journal_host: str = msgspec.field(name="_HOSTNAME", default="")
+    journal_container: str | list[str] = msgspec.field(name="CONTAINER_NAME", default="")
 
 
 Entry = tuple[str, Origin, LoggedLine | None]
@@ -94,6 +100,7 @@ Entry = tuple[str, Origin, LoggedLine | None]
 
 _NOWHERE = Origin()
 _BLANK, _BRACE, _BRACKET = b" {["
+_OTLP_STARTS = (b'{"resourceLogs"', b'{"resourceSpans"')
 _decode = msgspec.json.Decoder(_Shipped).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 _APP_LABELS = (
@@ -136,14 +143,40 @@ def origin_of(record: Record, header: str) -> Origin:
     return origin
 
 
-def open_log(record: Record, identity: Identity) -> list[Entry]:
-    """The log texts of a record, of one or more lines each. Raises UndecodableError."""
+def open_log(record: Record, identity: Identity, ignored: Ignored) -> list[Entry]:
+    """The log texts of a record, of one or more lines each. Counts entries without one. Raises UndecodableError."""
+    known = origin_of(record, identity.header)
+    lines = None
+    if record.value is not None and otlp_protobuf.holds(record.value):
+        lines = _otlp_lines(record.value, ignored)
+    if lines is None:
+        entries = _entries(record, known, identity, ignored)
+    else:
+        origin = known.guarded(identity.envelope)
+        entries = [_collected(origin, known, line, identity) for line in lines]
+    return [entry for wrapped in entries for entry in _unwrapped(wrapped)]
+
+
+def _unwrapped(entry: Entry) -> list[Entry]:
+    """The entry without what kubectl or a container runtime writes in front of each line, which names the pod."""
+    text, origin, logged = entry
+    unwrapped = wrappers.unwrap_text(text) if logged is None else None
+    if unwrapped is None:
+        return [entry]
+    return [
+        (inner, origin._replace(pod=origin.pod or pod, container=origin.container or container), None)
+        for inner, pod, container in unwrapped
+    ]
+
+
+def _entries(record: Record, known: Origin, identity: Identity, ignored: Ignored) -> list[Entry]:
     if record.value and record.value.isspace():
         # Logs contain blank lines, and a shipper may send each as a record.
         return []
-    value = check(record.value, MAX_LOG_BYTES)
-    known = origin_of(record, identity.header)
     origin = known.guarded(identity.envelope)
+    # A collector's document holds many lines.
+    many = record.value is not None and record.value[:64].lstrip().startswith(_OTLP_STARTS)
+    value = check(record.value, MAX_METRIC_BYTES if many else MAX_LOG_BYTES)
     start = value[0] if value[0] > _BLANK else value.lstrip()[0]
     if start != _BRACE and (start != _BRACKET or not _is_array(value)):
         return [(decoded(bytes.decode, value), origin.of_raw_text(identity.envelope), None)]
@@ -154,8 +187,10 @@ def open_log(record: Record, identity: Identity) -> list[Entry]:
         if error.reason == "not_json" and json_layout.read(value.lstrip().partition(b"\n")[0]) is not None:
             return [(decoded(bytes.decode, value), origin.of_raw_text(identity.envelope), None)]
         raise
-    if shipped.resource_logs is not None:
-        return [_collected(origin, known, line, identity) for line in otlp.log_lines(shipped.resource_logs)]
+    if shipped.resource_logs is not None or shipped.resource_spans is not None:
+        lines = otlp.log_lines(shipped.resource_logs or [], ignored)
+        lines += otlp.span_lines(shipped.resource_spans or [], ignored)
+        return [_collected(origin, known, line, identity) for line in lines]
     return [_of_document(value, shipped, _shipped_from(origin, shipped), known, identity)]
 
 
@@ -166,6 +201,8 @@ def _of_document(value: bytes, shipped: _Shipped, origin: Origin, known: Origin,
     ):
         return _of_event(event, origin, known, identity)
     text = shipped.message if shipped.message is not None else shipped.log
+    if text is None:
+        text = _journal_text(shipped.journal_message)
     log = shipped.log
     if (
         shipped.level is not None
@@ -176,7 +213,7 @@ def _of_document(value: bytes, shipped: _Shipped, origin: Origin, known: Origin,
         origin = within(origin, logged).of_document(known, identity.envelope)
         return text if isinstance(text, str) else logged.message, origin, logged
     if not isinstance(text, str):
-        raise UndecodableError("wrong_shape", 'neither "message" nor "log" contains a line')
+        raise UndecodableError("wrong_shape", 'none of "message", "log" and "MESSAGE" contains a line')
     return text, origin.of_document(known, identity.envelope), None
 
 
@@ -185,6 +222,26 @@ def within(origin: Origin, logged: LoggedLine) -> Origin:
     if not (logged.container or logged.host):
         return origin
     return origin._replace(container=origin.container or logged.container, host=origin.host or logged.host)
+
+
+def _otlp_lines(value: bytes, ignored: Ignored) -> list[otlp.OtlpLine] | None:
+    """The lines of OTLP's protobuf; None if the bytes are a text."""
+    if len(value) > MAX_METRIC_BYTES:
+        return None
+    if otlp_protobuf.has_spans(value):
+        spans = otlp_protobuf.read_spans(value)
+        return None if spans is None else otlp.span_lines(spans, ignored)
+    records = otlp_protobuf.read_logs(value)
+    return None if records is None else otlp.log_lines(records, ignored)
+
+
+def _journal_text(message: str | list[int] | None) -> str | None:
+    if not isinstance(message, list):
+        return message
+    try:
+        return bytes(message).decode(errors="replace")
+    except ValueError:
+        raise UndecodableError("wrong_shape", '"MESSAGE" has a number that is no byte') from None
 
 
 def _is_array(value: bytes) -> bool:
@@ -210,7 +267,7 @@ def _collected(guarded: Origin, known: Origin, line: otlp.OtlpLine, identity: Id
         pod=given.get("k8s.pod.name", ""),
         container=given.get("k8s.container.name", ""),
         file=given.get("log.file.path") or given.get("log.file.name") or known.file,
-        host=given.get("host.name") or given.get("k8s.node.name") or known.host,
+        host=given.get("host.name") or given.get("k8s.node.name") or given.get("host") or known.host,
     )
     if line.event is not None:
         return _of_event(line.event, origin, known, identity)
@@ -227,11 +284,12 @@ def _shipped_from(known: Origin, shipped: _Shipped) -> Origin:
     """The origin given by the document, which overrides headers and key."""
     log, host, pod, cluster = shipped.log, shipped.host, shipped.kubernetes, shipped.fields.get("cluster")
     cluster = cluster or shipped.cluster
-    host = host if isinstance(host, str) else host.name
+    host = (host if isinstance(host, str) else host.name) or shipped.journal_host
     file = log.file.path if isinstance(log, _LogMeta) else _path(shipped) or known.file
     field = cluster if isinstance(cluster, str) else ""
     if pod is None:
-        return known._replace(field=field, file=file, host=host or known.host)
+        container = shipped.journal_container if isinstance(shipped.journal_container, str) else ""
+        return known._replace(field=field, file=file, host=host or known.host, container=container or known.container)
     labels = pod.labels or pod.pod_labels
     return known._replace(
         field=field,

@@ -1,17 +1,18 @@
 """Reads metrics in formats other than Prometheus text and Telegraf's JSON.
 
 Supported are the InfluxDB line protocol (from Telegraf and from Flink's InfluxDB reporter), prometheus-kafka-adapter,
-Vector and OTLP JSON. Flink's own reporters leave out `flink_`, write dots, and do not use Prometheus's form of labels.
+Vector and OTLP. Flink's own reporters leave out `flink_`, write dots, and do not use Prometheus's form of labels.
 This is corrected here, so that later stages see no difference.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from detectors.events.envelopes import otlp
+from detectors.events.envelopes.otlp import Ignored
 from detectors.events.event import Sample
 from detectors.events.layouts import times
 from detectors.events.names import filtered
@@ -93,10 +94,10 @@ def _numbers(name: str, fields: str) -> Iterator[tuple[str, float]]:
     yield from numbers.items()
 
 
-def read_document(value: bytes) -> list[Page]:
+def read_document(value: bytes, ignored: Ignored) -> list[Page]:
     """The pages of a JSON document. Raises msgspec.MsgspecError (a ValueError) if its format is unknown."""
     if b'"resourceMetrics"' in value[:200]:
-        return _otlp_pages(value)
+        return otlp_pages(otlp.read_metrics(value).resource_metrics, ignored)
     metric = (
         _decode_native(value).metric if value.lstrip()[1:].lstrip().startswith(b'"metric"') else _decode_single(value)
     )
@@ -116,10 +117,10 @@ def read_document(value: bytes) -> list[Page]:
     return [(list(_samples(name, tags, number, own=False, until=time if increment else 0)), tags, time)]
 
 
-def _otlp_pages(value: bytes) -> list[Page]:
+def otlp_pages(resource_metrics: Sequence[otlp.ResourceMetrics], ignored: Ignored) -> list[Page]:
     """One page for each resource and cluster. Flink's own reporter names the cluster in attributes of each point."""
     pages: list[Page] = []
-    for shared, points in otlp.metric_points(value):
+    for shared, points in otlp.metric_points(resource_metrics, is_known, ignored):
         host = shared.get("host") or shared.get("host.name") or shared.get("k8s.pod.name", "")
         of_cluster: dict[str, list[otlp.OtlpPoint]] = {}
         for point in points:
@@ -129,6 +130,11 @@ def _otlp_pages(value: bytes) -> list[Page]:
             time = next((point.time for point in own if point.time), 0)
             pages.append((samples, {**shared, "host": host, "cluster": cluster}, time))
     return pages
+
+
+def is_known(name: str) -> bool:
+    """Whether detectors use a metric of that name, which Flink's own reporter writes with dots."""
+    return detector_name(filtered(name))[0] != ""
 
 
 def _of_point(point: otlp.OtlpPoint, shared: Tags) -> Iterator[Sample]:

@@ -137,6 +137,48 @@ FORMATS = (
 """A format that contains another comes before it: if two explain a file equally well, the first one is used."""
 
 
+_IN_RECORDS = tuple(_in_front(pattern) for pattern in (_PREFIX + _STAMP, _PREFIX, _CRI, _STAMP))
+
+
+class UnwrappedText(NamedTuple):
+    """Lines without their wrapping, and the pod and container that it names."""
+
+    text: str
+    pod: str
+    container: str
+
+
+def unwrap_text(text: str) -> list[UnwrappedText] | None:
+    """The lines of a text that kubectl or a container runtime has wrapped, parts joined; None for any other text.
+
+    >>> unwrap_text("2026-11-21T02:13:00.5Z stdout P Checkpoint 6 exp\\n2026-11-21T02:13:00.5Z stdout F ired")
+    [UnwrappedText(text='Checkpoint 6 expired', pod='', container='')]
+    """
+    if text[10:11] != "T" and not text.startswith("[pod/"):
+        return None
+    lines = text.encode(errors="replace").splitlines()
+    unwrap, first = next(
+        ((u, inner) for u in _IN_RECORDS if (inner := u(lines[0])) is not None), (None, UnwrappedLine(b""))
+    )
+    if unwrap is None:
+        return None
+    # The time may be the line's own.
+    if head(first.text.decode(errors="replace")) is None and text_layout.split(text.partition("\n")[0]) is not None:
+        return None
+    found: list[UnwrappedText] = []
+    partial = False
+    for line in lines:
+        inner = unwrap(line) or UnwrappedLine(line)
+        text = inner.text.decode(errors="replace")
+        before = found[-1] if found else None
+        if before is not None and (before.pod, before.container) == (inner.host, inner.container):
+            found[-1] = before._replace(text=f"{before.text}{'' if partial else chr(10)}{text}")
+        else:
+            found.append(UnwrappedText(text, inner.host, inner.container))
+        partial = inner.partial
+    return found
+
+
 def head(line: str) -> LineHead | None:
     """The beginning of a line in a known layout; None for any other line.
 

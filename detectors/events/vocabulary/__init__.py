@@ -2,6 +2,7 @@
 
 from detectors.events.vocabulary import (
     checkpoints,
+    flink_events,
     flinkwatch_itself,
     jobs,
     kafka_clients,
@@ -25,6 +26,7 @@ _SUBJECTS = (
     kafka_sink,
     kafka_clients,
     kubernetes,
+    flink_events,
 )
 
 PATTERNS: tuple[LogPattern, ...] = tuple(pattern for subject in _SUBJECTS for pattern in subject.PATTERNS)

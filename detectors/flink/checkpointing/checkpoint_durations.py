@@ -95,7 +95,7 @@ class CheckpointDurations(msgspec.Struct, array_like=True):
     def complete(self, fact: CheckpointCompleted, record: Evidence, load: float) -> bool:
         """Take in a completed checkpoint. Returns whether it counts."""
         self.log()
-        if fact.savepoint or fact.restored:
+        if fact.savepoint or fact.restored or fact.duration < 0:
             return False
         self.last = fact.duration
         return self._take(Point(record.time, max(fact.duration, 1), fact.bytes, load), record)

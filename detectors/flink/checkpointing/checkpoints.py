@@ -37,7 +37,8 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     at all. `sizes` are those of the last ones in bytes, `usual` is their usual longest duration. `reset` is when the
     job last changed its state or was restored: older lines are outdated, and numbers may start again. `restored`: no
     checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the last ones as
-    (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka.
+    (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka. `reported` is the last
+    number that an event of Flink's own reporter completed; the log states the same at another time.
     """
 
     in_progress: dict[int, InProgress] = {}
@@ -57,6 +58,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     lag: int = 0
     sizes: list[int] = []
     usual: int = 0
+    reported: int = -1
 
     def shipped(self, lag: int) -> None:
         """Note by how much a line of the job was late at Kafka. Single late lines fade."""
@@ -93,18 +95,23 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         put_bounded(self.in_progress, number, InProgress(time, clock, record, fact.savepoint), 2 * _MAX_IN_PROGRESS)
         return fact
 
-    def complete(self, fact: CheckpointCompleted, time: int) -> CheckpointCompleted | None:
-        """Take in a completion. Returns None if it is repeated or outdated."""
+    def complete(self, fact: CheckpointCompleted, time: int, reported: bool = False) -> CheckpointCompleted | None:
+        """Take in a completion, which an event may have `reported`. Returns None if it is repeated or outdated."""
         known = self.in_progress.get(fact.number)
-        if time < self.reset or (known is None and self._again(fact.number, self.completed, time)):
+        stated = known is None and fact.number == self.completed and (reported or self.reported == fact.number)
+        if time < self.reset or stated or (known is None and self._again(fact.number, self.completed, time)):
             return None
         self.newest = max(self.newest, time)
         savepoint = known is not None and known.savepoint
         fact = msgspec.structs.replace(fact, seen=known is not None, savepoint=savepoint, restored=self.restored)
+        if fact.duration < 0 and known is not None:
+            fact = msgspec.structs.replace(fact, duration=max(0, time - known.since))
+        self.reported = fact.number if reported else self.reported
         self.completed, self.latest = max(self.completed, fact.number), fact.number
         self.completed_at = time
         self.sizes = [*self.sizes, fact.bytes][-_MAX_SIZES:]
-        self.usual = max(fact.duration, self.usual // 2)
+        if fact.duration >= 0:
+            self.usual = max(fact.duration, self.usual // 2)
         if not savepoint:
             self.restored = False
         # A savepoint continues while later checkpoints complete; an older checkpoint does not.

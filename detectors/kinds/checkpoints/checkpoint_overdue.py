@@ -120,7 +120,8 @@ class CheckpointOverdue(JobDetector):
                 own.durations = [*own.durations, fact.duration][-_MAX_HISTORY:]
                 own.high = round(quantile(own.durations, 0.95))
         if own.late is not None and (fact.number >= own.late.checkpoint or fact.restored):
-            self._close(job, own.late, f"checkpoint {fact.number} completed in {humanize(fact.duration)}")
+            took = f" in {humanize(fact.duration)}" if fact.duration >= 0 else ""
+            self._close(job, own.late, f"checkpoint {fact.number} completed{took}")
 
     @on(facts.CheckpointFailed, job="any")
     def failed(self, job: _Job, fact: facts.CheckpointFailed) -> None:

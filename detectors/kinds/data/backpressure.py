@@ -131,8 +131,9 @@ class Backpressure(UntilJobEnds):
     @on(facts.CheckpointCompleted, job="any")
     def completed(self, job: _Job, fact: facts.CheckpointCompleted) -> None:
         if not fact.savepoint:
-            job.own.checkpoints.by_log = True
-            job.own.checkpoints.complete(fact.duration, job.record(), job.config)
+            if fact.duration >= 0:
+                job.own.checkpoints.by_log = True
+                job.own.checkpoints.complete(fact.duration, job.record(), job.config)
             self._checkpoint_ended(job)
 
     @on(facts.CheckpointFailed)

@@ -1,8 +1,10 @@
 """Whose a checkpoint line is that names no job, as before Flink 1.9."""
 
+import msgspec
 import pytest
 
 from detectors.events.event import Event, LogEvent
+from detectors.events.vocabulary.flink_events import JOB_STATE
 from detectors.flink.facts import Fact, fact_of
 from detectors.flink.topology import Topology
 from tests.unit.detectors.streams import START, in_order, log, metric, run
@@ -66,3 +68,27 @@ def test_a_jobmanager_whose_clock_is_behind_is_believed() -> None:
     update(topology, state(30_000, JOB, "SUSPENDED", source="jm-1"))
     update(topology, state(10_000, JOB, "RUNNING", source="jm-2"))
     assert topology.jobs[JOB].state == "RUNNING"
+
+
+def told(at: int, new: str) -> LogEvent:
+    """What Flink's event reporter sends of the same change, from a source of its own."""
+    event = log("job_state", at, 0, "orders-7d9f", 3_000, job=JOB, name="orders", state=new)
+    return msgspec.structs.replace(event, text=f"{JOB_STATE} of job orders ({JOB}): {new}", zoned=True)
+
+
+@pytest.mark.parametrize("first", ["log", "event"])
+def test_a_change_that_log_and_event_both_state_is_one_change(first: str) -> None:
+    topology = Topology()
+    for at in (0, 1_500, 3_000):
+        both = [state(at, JOB, "RESTARTING"), told(at + 2, "RESTARTING")]
+        found = [update(topology, line) for line in (both if first == "log" else reversed(both))]
+        assert [fact is not None for fact in found] == [True, False]
+
+
+def test_a_change_that_only_one_of_them_states_is_new_each_time() -> None:
+    topology = Topology()
+    assert update(topology, told(0, "RUNNING")) is not None
+    assert update(topology, told(500, "RESTARTING")) is not None
+    assert update(topology, told(900, "RUNNING")) is not None
+    assert update(topology, state(2_000, JOB, "RUNNING")) is not None
+    assert topology.jobs[JOB].name == "orders"

@@ -20,6 +20,7 @@ from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
 from tests.recorded import NAMES, recording
 from tests.unit.detectors.events.envelopes.test_metrics import VALUES
+from tests.unit.detectors.events.envelopes.test_otlp import CHECKPOINT, event_of_flink, logs, metrics
 from tests.unit.detectors.events.layouts.test_text_layout import ENVELOPES, LAYOUTS
 
 METRICS = "flink.metrics"
@@ -333,3 +334,25 @@ def test_a_backlog_of_hostile_records_is_written_in_small_rows_and_loses_nothing
     assert max(len(row) for out in batches for row in out.column("packed").to_pylist()) < FLUSH_BYTES * 1.1
     letters = [e for out in batches for row in out.column("packed").to_pylist() for e in decode_packed(row).rejected]
     assert [letter.key for letter in letters] == [f"flink.logs/0/{n}".encode() for n in range(50)]
+
+
+def test_protobuf_between_texts_is_read_and_what_is_passed_over_is_counted() -> None:
+    """As it comes from two collectors and a shipper of raw lines on one topic; nothing is taken for something else."""
+    records = [
+        log(logs("Checkpoint 6 expired before completing.").SerializeToString(), 0),
+        log(b"an ordinary line", 1),
+        log(event_of_flink("JobFailureEvent", canRestart="true").SerializeToString(), 2),
+        log(event_of_flink("CheckpointEvent", **CHECKPOINT).SerializeToString(), 3),
+        log(b"\n\xff", 4),
+        Record(
+            METRICS, 0, 5, NOW, None, metrics(flink_jobmanager_numRegisteredTaskManagers=2, x=1).SerializeToString()
+        ),
+    ]
+    packed = run(batch(records[:5]), batch(records[5:]))
+    events, reasons = everything(packed)
+    expected, _ = read_one_by_one(records)
+    assert by_place(events) == by_place(expected)
+    assert [e.offset for e in by_place(events)] == [0, 3, 5]
+    assert reasons == ["not_otlp"]
+    (ignored,) = [p.ignored for parts in packed.values() for p in parts if p.ignored]
+    assert ignored == {"flink.logs": {"event": 1}, METRICS: {"unknown_metric": 1}}

@@ -228,3 +228,17 @@ def test_what_a_cluster_waits_for_is_a_reading(tester: TwsTester) -> None:
     readings = [decode_reading(v) for v in values(rows, "readings") if v is not None]
     (waits,) = [r for r in readings if r.name == "cluster_waits_seconds"]
     assert (waits.labels, waits.value) == ({"cluster": first.cluster}, 40.0)
+
+
+def test_what_tasks_have_passed_over_adds_up_by_topic_and_reason() -> None:
+    tester = TwsTester(BucketProcessor(TOPICS))
+    found: dict[str, float] = {}
+    for at, count in ((20_000, 3), (60_000, 4)):
+        ignored = {"otlp_metrics": {"unknown_metric": count, "histogram": 1}}
+        rows = feed(tester, Packed(clocks={"logs/0": at}, wall=FAR, ignored=ignored))
+        readings = [decode_reading(value) for value in values(rows, "readings") if value is not None]
+        found = {r.key(): r.value for r in readings if r.name == "entries_ignored_total"}
+    assert found == {
+        "entries_ignored_total|bucket=3|reason=histogram|topic=otlp_metrics": 2.0,
+        "entries_ignored_total|bucket=3|reason=unknown_metric|topic=otlp_metrics": 7.0,
+    }

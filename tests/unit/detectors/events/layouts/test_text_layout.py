@@ -11,6 +11,7 @@ from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.layouts import text_layout as layout
+from detectors.events.layouts import times
 from detectors.events.reader import Reader
 from detectors.flink.stack_traces import StackTraces
 
@@ -110,13 +111,49 @@ ENVELOPES = {
     "vector": lambda line: json.dumps({"file": "/a.log", "kubernetes": {"pod_name": "p"}, "message": line}),
     "logstash": lambda line: json.dumps({"@version": "1", "message": line, "host": "h", "path": "/a.log"}),
     "otlp": otlp,
+    "docker": lambda line: json.dumps({"log": line + "\n", "stream": "stdout", "time": f"{ISO}Z"}),
+    "journald": lambda line: json.dumps(
+        {"_HOSTNAME": "h", "PRIORITY": "6", "MESSAGE": line, "CONTAINER_NAME": "flink"}
+    ),
+    "cri": lambda line: before_each("2026-11-21T02:13:01.000000001Z stdout F ", line),
+    "kubectl --prefix": lambda line: before_each("[pod/tm-1/flink-main-container] ", line),
+    "kubectl --timestamps": lambda line: before_each("2026-11-21T02:13:01.000000001Z ", line),
+    "kubectl --prefix --timestamps": lambda line: before_each("[pod/tm-1/flink] 2026-11-21T02:13:01.1+08:00 ", line),
 }
+
+
+def before_each(prefix: str, text: str) -> str:
+    return "\n".join(prefix + line for line in text.splitlines())
 
 
 def read(value: str, timestamp: int = AT + 5 * HOUR, **more: Any) -> list[LogEvent]:
     found = READER.read(Record("flink.logs", 0, 0, timestamp, b"c/h", value.encode(), **more))
     assert not isinstance(found, Rejected), found
     return [e for e in found if isinstance(e, LogEvent)]
+
+
+def test_journald_writes_a_text_with_odd_bytes_as_numbers() -> None:
+    text = f"{LAYOUTS['text']}\a"
+    document = {"_HOSTNAME": "h", "MESSAGE": [*text.encode()]}
+    assert [(e.event_type, e.host) for e in read(json.dumps(document))][:2] == [("task_state", "h"), ("thrown", "h")]
+    for odd in ([1, -1], [256], ["a"], 5):
+        found = READER.read(Record("flink.logs", 0, 0, AT, b"c/h", json.dumps({"MESSAGE": odd}).encode()))
+        assert isinstance(found, Rejected)
+        assert found.reason == "wrong_shape"
+
+
+def test_a_line_that_the_runtime_has_cut_is_joined_and_its_pod_is_known() -> None:
+    line = LAYOUTS["text"].splitlines()[0]
+    parts = [line[:50], line[50:90], line[90:]]
+    text = "\n".join(f"{ISO}Z stdout {'PPF'[n]} {part}" for n, part in enumerate(parts))
+    assert [e.event_type for e in read(text)] == ["task_state"]
+    two = f"[pod/tm-1/flink] {line}\n[pod/tm-2/flink] {line}"
+    assert [e.source for e in read(two)] == ["tm-1:flink", "tm-2:flink"]
+
+
+def test_a_time_in_front_that_is_the_line_s_own_stays() -> None:
+    (event,) = read(f"{ISO}Z INFO  org.apache.flink.X [] - Checkpoint 6 expired before completing.")
+    assert (event.local_time, event.zoned) == (times.of_text(f"{ISO}Z")[0], True)
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)

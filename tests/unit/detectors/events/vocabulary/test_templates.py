@@ -50,6 +50,8 @@ ELSEWHERE = {
     "was deleted and made again, its offsets began again": "flinkwatch's own driver",
     "a shared resource fails: cluster=": "flinkwatch's own driver",
     "a shared resource works again: cluster=": "flinkwatch's own driver",
+    "CheckpointStatsTracker": "Flink's event and span reporters, whose attributes flink_events.py joins",
+    "JobStatusChangeEvent": "Flink's event reporter",
     "Loading configuration property: execution.checkpointing.timeout, ": "GlobalConfiguration",
     "taskmanager.registration.timeout": "GlobalConfiguration",
     "heartbeat.timeout": "GlobalConfiguration",

@@ -165,3 +165,34 @@ def test_what_is_kept_is_bounded() -> None:
         job.triggered(2 * number + 1, number * MINUTE, "SAVEPOINT")
     assert len(job.in_progress) == 16
     assert len(job.expired) == 16
+
+
+def test_a_duration_that_the_end_does_not_state_is_the_time_since_the_trigger() -> None:
+    job = Checkpoints()
+    job.triggered(1, 0)
+    seen = job.complete(CheckpointCompleted(1, bytes=5), 400)
+    unseen = job.complete(CheckpointCompleted(2, bytes=5), 900)
+    assert seen is not None
+    assert unseen is not None
+    assert (seen.duration, unseen.duration, job.usual) == (400, -1, 400)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("apart", [-5, 0, 5])
+def test_a_completion_that_log_and_event_both_state_is_one_and_no_restart(first: bool, apart: int) -> None:
+    """The event has the time of the last acknowledgement, the line that of the completion."""
+    job = Checkpoints()
+    for number in (1, 2, 3):
+        at = number * MINUTE
+        assert job.complete(CheckpointCompleted(number, 20, 1), at, reported=first) is not None
+        assert job.complete(CheckpointCompleted(number, 20, 1), at + apart, reported=not first) is None
+        assert not job.restored
+
+
+def test_a_number_that_only_the_events_repeat_later_shows_a_restore() -> None:
+    job = Checkpoints()
+    for number in (1, 2, 3):
+        job.complete(CheckpointCompleted(number, 20, 1), number * MINUTE, reported=True)
+    again = job.complete(CheckpointCompleted(2, 20, 1), 9 * MINUTE, reported=True)
+    assert again is not None
+    assert again.restored
