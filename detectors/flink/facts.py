@@ -531,6 +531,13 @@ class JobManagerMissed(Fact, frozen=True):
     job: str = ""
 
 
+@_from_lines("jm_unresolved")
+class JobManagerUnresolved(Fact, frozen=True):
+    """A TaskManager cannot connect to the address of its ResourceManager, and tries again."""
+
+    address: str = ""
+
+
 @_from_lines("jm_closed", "jm_silent")
 class JobManagerDisconnected(Fact, frozen=True):
     """A TaskManager closes its connection to a job's JobManager, or the JobManager at an address did not answer."""

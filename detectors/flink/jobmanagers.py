@@ -3,15 +3,28 @@
 import msgspec
 
 from detectors.events.event import Event
+from detectors.flink import facts
 from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.incident import Evidence
 from detectors.values.bounded import append_new, put_bounded, setdefault_bounded
 from detectors.values.durations import LONG_AGO
 
 MAX_RECORDS = 5
+ONLY_JOBMANAGERS = (
+    facts.CheckpointTriggered,
+    facts.CheckpointFailed,
+    facts.TaskManagerGone,
+    facts.TaskManagerDisconnected,
+    facts.TaskDeploying,
+    facts.TasksRestarting,
+    facts.SlotsMissing,
+    facts.JobRestored,
+)
+"""Lines that only a JobManager writes, and that show nothing but that it is at work."""
 _MAX_SOURCES = 200
 _UNKNOWN_ENDED_MS = 60_000
 _SAME_SCRAPE_MS = 500
+_LATE_MS = 5_000
 _LONGEST_MS = 300_000
 
 
@@ -101,6 +114,11 @@ class JobManagers(msgspec.Struct, array_like=True):
         master = self.named(source)
         return max(least, ENOUGH_SAMPLES * min(master.every, _LONGEST_MS)) if master is not None else least
 
+    def next_scrape(self, source: str) -> int:
+        """The event time by which its next scrape would have come if it is alive; 0 if it is not scraped."""
+        master = self.named(source)
+        return master.scraped + min(master.every, _LONGEST_MS) + _LATE_MS if master is not None and master.every else 0
+
     def started(self, event: Event, what: str, time: int) -> None:
         """Take in a start-up line, which says what a process is."""
         self.yarn = self.yarn or "YARN" in what.upper()
@@ -144,6 +162,15 @@ class JobManagers(msgspec.Struct, array_like=True):
     def witness(self, source: str) -> TaskManagerView:
         """The TaskManager that wrote a line, added if it is new."""
         return setdefault_bounded(self.witnesses, source, TaskManagerView(), _MAX_SOURCES)
+
+    def also_marked(self, sign: str, witness: TaskManagerView) -> bool:
+        """Whether another TaskManager has lost contact in the same way."""
+        return any(sign in other.marks for other in self.witnesses.values() if other is not witness)
+
+    def forget_complaints(self) -> None:
+        """What TaskManagers have written so far is about a JobManager that has been replaced."""
+        for witness in self.witnesses.values():
+            witness.marks, witness.records = {}, []
 
     def ends(self, source: str, time: int) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""

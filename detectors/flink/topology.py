@@ -26,6 +26,9 @@ from detectors.flink.facts import (
     Failure,
     JobInitializing,
     JobManagerFatal,
+    JobManagerFound,
+    JobManagerMissed,
+    JobManagerUnresolved,
     JobRestored,
     JobStateChanged,
     LeadershipGranted,
@@ -42,6 +45,7 @@ from detectors.flink.facts import (
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.root_causes import RootCauses
 from detectors.flink.timeouts import Timeouts
+from detectors.flink.witnesses import Witnesses
 from detectors.flink.write_stalls import DELAYED, STOPPED, WriteStalls
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
@@ -126,6 +130,7 @@ class Topology(msgspec.Struct, array_like=True):
     recent: dict[int, int] = {}
     dying: DyingProcesses = msgspec.field(default_factory=DyingProcesses)
     masters: dict[str, str] = {}
+    witnesses: Witnesses = msgspec.field(default_factory=Witnesses)
     stalls: dict[str, WriteStalls] = {}
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
@@ -136,6 +141,7 @@ class Topology(msgspec.Struct, array_like=True):
             put_bounded(self.job_of_source, event.source, job, _MAX_SOURCES)
             put_bounded(self.named_at, event.source, time, _MAX_SOURCES)
         if isinstance(fact, CheckpointTriggered | CheckpointCompleted | CheckpointFailed):
+            self.witnesses.leads(time)
             return self._checkpoint(event, fact, clock, time)
         if not isinstance(fact, Failure) and event.local_time >= 0 and self._sent_again(event):
             return None
@@ -146,6 +152,9 @@ class Topology(msgspec.Struct, array_like=True):
         self.dying.take(event.source, fact, time)
         if isinstance(fact, _OF_JOBMANAGERS) and event.source not in self.masters:
             put_bounded(self.masters, event.source, event.host, _MAX_SOURCES)
+        looks = isinstance(fact, JobManagerFound | JobManagerMissed | JobManagerUnresolved)
+        tm = self.tm_of_process(event.source, event.host if looks else "")
+        self.witnesses.take(event.source, tm, event.source in self.masters, fact, time)
         if isinstance(fact, ProcessSignalled | ClusterEnding):
             fact = msgspec.structs.replace(fact, how=self.dying.how_ended(event.source, time))
         if isinstance(fact, ProcessSignalled):
@@ -224,6 +233,10 @@ class Topology(msgspec.Struct, array_like=True):
             checkpoints = self.checkpoints.get(sample.labels.get("job_id", ""))
             if checkpoints is not None:
                 checkpoints.measure(sample.value, time)
+        if samples.get("jm_heap_used"):
+            self.witnesses.leads(time)
+        if self.witnesses.missing and (used := samples.get("heap_used")):
+            self.witnesses.measured(used, time)
         for name in (STOPPED, DELAYED):
             for sample in samples.get(name, ()):
                 job = sample.labels.get("job_id", "")
@@ -267,6 +280,14 @@ class Topology(msgspec.Struct, array_like=True):
         """(TaskManager id, host) of the process that wrote the line. The host is known even if the id is not."""
         tm = self.tm_of_source.get(event.source, "")
         return tm, self.host_of(tm) or event.host
+
+    def tm_of_process(self, source: str, host: str) -> str:
+        """Id of the TaskManager that is a process; of one whose start was not seen only if it is alone on its host."""
+        known = self.tm_of_source.get(source, "")
+        if known or not host or source in self.masters:
+            return known
+        here = [tm for tm, at in self.tms.items() if at.host == host]
+        return here[0] if len(here) == 1 else ""
 
     def place_of(self, attempt: str) -> tuple[str, str, str]:
         """(task and subtask as Flink prints it, TaskManager id, host) of an attempt; empty strings if unknown."""

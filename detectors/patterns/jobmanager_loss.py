@@ -13,13 +13,14 @@ from detectors.flink.jobmanagers import MAX_RECORDS, JobManagerProcess, JobManag
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast
-from detectors.values.bounded import append_new
+from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import humanize
 from detectors.values.texts import cut
 
 SKEW_MS = 5_000
 """By how much the clocks of two processes may differ."""
 _MAX_TMS = 200
+_MAX_LOSSES = 20
 _REFUSED = frozenset({"gated", "unreachable", "registration"})
 
 
@@ -54,11 +55,34 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
         """Whether it may be the loss of this JobManager: an unknown source or address fits any."""
         return _same(self.source, source) and _same(self.address, address)
 
-    def alone(self, known: JobManagers) -> bool:
-        """Whether one TaskManager alone complains, and it may be the one that froze: its peers keep the contact."""
+    def alone(self, known: JobManagers, topology: Topology) -> bool:
+        """Whether those that complain may be the ones in trouble, so that only a silent JobManager proves them right.
+
+        One TaskManager whose peers keep the contact may be frozen or cut off, and so may several if the JobManager had
+        given up each of them first.
+        """
+        unknown = known.named(self.source) is None
+        if self.fatal or not self.tms:
+            return not self.fatal and unknown
+        ids = [topology.tm_of_process(s, s.partition(":")[0]) for s in self.tms]
+        if all(topology.witnesses.given_up_first(tm, self.left) for tm in ids):
+            return True
         peers = [w for w in known.witnesses.values() if w.address and w.address == self.address and not w.marks]
-        doubtful = peers or known.named(self.source) is None
-        return not self.fatal and not self.refused and len(self.tms) < 2 and bool(doubtful)
+        return len(self.tms) == 1 and (bool(peers) or (unknown and not self.refused))
+
+    def doubt(self, topology: Topology) -> bool:
+        """Drop TaskManagers that are sick themselves. Returns whether nothing else shows the loss."""
+        before, self.tms = self.tms, [s for s in self.tms if topology.witnesses.believed(s, self.left)]
+        return bool(before) and not self.tms and not self.fatal and not self.why
+
+    def refuted(self, master: JobManagerProcess, known: JobManagers, time: int, heartbeat: int) -> bool:
+        """Whether a line of its JobManager is from the time in which TaskManagers had lost it."""
+        meanwhile = self._gone(heartbeat) + SKEW_MS < time <= self.left
+        return not self.fatal and meanwhile and self.same(master, known)
+
+    def same(self, master: JobManagerProcess, known: JobManagers) -> bool:
+        """Whether this is the JobManager that was lost, as far as is known: it has led since before the loss."""
+        return (not self.source or master is known.named(self.source)) and master.began <= self.since
 
     def disproved(self, known: JobManagers, heartbeat: int) -> bool:
         """Whether the JobManager was alive after a TaskManager lost it.
@@ -67,8 +91,11 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
         most of the timeout.
         """
         master = known.named(self.source)
-        gone = self.since if self.refused else self.left - round(0.8 * heartbeat)
-        return not self.fatal and master is not None and master.last_seen > gone + SKEW_MS
+        return not self.fatal and master is not None and master.last_seen > self._gone(heartbeat) + SKEW_MS
+
+    def _gone(self, heartbeat: int) -> int:
+        """Since when it must have been gone, as its TaskManagers say."""
+        return self.since if self.refused else self.left - round(0.8 * heartbeat)
 
     def prove(self, source: str, address: str, why: str, record: Evidence) -> None:
         """Take in a record that proves the loss."""
@@ -95,6 +122,17 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
         for record in witness.records:
             append_new(self.records, record, MAX_RECORDS)
         return before != (len(self.tms), self.exited)
+
+
+def loss_of(
+    losses: dict[str, JobManagerLoss], source: str, address: str, name: str, view: View[Any, Any]
+) -> JobManagerLoss:
+    """The known or new loss of this JobManager, which is called `name` if neither source nor address is known."""
+    loss = next((x for x in losses.values() if x.may_be(source, address)), None)
+    if loss is None:
+        loss = JobManagerLoss(address or source or name or "jobmanager", view.time, view.time, view.clock)
+        put_bounded(losses, loss.subject, loss, _MAX_LOSSES)
+    return loss
 
 
 def jobs_of(loss: JobManagerLoss, topology: Topology) -> list[str]:

@@ -67,6 +67,7 @@ PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "jm_leader_lost", rf"JobManager for job {JOB} with leader id \S+ lost leadership\.", anchor="lost leadership."
     ),
+    LogPattern("jm_unresolved", rf"Could not resolve ResourceManager address {_RPC}"),
     LogPattern("jm_closed", rf"Close JobManager connection for job {JOB}"),
     # The JobMaster's line has a colon and a reason at the end.
     LogPattern("jm_closed", r"Close ResourceManager connection [0-9a-f]+\."),
@@ -99,4 +100,7 @@ PATTERNS: tuple[LogPattern, ...] = (
     _configured("taskmanager.registration.timeout"),
     _configured("heartbeat.timeout"),
     _configured("high-availability.zookeeper.client.session-timeout"),
+    # Whether barriers may overtake data
+    _configured("execution.checkpointing.unaligned"),
+    _configured("execution.checkpointing.unaligned.enabled"),
 )

@@ -5,14 +5,13 @@ end after an OutOfMemoryError (one incident, however many); a TaskManager that l
 (heartbeat of the JobManager or of the ResourceManager, leadership lost, its address gated) or could not register for
 the whole registration timeout; YARN's expiry of the application attempt. After a failover no other line shows it.
 
-Not reported: a TaskManager that was frozen and blames a JobManager whose own log or metrics continue; a single
-TaskManager while its peers keep the contact; an orderly end of the JobManager; a TaskManager that closes connections
-because it ends itself. Resolved when a job runs or a checkpoint completes after the loss; in a cluster without jobs
-when a TaskManager registers or a leader is granted: without high availability a new JobManager knows of no job.
+Not reported: what TaskManagers write that are out of memory or end themselves, or that were frozen or cut off while the
+JobManager's own log or metrics continue (`witnesses.py`); one TaskManager whose peers keep the contact; an orderly end.
+Resolved when a job runs or a checkpoint completes after the loss; in a cluster without jobs when a TaskManager has
+registered or a leader is granted: without high availability a new JobManager knows of no job.
 
 Why it matters: without high availability all state since the last savepoint is lost. With it, nothing runs until
-another JobManager leads, and the TaskManagers exit at their registration timeout. `ha_connection_lost` and `node_lost`
-say why the JobManager was lost.
+another JobManager leads. `ha_connection_lost` and `node_lost` say why it was lost.
 
 Reference: post-mortem 003 (FLINK-15836, FLINK-20417: a Kubernetes watch that expires stops the JobManager), 004.
 """
@@ -25,14 +24,13 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.jobmanagers import JobManagerProcess, JobManagers
+from detectors.flink.jobmanagers import ONLY_JOBMANAGERS, JobManagerProcess, JobManagers
 from detectors.incident import Finding
-from detectors.patterns.jobmanager_loss import SKEW_MS, JobManagerLoss, finding, jobs_of
+from detectors.patterns.jobmanager_loss import SKEW_MS, JobManagerLoss, finding, jobs_of, loss_of
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 200
-_MAX_LOSSES = 20
 
 _View: TypeAlias = "View[JobmanagerLost.Config, JobmanagerLost.State]"
 
@@ -83,8 +81,6 @@ class JobmanagerLost(Detector):
 
     config: Config
 
-    # What a JobManager says
-
     @on(facts.ProcessStarted)
     def process_started(self, view: _View, fact: facts.ProcessStarted) -> None:
         view.state.known.started(view.event, fact.what, view.time)
@@ -97,26 +93,23 @@ class JobmanagerLost(Detector):
     def measured(self, view: _View, _: list[Sample]) -> None:
         view.state.known.measured(view.event.host, view.time)
 
-    @on(facts.CheckpointTriggered, facts.TaskManagerGone)
+    @on(*ONLY_JOBMANAGERS)
     def alive(self, view: _View, _: Fact) -> None:
-        """Only a JobManager writes these lines."""
-        view.state.known.seen(view.event, view.time)
+        self._seen(view)
 
     @on(facts.CheckpointCompleted)
     def completed(self, view: _View, fact: facts.CheckpointCompleted) -> None:
-        self._runs_again(view, view.state.known.seen(view.event, view.time), f"checkpoint {fact.number} completed")
+        self._runs_again(view, self._seen(view), f"checkpoint {fact.number} completed")
 
     @on(facts.JobStateChanged)
     def job_changed(self, view: _View, fact: facts.JobStateChanged) -> None:
-        master = view.state.known.seen(view.event, view.time)
+        master = self._seen(view)
         if fact.state == "RUNNING":
             self._runs_again(view, master, "the job runs again")
 
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, _: Fact) -> None:
-        self._runs_again(
-            view, view.state.known.seen(view.event, view.time), "a TaskManager registered", with_jobs=False
-        )
+        self._runs_again(view, self._seen(view), "a TaskManager registered", with_jobs=False)
 
     @on(facts.LeadershipGranted)
     def leadership_granted(self, view: _View, fact: facts.LeadershipGranted) -> None:
@@ -137,14 +130,13 @@ class JobmanagerLost(Detector):
     @on(Failure)
     def explained(self, view: _View, fact: Failure) -> None:
         """Take the deepest cause in the stack trace of a fatal error as the reason."""
+        self._doubt(view)
         if fact.of not in ("jm_fatal", "process_fatal"):
             return
         for loss in view.state.losses.values():
             its = loss.fatal and loss.source == view.event.source and view.clock - loss.at <= 2 * SKEW_MS
             if its and loss.explain(fact) and loss.reported:
                 view.report(self._finding(view, loss))
-
-    # Orderly ends
 
     @on(facts.ProcessSignalled)
     def signalled(self, view: _View, fact: facts.ProcessSignalled) -> None:
@@ -171,11 +163,7 @@ class JobmanagerLost(Detector):
         known.ends(view.event.source, view.time)
         for loss in list(view.state.losses.values()):
             if not loss.fatal and known.ended_orderly(loss.source, loss.last_proof, self.config.orderly_for):
-                view.state.losses.pop(loss.subject)
-                if loss.reported:
-                    view.close(self._finding(view, loss), "it was stopped in an orderly way")
-
-    # What TaskManagers and YARN say
+                self._drop(view, loss, "it was stopped in an orderly way")
 
     @on(facts.ApplicationMasterExpired)
     def expired(self, view: _View, fact: facts.ApplicationMasterExpired) -> None:
@@ -216,13 +204,12 @@ class JobmanagerLost(Detector):
             return
         witness = state.known.witness(source)
         over = max(witness.registered, state.recovered, state.ended.get(witness.address, LONG_AGO))
-        if view.time <= over or witness.stopping(view.time):
+        if view.time <= over or witness.stopping(view.time) or not view.topology.witnesses.believed(source, view.time):
             return
         witness.complain(sign, since, view.time, self.config.within)
         witness.remember(view.record(), self.config.within, job, address)
         # A TaskManager without a job can give no second sign.
-        others = (w for w in state.known.witnesses.values() if w is not witness)
-        also_elsewhere = sign.startswith("heartbeat") and any(sign in w.marks for w in others)
+        also_elsewhere = sign.startswith("heartbeat") and state.known.also_marked(sign, witness)
         if len(witness.marks) > 1 or sign == "registration" or also_elsewhere:
             address = witness.address or witness.suspect
             loss = self._proof(view, state.known.at(address), address, "", witness.job)
@@ -234,47 +221,61 @@ class JobmanagerLost(Detector):
         state = view.state
         if view.time <= state.recovered or state.known.ended_orderly(source, view.time, self.config.orderly_for):
             return None
-        loss = next((x for x in state.losses.values() if x.may_be(source, address)), None)
-        if loss is None:
-            loss = JobManagerLoss(address or source or name or "jobmanager", view.time, view.time, view.clock)
-            put_bounded(state.losses, loss.subject, loss, _MAX_LOSSES)
+        loss = loss_of(state.losses, source, address, name, view)
         loss.prove(source, address, why, view.record())
         return loss
 
     def on_deadline(self, view: _View) -> None:
         """Report losses that no line has disproved in time, and jobs that have not come back with a JobManager."""
         for loss in list(view.state.losses.values()):
-            if loss.reported and loss.led and not loss.without and view.clock >= loss.led + self.config.back_within:
-                loss.without = True
-                view.report(self._finding(view, loss))
-            if loss.reported or view.clock < self._due(view.state, loss):
+            if view.clock < (self._due(view, loss) or view.clock + 1):
                 continue
-            if loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
+            if not loss.reported and loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
                 del view.state.losses[loss.subject]
-            else:
-                loss.reported = True
-                view.report(self._finding(view, loss))
+                continue
+            loss.reported, loss.without = True, loss.reported
+            view.report(self._finding(view, loss))
 
     def next_deadline(self, view: _View) -> int | None:
         """When the first loss is confirmed, or a job should have come back."""
-        losses = view.state.losses.values()
-        times = [self._due(view.state, loss) for loss in losses if not loss.reported]
-        times += [x.led + self.config.back_within for x in losses if x.reported and x.led and not x.without]
-        return min(times, default=None)
+        return min([at for loss in view.state.losses.values() if (at := self._due(view, loss))], default=None)
 
-    def _due(self, state: State, loss: JobManagerLoss) -> int:
-        wait = state.known.silent_for(loss.source, self.config.alone_for)
-        return loss.at + (wait if loss.alone(state.known) else self.config.confirmation_delay)
+    def _due(self, view: _View, loss: JobManagerLoss) -> int:
+        """When it is to be reported, for the first time or because its jobs have not come back; 0 if it is not."""
+        if loss.reported:
+            return loss.led + self.config.back_within if loss.led and not loss.without else 0
+        known, until = view.state.known, 0
+        if loss.alone(known, view.topology):
+            until = loss.at - max(0, loss.left - loss.since) + known.silent_for(loss.source, self.config.alone_for)
+        elif not loss.refused and not loss.fatal:
+            until = known.next_scrape(loss.source)
+        return max(loss.at + self.config.confirmation_delay, until)
 
-    # Ends
+    def _seen(self, view: _View) -> JobManagerProcess:
+        """The JobManager that wrote this line. Lines of the time of its loss disprove it even if they come later."""
+        known, heartbeat = view.state.known, view.topology.timeouts.heartbeat
+        master = known.seen(view.event, view.time)
+        for loss in list(view.state.losses.values()):
+            if loss.reported and loss.refuted(master, known, view.time, heartbeat):
+                self._drop(view, loss, "its own log continues")
+        return master
+
+    def _drop(self, view: _View, loss: JobManagerLoss, why: str) -> None:
+        del view.state.losses[loss.subject]
+        if loss.reported:
+            view.close(self._finding(view, loss), why)
+
+    def _doubt(self, view: _View) -> None:
+        for loss in list(view.state.losses.values()):
+            if loss.doubt(view.topology):
+                self._drop(view, loss, "only TaskManagers that are out of memory themselves have lost it")
 
     def _runs_again(self, view: _View, master: JobManagerProcess, why: str, with_jobs: bool = True) -> None:
         """End the losses before this sign of work. A new JobManager alone brings no job back (`with_jobs`)."""
         for loss in list(view.state.losses.values()):
-            if view.time <= loss.last_proof:
-                continue
-            same = master is view.state.known.named(loss.source) and master.began <= loss.since
-            if same and loss.fatal and view.time - loss.last_proof <= self.config.alone_for:
+            same = loss.same(master, view.state.known)
+            dying = same and loss.fatal and view.time - loss.last_proof <= self.config.alone_for
+            if view.time <= loss.last_proof or dying:
                 continue
             if same and not loss.reported:
                 del view.state.losses[loss.subject]
@@ -289,9 +290,8 @@ class JobmanagerLost(Detector):
             # A JobManager that was replaced within the waiting time was lost too: report the loss, then its end.
             view.report(self._finding(view, loss))
         state.recovered = max(state.recovered, view.time)
-        for witness in state.known.witnesses.values():
-            witness.marks, witness.records = {}, []
-        # TaskManagers time out at different times: later complaints about the same JobManager are not a second loss.
+        state.known.forget_complaints()
+        # TaskManagers time out at different times: later complaints are not a second loss.
         put_bounded(state.ended, loss.address, view.time + 2 * self.config.confirmation_delay, _MAX_SOURCES)
         state.losses.pop(loss.subject, None)
         view.close(self._finding(view, loss), why)

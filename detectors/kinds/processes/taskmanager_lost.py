@@ -6,6 +6,9 @@ however many lines. Orderly ends are not losses: SIGTERM in its own log, `The Ta
 timeout, the end of the job or of the cluster. Resolved when a TaskManager registers in its place (or it comes back), or
 when checkpoints have completed for `recovered_without` and so the job runs without it.
 
+If the TaskManager has lost the JobManager, too, and both continue, the finding says that the network between them is
+interrupted (`witnesses.py`): then the process must not be killed.
+
 A single "address is now gated" is only a hint that dates the first symptom. `Connection unexpectedly closed by remote
 task manager` names the lost TaskManager in its text, although a healthy one writes it.
 
@@ -17,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
+from detectors.events.event import LogEvent, Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
 from detectors.incident import Evidence, Finding
@@ -26,6 +30,12 @@ from detectors.values.durations import LONG_AGO, Duration, humanize
 _MAX_TMS = 400
 _MAX_RECORDS = 4
 _ALL = "*"
+_CUT_OFF = (
+    "Check the network between {host} and the JobManager's host: firewall, network policies, routes, DNS, a switch. "
+    "Leave its process running: it registers again by itself within about a minute after the network works, and Flink "
+    "restarts the job from the last checkpoint. If the network cannot be repaired soon, start a TaskManager on a host "
+    "that the JobManager reaches."
+)
 _BACK = "it registered again under the same id, so it was paused or disconnected (unless ids are fixed)"
 
 _View: TypeAlias = "View[TaskManagerLost.Config, TaskManagerLost.State]"
@@ -35,6 +45,7 @@ class TaskManagerLoss(msgspec.Struct, array_like=True):
     """The loss of one TaskManager: event time of the first symptom, clock of the first hard line, reason and records.
 
     `killed`: by YARN or Kubernetes. They send SIGTERM first, so a line about a signal does not disprove the loss.
+    `cut_off`: it continues, and has lost its JobManager, too.
     """
 
     since: int
@@ -43,6 +54,7 @@ class TaskManagerLoss(msgspec.Struct, array_like=True):
     records: list[Evidence]
     reported: bool = False
     killed: bool = False
+    cut_off: bool = False
 
 
 class TaskManagerLost(Detector):
@@ -106,6 +118,15 @@ class TaskManagerLost(Detector):
             if fact.tm in view.state.losses:
                 append_new(view.state.losses[fact.tm].records, view.record(), _MAX_RECORDS)
 
+    @on(facts.JobManagerMissed, facts.JobManagerUnresolved, needs="losses")
+    def misses_jobmanager(self, view: _View, _: Fact) -> None:
+        self._look_at_path(view)
+
+    @on("heap_used")
+    def measured(self, view: _View, _: list[Sample]) -> None:
+        if view.state.losses:
+            self._look_at_path(view)
+
     @on(facts.TaskManagerRegistered)
     def registered(self, view: _View, fact: facts.TaskManagerRegistered) -> None:
         """Close the loss of this TaskManager, or of the one that it replaces: on the same host, else the oldest."""
@@ -148,6 +169,14 @@ class TaskManagerLost(Detector):
         waiting = [loss.at for loss in view.state.losses.values() if not loss.reported]
         return min(waiting) + self.config.confirmation_delay if waiting else None
 
+    def _look_at_path(self, view: _View) -> None:
+        for tm, loss in view.state.losses.items():
+            if loss.reported and not loss.cut_off and view.topology.witnesses.path_broken(tm):
+                loss.cut_off = True
+                if isinstance(view.event, LogEvent):
+                    append_new(loss.records, view.record(), _MAX_RECORDS)
+                view.report(self._finding(view, tm, loss))
+
     def _orderly(self, view: _View, tm: str) -> None:
         put_bounded(view.state.orderly, tm, view.clock, _MAX_TMS)
         for lost, loss in list(view.state.losses.items()):
@@ -188,14 +217,17 @@ class TaskManagerLost(Detector):
         host = view.topology.host_of(tm)
         job, name = view.topology.only_job()
         where = f" on host {host}" if host and host not in tm else ""
+        cut_off = "; it still runs and has lost the JobManager, too: the network between them is interrupted"
         return view.finding(
             tm,
             {"tm_id": tm, "host": host, "job_id": job, "job_name": name},
             since=loss.since,
             severity="critical",
-            summary=f"TaskManager {tm}{where} is lost: {loss.why}",
+            summary=f"TaskManager {tm}{where} is lost: {loss.why}{cut_off * loss.cut_off}",
             evidence=loss.records,
-            advice=f"Check whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
+            advice=_CUT_OFF.format(host=host or "its host")
+            if loss.cut_off
+            else f"Check whether its process, pod or container still runs on {host or 'its host'}, and why it ended: "
             "the last lines of its own log, an OutOfMemoryError in its .out file, OOMKilled, trouble of the node. The "
             "job waits for slots until another TaskManager registers; then Flink itself restarts it from the last "
             "checkpoint.",

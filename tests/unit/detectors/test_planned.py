@@ -117,8 +117,8 @@ def test_a_notice_belongs_to_the_job_its_taskmanager_works_for() -> None:
         return history.line("checkpoint_abort_noticed", 9 * MINUTE + 4 * SECOND, source="tm-1", checkpoint="10")
 
     assert noticed(OTHER).opened() == ["checkpoint_overdue"]
-    assert last(noticed(OTHER)).cause == "checkpoint_overdue"
-    assert last(noticed(JOB)).cause == "late_barrier_acks"
+    assert last(noticed(OTHER), 5 * SECOND).cause == "checkpoint_overdue"
+    assert last(noticed(JOB), 5 * SECOND).cause == "late_barrier_acks"
 
 
 def test_many_expiries_after_the_late_one_do_not_lose_the_open_finding() -> None:

@@ -359,6 +359,8 @@ BY_FACT = {
     "job_missing": "samples only show that a job runs; test_job_missing.py",
     "clock_skew": "each sample is compared with its own arrival",
     "jobmanager_lost": "a sample is only a sign of life; test_jobmanager_lost.py",
+    "late_barrier_acks": "samples only show what barriers wait for; test_late_barrier_acks.py",
+    "taskmanager_lost": "samples only show that it continues; test_taskmanager_lost.py",
     "slots_unavailable": "a count of TaskManagers does not vary by itself",
 }
 """Detectors that need no fault above, and why."""

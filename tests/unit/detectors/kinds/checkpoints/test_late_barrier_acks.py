@@ -14,7 +14,12 @@ AT = 10 * MINUTE
 
 
 class Job(Story):
-    """A job whose checkpoints expire at AT and later."""
+    """A job whose checkpoints expire at AT and later. An `old` Flink does not export how busy a task is."""
+
+    def __init__(self, *kinds: str, old: bool = False) -> None:
+        super().__init__(*kinds)
+        self.started: set[str] = set()
+        self.old = old
 
     def late(self, count: int, number: int = 14, after: int = SECOND, apart: int = 0, tm: str = TM) -> "Job":
         """So many acknowledgements of a checkpoint, the first one `after` AT, from subtasks on one TaskManager."""
@@ -29,6 +34,31 @@ class Job(Story):
             for n, (tm, rate) in enumerate(rates.items()):
                 labels = {"job_id": JOB, "tm_id": tm, "task_id": "t", "subtask_index": str(n)}
                 self.scrape(Sample("records_in", labels, rate * at // 1000), at=at)
+        return self
+
+    def noticed(self, *tms: str, number: int = 14, after: int = SECOND) -> "Job":
+        """Each of these TaskManagers notices that a checkpoint is aborted, once for each subtask."""
+        for n, tm in enumerate(tms):
+            self.by(tm.partition(":")[0])
+            if tm not in self.started:
+                self.started.add(tm)
+                self.line("tm_started", 0, tm=tm)
+            self.line("checkpoint_abort_noticed", AT + after + n, checkpoint=str(number))
+        return self
+
+    def holds(self, task: str, *tms: str, connections: int = -1) -> "Job":
+        """A task, one subtask on each of these TaskManagers, is busy all the time, and a source waits for it."""
+        for at in range(AT - MINUTE, AT + MINUTE, 30 * SECOND):
+            for n, tm in enumerate(tms):
+                labels = {"job_id": JOB, "tm_id": tm_label(tm), "subtask_index": str(n)}
+                its = {**labels, "task_id": "t2", "task_name": task}
+                self.scrape(
+                    *([Sample("busy_time", its, 1000.0)] if not self.old else []),
+                    Sample("in_pool_usage", its, 1.0),
+                    Sample("backpressured_time", {**labels, "task_id": "t1", "task_name": "source"}, 990.0),
+                    *([Sample("kafka_connections", its, float(connections))] if connections >= 0 else []),
+                    at=at,
+                )
         return self
 
     def finding(self) -> Finding:
@@ -189,17 +219,112 @@ def test_key_skew_is_not_answered_with_a_restart() -> None:
     assert first_danger(finding.advice) == ""
 
 
+def even(version: str = "1.10.3") -> Job:
+    """Both TaskManagers read as much."""
+    old = version.startswith(("1.4", "1.10"))
+    told = Job("late_barrier_acks", old=old).line("process_version", 0, what="TaskManager", version=version)
+    return told.runs(0).expired(14, AT).reads(**{tm_label(TM): 50, tm_label(OTHER_TM): 50})
+
+
 def test_a_slow_host_is_left_only_after_the_state_is_safe() -> None:
-    advice = job().reads(**{tm_label(TM): 50, tm_label(OTHER_TM): 50}).late(4).finding().advice
-    assert advice.startswith(KEEP_STATE)
-    assert f"/jobs/{JOB}/checkpoints/config" in advice
-    assert "move the job" in advice
-    assert "skewed" not in advice
-
-
-def test_a_slow_upload_is_neither() -> None:
-    finding = job().reads(**{tm_label(TM): 550, tm_label(OTHER_TM): 50}).late(4, apart=5 * SECOND).finding()
-    assert "state upload is slow" in finding.summary
-    assert "checkpoint storage" in finding.advice
-    assert "move the job" not in finding.advice
+    finding = even().holds("work", TM).late(4).finding()
+    assert finding.advice.startswith(KEEP_STATE)
+    assert f"/jobs/{JOB}/checkpoints/config" in finding.advice
+    assert "move the job" in finding.advice
     assert "skewed" not in finding.advice
+    assert finding.summary.endswith("all on tm-2:6122-bbbbbb; barriers wait for work, which is busy all the time")
+
+
+@pytest.mark.parametrize("apart", [0, 5 * SECOND])
+def test_since_1_11_a_late_acknowledgement_is_a_slow_upload(apart: int) -> None:
+    """Where the barrier has not come through, such a task is told of the abort and acknowledges nothing."""
+    for version in ("1.11.0", "1.20.5", "2.2.1"):
+        finding = even(version).holds("work", TM).late(4, apart=apart).finding()
+        assert "state upload is slow" in finding.summary
+        assert "checkpoint storage" in finding.advice
+        assert "move the job" not in finding.advice
+        assert "skewed" not in finding.advice
+
+
+@pytest.mark.parametrize("key", ["execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"])
+def test_barriers_that_may_overtake_data_do_not_wait_behind_it(key: str) -> None:
+    def told(value: str) -> Job:
+        return even("").line("configured", 1, key=key, value=value)
+
+    assert told("true").late(4).finding().summary.endswith("; state upload is slow")
+    assert told("false").late(4).finding().summary.endswith("all on tm-2:6122-bbbbbb")
+    noticed = told("true").noticed(TM).finding()
+    assert noticed.summary.endswith("; the subtasks do not react to barriers")
+
+
+@pytest.mark.parametrize("apart", [0, 5 * SECOND])
+def test_an_old_acknowledgement_alone_proves_no_mechanism(apart: int) -> None:
+    for version in ("1.4.2", "1.10.3", "SNAPSHOT"):
+        finding = even(version).late(4, apart=apart).finding()
+        assert finding.summary.endswith("all on tm-2:6122-bbbbbb")
+        assert "alignment and asynchronous duration" in finding.advice
+        assert first_danger(finding.advice) == ""
+
+
+def test_subtasks_that_had_not_begun_a_checkpoint_have_not_acknowledged_it() -> None:
+    assert job().noticed(TM, TM).finding().summary == (
+        "2 subtasks had not begun checkpoint 14 when it expired, all on tm-2:6122-bbbbbb; barriers wait behind data"
+    )
+    assert "3 subtasks were late for checkpoint 14" in job().noticed(TM).late(2).finding().summary
+
+
+def test_the_first_notice_does_not_name_one_of_the_taskmanagers_that_are_all_late() -> None:
+    history = even("1.20.5").noticed(TM, OTHER_TM)
+    said = history.transitions(AT + 2 * MINUTE)
+    assert len(said) == 1
+    assert (said[0].findings[0].entity["tm_id"], said[0].findings[0].entity["host"]) == ("", "")
+    assert "2 subtasks had not begun checkpoint 14 when it expired, on all 2 TaskManagers" in said[0].summary
+
+
+def test_a_taskmanager_with_most_of_the_late_subtasks_is_not_named_if_every_one_is_late() -> None:
+    assert even("1.20.5").noticed(*[TM] * 9, OTHER_TM).finding().entity["tm_id"] == ""
+    assert even("1.20.5").noticed(*[TM] * 9).finding().entity["tm_id"] == TM
+    skewed = Job("late_barrier_acks").runs(0).expired(14, AT).reads(**{tm_label(TM): 90, tm_label(OTHER_TM): 10})
+    assert skewed.noticed(*[TM] * 9, OTHER_TM).finding().entity["tm_id"] == TM
+
+
+def test_what_all_sinks_wait_for_is_named_and_no_host() -> None:
+    outage = even("1.20.5").holds("sink", TM, OTHER_TM, connections=0).noticed(TM, OTHER_TM)
+    finding = outage.finding()
+    assert finding.summary.endswith(
+        "; barriers wait for sink, which is busy all the time and has no connection to Kafka"
+    )
+    assert (finding.entity["tm_id"], finding.entity["task"]) == ("", "sink")
+    assert "Kafka brokers" in finding.advice
+    assert first_danger(finding.advice) == ""
+    connected = even("1.20.5").holds("sink", TM, OTHER_TM, connections=2).noticed(TM, OTHER_TM).finding()
+    assert connected.summary.endswith("; barriers wait for sink, which is busy all the time")
+    assert "the external system that it calls" in connected.advice
+
+
+def test_a_job_with_few_subtasks_needs_no_more_than_it_has() -> None:
+    assert job().late(2).opened() == []
+    assert job().holds("work", TM, OTHER_TM).late(2).opened() == ["late_barrier_acks"]
+    assert job().holds("work", TM, OTHER_TM).late(1).opened() == []
+    assert job().holds("work", *[TM] * 12).late(2).opened() == []
+
+
+@pytest.mark.parametrize("late", [5 * SECOND, 90 * SECOND, 5 * MINUTE])
+def test_a_jobmanagers_log_that_arrives_later_loses_nothing(late: int) -> None:
+    """Each TaskManager has many subtasks and notices several checkpoints before the first expiry is read."""
+    history = Job("late_barrier_acks").runs(0)
+    for number in range(14, 20):
+        at = (number - 14) * 10 * SECOND
+        history.noticed(*[TM] * 60, OTHER_TM, number=number, after=at + SECOND)
+        history.by("jm").line("checkpoint_expired", AT + at, lag=late, checkpoint=str(number), job=JOB)
+    said = history.transitions(AT + 10 * MINUTE)
+    assert [t.transition for t in said][:1] == ["opened"]
+    checkpoints = {t.findings[0].entity["checkpoint"] for t in said}
+    assert "19" in checkpoints
+    assert said[0].findings[0].since == START + AT
+    assert {f.entity["tm_id"] for t in said for f in t.findings} <= {TM}
+
+
+def test_late_subtasks_are_judged_together_a_moment_after_the_first() -> None:
+    at = job().late(3).transitions(AT + MINUTE)[0].at - START
+    assert AT + 3 * SECOND <= at <= AT + 4 * SECOND + 200

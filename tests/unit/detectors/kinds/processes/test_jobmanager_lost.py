@@ -4,7 +4,7 @@ import pytest
 
 from detectors.events.event import Sample
 from detectors.incident import Transition
-from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story
+from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story, Thrown
 from tests.unit.detectors.streams import START
 
 JM, OTHER_JM = "jm-1:6123", "jm-2:6123"
@@ -270,3 +270,133 @@ def test_a_jobmanager_that_is_scraped_seldom_is_given_time_for_three_scrapes(eve
 
     assert not scraped(AT + 20 * MINUTE).is_lost(until=AT + 20 * MINUTE)
     assert scraped(AT - 40 * SECOND).is_lost(until=AT + 20 * MINUTE)
+
+
+HEAP: Thrown = ("java.lang.OutOfMemoryError", "Java heap space", "")
+
+
+class Accused(Cluster):
+    """A JobManager that continues to work while TaskManagers report it as lost."""
+
+    def works(self, until: int = AT + 3 * MINUTE, lag: int = 100) -> "Accused":
+        """A checkpoint every two minutes, and no scrapes."""
+        for n, at in enumerate(range(AT - 4 * MINUTE, until, 2 * MINUTE), 1):
+            self.triggered(n, at + MINUTE, lag=lag).completed(n, at + MINUTE + 100, lasting=100, lag=lag)
+        return self
+
+    def out_of_memory(self, at: int, *tms: str) -> "Accused":
+        """Each of these TaskManagers has an error of its own."""
+        for tm in tms:
+            self.line("process_fatal", at, source=tm).by(tm).stack(HEAP, at=at)
+        return self.by("jm")
+
+    def gives_up(self, at: int, *tms: str, lag: int = 100) -> "Accused":
+        """The JobManager reports TaskManagers as lost."""
+        for tm in tms:
+            self.line("tm_timed_out", at, lag=lag, tm=f"{tm}:6122-a")
+        return self
+
+
+def accused(*tms: str) -> Accused:
+    history = Accused("jobmanager_lost").starts().knows(*tms)
+    for tm in tms:
+        history.line("tm_started", 5, source=tm, tm=f"{tm}:6122-a")
+    return history
+
+
+@pytest.mark.parametrize("after", [-2 * SECOND, 10 * SECOND, 45 * SECOND])
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_taskmanager_that_dies_of_its_own_heap_blames_a_healthy_jobmanager(after: int, refused: bool) -> None:
+    """Its last lines come up to a minute after its lost heartbeats, and the JobManager has nothing to write."""
+    for tms in (["tm-1", "tm-2"], ["tm-1", "tm-2", "tm-3"]):
+        history = accused(*tms).works().silent(AT, "tm-1")
+        if refused:
+            history.line("jm_unreachable", AT + 50, source="tm-1", peer="JobManager")
+        assert not history.out_of_memory(AT + after, "tm-1").is_lost()
+
+
+def test_several_that_are_out_of_memory_prove_nothing_either() -> None:
+    history = accused("tm-1", "tm-2").works().silent(AT, "tm-1").silent(AT + SECOND, "tm-2")
+    assert not history.out_of_memory(AT - SECOND, "tm-1", "tm-2").is_lost()
+
+
+def test_what_was_reported_of_it_by_the_sick_is_withdrawn() -> None:
+    history = accused("tm-1", "tm-2").silent(AT, "tm-1").silent(AT + SECOND, "tm-2")
+    said = history.out_of_memory(AT + 10 * SECOND, "tm-1", "tm-2").reported()
+    assert [t.transition for t in said] == ["opened", "resolved"]
+    assert "out of memory themselves" in said[1].reason
+    assert said[1].at - said[0].at <= 75 * SECOND
+
+
+def test_a_healthy_witness_next_to_a_sick_one_is_believed() -> None:
+    history = accused("tm-1", "tm-2").silent(AT, "tm-1").silent(AT + SECOND, "tm-2")
+    assert history.out_of_memory(AT + 10 * SECOND, "tm-1").is_lost()
+    assert accused("tm-1", "tm-2").silent(AT, "tm-1").out_of_memory(AT - 10 * MINUTE, "tm-1").is_lost()
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_taskmanagers_that_are_cut_off_blame_a_jobmanager_that_continues(refused: bool) -> None:
+    history = accused("tm-1", "tm-2", "tm-3").works().gives_up(AT - SECOND, "tm-1", "tm-2")
+    for tm in ("tm-1", "tm-2"):
+        if refused:
+            history.gated(AT - 9 * SECOND, tm)
+        history.silent(AT, tm)
+    assert not history.is_lost()
+
+
+def test_taskmanagers_whose_start_was_not_seen_are_known_by_their_hosts() -> None:
+    history = Accused("jobmanager_lost").starts().knows("tm-1", "tm-2").works()
+    for tm in ("tm-1", "tm-2"):
+        history.line("tm_registered", 5, tm=f"{tm}:6122-a", host=tm)
+    history.gives_up(AT - SECOND, "tm-1", "tm-2")
+    for tm in ("tm-1", "tm-2"):
+        history.gated(AT - 9 * SECOND, tm).silent(AT, tm)
+    assert not history.is_lost()
+
+
+def test_taskmanagers_that_it_gave_up_are_believed_when_it_stays_silent() -> None:
+    history = accused("tm-1", "tm-2").gives_up(AT - 20 * SECOND, "tm-1", "tm-2")
+    for tm in ("tm-1", "tm-2"):
+        history.gated(AT, tm).silent(AT + 8 * SECOND, tm)
+    assert not history.is_lost(until=AT + 50 * SECOND)
+    assert history.is_lost()
+
+
+def test_a_jobmanagers_log_that_is_read_later_withdraws_the_loss() -> None:
+    def told() -> Accused:
+        return accused("tm-1", "tm-2").silent(AT, "tm-1").silent(AT + SECOND, "tm-2")
+
+    said = told().line("tasks_restarting", AT - 20 * SECOND, lag=90 * SECOND, failed="a" * 32).reported()
+    assert [t.transition for t in said] == ["opened", "resolved"]
+    assert said[1].reason == "its own log continues"
+    before = told().line("tasks_restarting", AT - 60 * SECOND, lag=2 * MINUTE, failed="a" * 32).reported()
+    after = told().line("tasks_restarting", AT + 60 * SECOND, failed="a" * 32).reported()
+    assert [t.transition for t in before] == [t.transition for t in after] == ["opened"]
+
+
+def test_one_whose_connection_is_refused_is_not_believed_while_its_peers_keep_the_contact() -> None:
+    assert not accused("tm-1", "tm-2").works().killed("tm-1").is_lost()
+    assert accused("tm-1", "tm-2").killed("tm-1").is_lost()
+    assert accused("tm-1", "tm-2").killed("tm-1", "tm-2").is_lost(until=AT + 15 * SECOND)
+
+
+@pytest.mark.parametrize("meaning", ["tasks_restarting", "slots_wanted", "task_deploying", "tm_closed"])
+def test_any_line_of_its_own_log_outweighs_them(meaning: str) -> None:
+    fields = {"task": "map", "subtask": "1", "host": "h", "tm": "tm-9:1-a", "reason": "x", "failed": "a" * 32}
+    history = accused("tm-1", "tm-2").silent(AT, "tm-1").silent(AT + SECOND, "tm-2")
+    assert not history.line(meaning, AT - 20 * SECOND, **fields).is_lost()
+
+
+@pytest.mark.parametrize("every", [5, 15, 30, 60])
+@pytest.mark.parametrize("tms", [1, 2])
+def test_a_jobmanager_that_is_scraped_is_asked_before_heartbeats_are_believed(every: int, tms: int) -> None:
+    def told(until: int) -> Accused:
+        history = accused("tm-1", "tm-2")
+        for tm in ("tm-1", "tm-2")[:tms]:
+            history.silent(AT, tm)
+        for at in range(AT - 5 * MINUTE, until, every * SECOND):
+            history.scrape(Sample("jm_heap_used", {}, 1.0), at=at - SECOND, host="jm")
+        return history
+
+    assert not told(AT + 5 * MINUTE).is_lost()
+    assert told(AT - 45 * SECOND).is_lost()

@@ -2,6 +2,8 @@
 
 import pytest
 
+from detectors.events.event import Sample
+from detectors.events.names import filtered
 from detectors.incident import Transition
 from tests.unit.detectors.story import MINUTE, SECOND, Story
 from tests.unit.detectors.streams import START
@@ -165,3 +167,91 @@ def test_checkpoints_that_complete_without_it_for_five_minutes_end_it() -> None:
     transitions = history.completed(8, AT + 6 * MINUTE).reported(8)
     assert [t.transition for t in transitions] == ["opened", "resolved"]
     assert transitions[-1].reason.startswith(f"checkpoints have completed without {TM} for ")
+
+
+class Partition(TaskManagers):
+    """A TaskManager and a JobManager that lose each other at AT while both continue to run."""
+
+    def both_report(self, tm_after: int = 2 * SECOND, jm: bool = True) -> "Partition":
+        """Each one's heartbeats of the other time out."""
+        if jm:
+            self.then(0, "tm_timed_out", tm=TM)
+        for n, peer in enumerate(("ResourceManager", "JobManager")):
+            self.then(tm_after + n, "jm_timed_out", source="tm-1", peer=peer)
+        return self
+
+    def looks_for_jobmanager(self, since: int = 12 * SECOND, until: int = 120 * SECOND) -> "Partition":
+        """The TaskManager tries to connect again every ten seconds."""
+        for after in range(since, until, 10 * SECOND):
+            self.then(after, "jm_unresolved", source="tm-1", address="jm-1:6123")
+        return self
+
+    def answers(self, until: int, every: int, since: int = -5 * MINUTE) -> "Partition":
+        """The TaskManager answers scrapes."""
+        for after in range(since, until, every):
+            self.scrape(Sample("heap_used", {"tm_id": filtered(TM)}, 1.0), at=AT + after, host="tm-1")
+        return self
+
+    def works(self, until: int = 3 * MINUTE) -> "Partition":
+        """The JobManager answers scrapes."""
+        for after in range(-5 * MINUTE, until, 15 * SECOND):
+            self.scrape(Sample("jm_heap_used", {}, 1.0), at=AT + after, host="jm")
+        return self
+
+
+def parted() -> Partition:
+    history = Partition("taskmanager_lost", "jobmanager_lost").runs(0).by("tm-1").line("tm_started", 0, tm=TM)
+    history.line("jm_address", 2, address="jm-1:6123").by("jm")
+    return history.line("tm_registered", 1, tm=TM, host="tm-1")
+
+
+CUT_OFF = "it still runs and has lost the JobManager, too: the network between them is interrupted"
+
+
+@pytest.mark.parametrize("tm_after", [-8 * SECOND, 0, 8 * SECOND])
+@pytest.mark.parametrize("every", [5, 15, 30, 60])
+def test_both_sides_report_the_other_so_the_path_is_lost(tm_after: int, every: int) -> None:
+    scraped = parted().works(5 * MINUTE).both_report(tm_after).answers(5 * MINUTE, every * SECOND)
+    said = scraped.transitions(AT + 5 * MINUTE)
+    assert [t.transition for t in said] == ["opened", "updated"]
+    assert {t.cause for t in said} == {"taskmanager_lost"}
+    assert CUT_OFF not in said[0].summary
+    assert said[-1].summary.endswith(CUT_OFF)
+    assert "Leave its process running" in said[-1].findings[0].advice
+
+
+def test_its_own_log_is_enough_and_it_ends_when_it_registers_again() -> None:
+    history = parted().works().both_report().looks_for_jobmanager()
+    history.then(150 * SECOND, "tm_registered", tm=TM, host="tm-1")
+    said = history.transitions(AT + 4 * MINUTE)
+    assert [t.transition for t in said] == ["opened", "updated", "resolved"]
+    assert said[1].summary.endswith(CUT_OFF)
+    assert 32 * SECOND <= said[1].at - (START + AT) <= 70 * SECOND
+
+
+def test_a_frozen_taskmanager_that_is_back_at_once_is_not_cut_off() -> None:
+    history = parted().works().answers(-50 * SECOND, 5 * SECOND).both_report(22 * SECOND)
+    history.then(23 * SECOND, "tm_registered", tm=TM, host="tm-1").then(
+        23 * SECOND, "jm_address", "tm-1", address="j:1"
+    )
+    said = history.answers(4 * MINUTE, 5 * SECOND, since=22 * SECOND).transitions(AT + 4 * MINUTE)
+    assert [t.transition for t in said] == ["opened", "resolved"]
+    assert all(CUT_OFF not in t.summary for t in said)
+
+
+def test_a_taskmanager_without_a_jobmanager_that_is_alive_is_not_cut_off() -> None:
+    dead = parted().works(0).both_report().looks_for_jobmanager().answers(3 * MINUTE, 15 * SECOND)
+    assert all(CUT_OFF not in t.summary for t in dead.transitions(AT + 4 * MINUTE))
+    killed = parted().works(-50 * SECOND).both_report(jm=False).looks_for_jobmanager().answers(3 * MINUTE, 15 * SECOND)
+    assert killed.opened(AT + 4 * MINUTE) == ["jobmanager_lost"]
+
+
+def test_a_taskmanager_that_is_out_of_memory_is_not_cut_off() -> None:
+    history = parted().works().both_report().answers(3 * MINUTE, 5 * SECOND).by("tm-1")
+    history.stack(("java.lang.OutOfMemoryError", "Java heap space", ""), at=AT + 12 * SECOND)
+    assert all(CUT_OFF not in t.summary for t in history.transitions(AT + 4 * MINUTE))
+
+
+def test_a_taskmanager_that_says_nothing_of_its_jobmanager_is_not_cut_off() -> None:
+    history = parted().works().then(0, "tm_timed_out", tm=TM).answers(3 * MINUTE, 5 * SECOND)
+    assert all(CUT_OFF not in t.summary for t in history.transitions(AT + 4 * MINUTE))
