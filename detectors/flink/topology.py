@@ -13,6 +13,7 @@ from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.dying_processes import DyingProcesses
+from detectors.flink.execution_graphs import ExecutionGraphs
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,
@@ -122,6 +123,7 @@ class Topology(msgspec.Struct, array_like=True):
     recent: dict[int, int] = {}
     dying: DyingProcesses = msgspec.field(default_factory=DyingProcesses)
     masters: dict[str, str] = {}
+    graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -137,6 +139,7 @@ class Topology(msgspec.Struct, array_like=True):
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
         self.dying.take(event.source, fact, time)
+        self.graphs.take(event.source, fact, time)
         if isinstance(fact, _OF_JOBMANAGERS) and event.source not in self.masters:
             put_bounded(self.masters, event.source, event.host, _MAX_SOURCES)
         if isinstance(fact, ProcessSignalled | ClusterEnding):
@@ -230,7 +233,8 @@ class Topology(msgspec.Struct, array_like=True):
             return event.fields["job"]
         if event.source in self.tm_of_source:
             return ""
-        return self.job_of_source.get(event.source) or self.only_job()[0]
+        own = self.graphs.job_of(event.fields.get("attempt") or event.fields.get("failed", ""))
+        return own or self.job_of_source.get(event.source) or self.only_job()[0]
 
     def job_name(self, job: str) -> str:
         known = self.jobs.get(job)

@@ -10,7 +10,8 @@ when the job ends.
 
 Not reported: a slow task, whose counters still move (`backpressure`); pauses that are usual for the task, such as those
 of a sink that writes in batches (`pause_factor`); tasks without input; tasks that are restored and have not read
-anything yet; a window that emits for minutes; a barrier that waits for a slow input; samples that are missing.
+anything yet; attempts that fail before `min_duration` has passed (`restart_loop`), also if each stops at the same
+record; a window that emits for minutes; a barrier that waits for a slow input; samples that are missing.
 
 Why it matters: Flink reports the job as RUNNING. If checkpoints are disabled no line is written at all, otherwise
 they expire, and each restart reads the same records again. Reference: Flink, "Monitoring Back Pressure"; a recording of
@@ -25,7 +26,7 @@ from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, 
 from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
 from detectors.flink.flow.records import COUNTERS, JobRecords, StuckTask
-from detectors.flink.job_states import ENDING
+from detectors.flink.job_states import ENDING, RESTARTING
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.values.durations import Duration, humanize
@@ -91,6 +92,8 @@ class TaskStuck(JobDetector):
             if job.own.open is not None:
                 self._close(job, job.own.open, f"the job is {fact.state}")
             job.forget()
+        elif fact.state in RESTARTING:
+            job.own.records.restarted(job.time)
 
     @on(
         *COUNTERS,
