@@ -19,12 +19,14 @@ class OperatorCounters(msgspec.Struct, array_like=True):
     """The counters of one operator: the last value of each subtask with its time, and the last pieces, in order.
 
     A counter begins at 0 in each attempt, so a smaller value is what was counted since. The first value that is seen
-    says nothing about when it was counted.
+    says nothing about when it was counted. `dropped` has the values before the last sample, where that is smaller: if
+    the next one is as large again, it was a wrong sample and no new attempt.
     """
 
     name: str
     last: dict[str, tuple[float, int]] = {}
     pieces: list[Piece] = []
+    dropped: dict[str, float] = {}
 
     def take(self, counter: str, subtask: str, value: float, time: int, piece: int, window: int) -> None:
         """Take in a sample. Pieces last `piece` ms; the newest ones that began within `window` ms are kept."""
@@ -38,7 +40,17 @@ class OperatorCounters(msgspec.Struct, array_like=True):
             recent = [p for p in self.pieces if start - p.start <= window]
             self.pieces = [*recent[1 - _MAX_PIECES :], Piece(start)]
         grown = self.pieces[-1].grown
-        grown[counter] = grown.get(counter, 0.0) + (value - last if value >= last else value)
+        grown[counter] = grown.get(counter, 0.0) + self._more(key, last, value)
+
+    def _more(self, key: str, last: float, value: float) -> float:
+        """By how much a counter has grown from one sample to the next."""
+        if value < last:
+            put_bounded(self.dropped, key, last, 2 * _MAX_SUBTASKS)
+            return value
+        if value == last:
+            return 0.0
+        before = self.dropped.pop(key, value + 1)
+        return max(0.0, value - before - last) if value >= before else value - last
 
     @property
     def newest(self) -> int:
@@ -52,4 +64,5 @@ class OperatorCounters(msgspec.Struct, array_like=True):
     def restart(self) -> None:
         """The job restarts: its counters begin again."""
         self.last.clear()
+        self.dropped.clear()
         self.pieces = []

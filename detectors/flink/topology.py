@@ -14,6 +14,7 @@ from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.events.vocabulary import flink_events
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.dying_processes import DyingProcesses
+from detectors.flink.execution_graphs import ExecutionGraphs
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,
@@ -132,6 +133,7 @@ class Topology(msgspec.Struct, array_like=True):
     masters: dict[str, str] = {}
     witnesses: Witnesses = msgspec.field(default_factory=Witnesses)
     stalls: dict[str, WriteStalls] = {}
+    graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -150,6 +152,7 @@ class Topology(msgspec.Struct, array_like=True):
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
         self.dying.take(event.source, fact, time)
+        self.graphs.take(event.source, fact, time)
         if isinstance(fact, _OF_JOBMANAGERS) and event.source not in self.masters:
             put_bounded(self.masters, event.source, event.host, _MAX_SOURCES)
         looks = isinstance(fact, JobManagerFound | JobManagerMissed | JobManagerUnresolved)
@@ -265,7 +268,8 @@ class Topology(msgspec.Struct, array_like=True):
             return event.fields["job"]
         if event.source in self.tm_of_source:
             return ""
-        return self.job_of_source.get(event.source) or self.only_job()[0]
+        own = self.graphs.job_of(event.fields.get("attempt") or event.fields.get("failed", ""))
+        return own or self.job_of_source.get(event.source) or self.only_job()[0]
 
     def job_name(self, job: str) -> str:
         known = self.jobs.get(job)

@@ -101,6 +101,8 @@ LINKS: tuple[Link, ...] = (
     *_chain(_CHECKPOINTS, "transaction_timeout", "job", 60),
     *_chain("taskmanager_lost jobmanager_lost", "transaction_timeout", "cluster", 60),
     *_chain("transaction_timeout", "sink_data_lost restart_loop job_failed", "job", 24 * 60),
+    # With connector 4 a fenced producer also fails while the task is cleaned up, and that ends the TaskManager.
+    *_chain("transaction_timeout", "slots_unavailable", "job", 60),
     *_chain("sink_data_lost", "restart_loop job_failed", "job", 24 * 60),
     # Nodes and the JobManager
     # Counted from the node's last heartbeat: YARN waits ten minutes by default before it reports a lost node.

@@ -188,8 +188,9 @@ class RepeatedSigns(Detector):
 
 
 def job_of(view: View[SC, SS]) -> str:
-    """The job that a line is about. A line of a TaskManager names none, so it is the only job that runs, if any."""
-    return view.topology.job_of_failure(view.line) or view.topology.only_job()[0]
+    """The job that a line is about. If neither its attempt nor its source shows it, it is the only one that runs."""
+    own = view.topology.graphs.job_of(view.line.fields.get("attempt", ""))
+    return own or view.topology.job_of_failure(view.line) or view.topology.only_job()[0]
 
 
 def _runs(view: View[SC, SS], job: str) -> bool:

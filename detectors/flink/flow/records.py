@@ -103,6 +103,12 @@ class JobRecords(msgspec.Struct, array_like=True):
             else:
                 self.load.take(sample, time, limits)
 
+    def restarted(self, time: int) -> None:
+        """The job restarts: each attempt of a subtask is judged by itself, also if all stop at the same record."""
+        for known in (s for task in self.tasks.values() for s in task.subtasks.values()):
+            if known.since < time:
+                known.again(known.tm, known.host, time)
+
     def stuck(self, time: int, patience: Patience) -> StuckTask | None:
         """The task that processes nothing although records wait before it; the one that stopped first.
 

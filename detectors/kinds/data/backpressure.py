@@ -9,7 +9,8 @@ sources), full input buffers are used instead.
 Not reported: a busy source (it reads as fast as it can); the first moments after a start (every task then has busyTime
 1000, but nothing waits); slow checkpoints while a restarted job catches up; slow checkpoints without a slow operator,
 which `checkpoint_duration_creep` covers. `late_barrier_acks` is more precise once a checkpoint has expired. Resolved
-when `healthy_checkpoints` in a row are fast or, while it is info, when the operator is not busy in three samples.
+when `healthy_checkpoints` in a row are fast and no task waits for the operator any more or, while it is info, when it
+is not busy in three samples.
 
 Why it matters: with backpressure the job falls behind its input, and an aligned checkpoint takes as long as the queues
 before the slow operator. Reference: Flink, "Monitoring Back Pressure" and "Checkpointing under backpressure".
@@ -214,6 +215,8 @@ class Backpressure(UntilJobEnds):
             job.report(self._finding(job, own.open))
         elif before is None:
             return
+        elif before.slows_checkpoints and found is None and self._are_fast(job):
+            self._close_fast(job, before)
         elif not before.slows_checkpoints and own.load.is_calm(before.task_id, job.time, job.config):
             self.close_open(job, before, f"{before.task} is no longer busy all the time")
         elif found is not None:
@@ -224,14 +227,22 @@ class Backpressure(UntilJobEnds):
 
     def _checkpoint_ended(self, job: _Job) -> None:
         """Raise or close the open finding after a checkpoint has ended."""
-        open_one, healthy = job.own.open, job.own.checkpoints.healthy
+        open_one, slowest = job.own.open, job.own.load.slowest(job.time, job.config)
         if open_one is None:
             return
-        if open_one.slows_checkpoints and healthy >= job.config.healthy_checkpoints:
-            self.close_open(job, open_one, f"{healthy} checkpoints in a row were as fast as usual")
-        elif self._are_slow(job) and job.own.load.slowest(job.time, job.config) is not None:
+        if open_one.slows_checkpoints and self._are_fast(job):
+            # Busy times are averages over a minute: closed before they fall, it would open again with the next sample.
+            if slowest is None:
+                self._close_fast(job, open_one)
+        elif self._are_slow(job) and slowest is not None:
             open_one.slows_checkpoints = True
             job.report(self._finding(job, open_one))
+
+    def _are_fast(self, job: _Job) -> bool:
+        return job.own.checkpoints.healthy >= job.config.healthy_checkpoints
+
+    def _close_fast(self, job: _Job, open_one: OpenBackpressure) -> None:
+        self.close_open(job, open_one, f"{job.own.checkpoints.healthy} checkpoints in a row were as fast as usual")
 
     def close_open(self, job: _Job, open_one: OpenBackpressure, why: str) -> None:
         job.close(self._finding(job, open_one), why)

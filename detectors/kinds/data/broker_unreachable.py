@@ -63,7 +63,9 @@ class BrokerUnreachable(Detector):
 
         min_lines: int = threshold(5, "Number of lines of one client from which a broker counts as unreachable.", ge=2)
         min_duration: Duration = threshold(
-            15_000, "Minimum time between the first and the last of these lines. A client tries about once a second."
+            30_000,
+            "Minimum time between the first and the last of these lines. The default is Kafka's request.timeout.ms: a "
+            "broker that is restarted and back before that fails no request.",
         )
         partial_duration: Duration = threshold(
             120_000,

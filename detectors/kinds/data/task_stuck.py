@@ -10,7 +10,8 @@ when the job ends.
 
 Not reported: a slow task, whose counters still move (`backpressure`); pauses that are usual for the task, such as those
 of a sink that writes in batches (`pause_factor`); tasks without input; tasks that are restored and have not read
-anything yet; a window that emits for minutes; a barrier that waits for a slow input; samples that are missing.
+anything yet; attempts that fail before `min_duration` has passed (`restart_loop`), also if each stops at the same
+record; a window that emits for minutes; a barrier that waits for a slow input; samples that are missing.
 
 Why it matters: Flink reports the job as RUNNING. If checkpoints are disabled no line is written at all, otherwise
 they expire, and each restart reads the same records again. Reference: Flink, "Monitoring Back Pressure"; a recording of
@@ -23,7 +24,9 @@ import msgspec
 
 from detectors.detector import DetectorConfig, JobStates, JobView, View, on, threshold
 from detectors.events.event import Sample, samples_by_job
+from detectors.flink import facts
 from detectors.flink.flow.records import COUNTERS, JobRecords, StuckTask
+from detectors.flink.job_states import RESTARTING
 from detectors.incident import Evidence, Finding
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.until_job_ends import UntilJobEnds
@@ -83,6 +86,10 @@ class TaskStuck(UntilJobEnds):
             "default checkpoint timeout.",
         )
         sample_max_age: Duration = threshold(180_000, "Age from which a metric sample is ignored.")
+
+    def job_continues(self, job: _Job, fact: facts.JobStateChanged) -> None:
+        if fact.state in RESTARTING:
+            job.own.records.restarted(job.time)
 
     @on(
         *COUNTERS,

@@ -35,6 +35,12 @@ class Pipeline(Story):
             self.load(at, at, job, source=(50, 0), enrich=(10, 900), sink=(1000, 0))
         return self
 
+    def recovers(self, start: int, until: int) -> "Pipeline":
+        """No task is busy or waits between two times in seconds."""
+        for at in range(start, until, 10):
+            self.load(at * SECOND, source=(50, 0), enrich=(10, 0), sink=(200, 0))
+        return self
+
     def dragged(self, count: int = 4) -> "Pipeline":
         """Checkpoints that take 15 s, one every 20 s."""
         for n in range(count):
@@ -111,11 +117,22 @@ def test_a_savepoint_that_takes_long_drags_nothing() -> None:
 
 
 def test_it_ends_when_checkpoints_are_fast_again_and_not_before() -> None:
-    history = pipeline().slow().dragged().completed(14, 210 * SECOND).completed(15, 220 * SECOND)
+    history = pipeline().slow().dragged().recovers(200, 230).completed(14, 210 * SECOND).completed(15, 220 * SECOND)
     assert history.reported()[-1].transition != "resolved"
     found = history.completed(16, 230 * SECOND).reported()
     assert [t.transition for t in found if t.transition != "updated"] == ["opened", "resolved"]
     assert found[-1].reason == "3 checkpoints in a row were as fast as usual"
+
+
+def test_busy_times_that_fall_a_minute_after_the_checkpoints_do_not_end_it_and_open_it_again() -> None:
+    """As recorded with Flink 2.2.1: it was closed, opened again by the next sample, and no longer the cause."""
+    history = pipeline().slow(until=260 * SECOND).dragged().recovers(260, 300)
+    for n in range(10):
+        history.completed(14 + n, (205 + n * 5) * SECOND)
+    found = history.reported()
+    assert [t.transition for t in found if t.transition != "updated"] == ["opened", "resolved"]
+    assert found[-1].at >= START + 280 * SECOND
+    assert {f.since for t in found for f in t.findings} == {found[0].findings[0].since}
 
 
 def test_jobs_whose_tasks_have_the_same_ids_are_kept_apart() -> None:

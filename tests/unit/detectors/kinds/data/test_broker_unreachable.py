@@ -64,6 +64,14 @@ def test_a_few_lines_at_the_start_of_a_job_or_a_broker_are_nothing() -> None:
     assert clients().lost(10).what() == []
 
 
+def test_an_only_broker_that_is_restarted_and_back_within_twenty_seconds_is_nothing() -> None:
+    """As recorded with Flink 2.2.1: 18 s, in which 16 clients write a line a second each, and no request fails."""
+    restarted = clients()
+    for n in range(16):
+        restarted.lost(20, client=f"Consumer clientId=orders-{n}, groupId=orders").connections(0, 0, at=10)
+    assert restarted.beside(60, start=21).what() == []
+
+
 def test_a_line_now_and_then_is_nothing() -> None:
     assert clients().lost(7_000, every=90).what() == []
 
@@ -110,7 +118,7 @@ def test_a_client_that_cannot_connect_for_a_while_is_critical_and_the_broker_is_
     assert found[0].cause == "broker_unreachable"
     assert found[0].severity == "critical"
     assert "kafka-1:9092" in found[0].summary
-    assert found[0].at <= START + AT + 20 * SECOND
+    assert found[0].at <= START + AT + 35 * SECOND
     assert found[0].findings[0].since == START + AT
 
 

@@ -71,6 +71,12 @@ def test_records_that_were_dropped_before_the_first_scrape_are_nothing() -> None
     assert windows().drops(1_200, lambda _: 50_000).what() == []
 
 
+@pytest.mark.parametrize("wrong", [5, 10, 25])
+def test_wrong_samples_of_zero_do_not_count_what_was_dropped_before_again(wrong: int) -> None:
+    """Single late records of an hour add up to 36, which is no incident, however often they are seen to be back."""
+    assert windows().drops(3_600, lambda at: 0 if at and at % 100 < wrong else 400 + at // 100).what() == []
+
+
 def test_a_small_share_while_a_restarted_job_catches_up_is_nothing() -> None:
     history = windows().drops(300, lambda _: 0).line("job_restored", 301 * SECOND, job=JOB)
     assert history.drops(900, lambda at: min(at - 310, 120) * 2, start=310).what() == []

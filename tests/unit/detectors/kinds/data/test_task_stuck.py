@@ -135,6 +135,15 @@ def test_a_task_that_waits_for_a_barrier_while_another_branch_moves_is_not_stuck
     assert flowing().flows("10 min", waiting, moving=("enrich",), pace=1).reported() == []
 
 
+def test_attempts_that_each_fail_after_the_same_few_records_are_a_restart_loop() -> None:
+    """On a full disk, each attempt read 2,081 records and was busy at first: every scrape saw another attempt."""
+    history = flowing()
+    for _ in range(20):
+        history.state("RESTARTING").gap("1 s").state("RUNNING", "RESTARTING").flows(history._now + 5_000, LOOP)
+    assert history.reported(after=0) == []
+    assert history.flows(history._now + 70_000, LOOP).reported(after=0)[0][0] == "opened"
+
+
 def test_pauses_that_recur_are_usual_and_reported_once_at_most() -> None:
     """A sink that writes a batch of 80 s every two minutes."""
     history = flowing()
