@@ -6,6 +6,7 @@ then only newer lines or samples show that the job still runs. A sample shows it
 
 import msgspec
 
+from detectors.events.names import filtered
 from detectors.flink.facts import JobStateChanged
 from detectors.flink.job_states import ACTIVE, ENDED
 from detectors.incident import Evidence
@@ -110,7 +111,8 @@ class JobRuns(msgspec.Struct, array_like=True):
         run = self.run(job)
         if time <= run.time or run.state in ENDED or (run.state in STARTING and not runs):
             return None
-        run.name = name or run.name
+        # The name in a line is the name itself, that of a sample may have underscores in the place of other characters.
+        run.name = run.name or name
         return self._sign(run, time, clock, record)
 
     def _sign(self, run: JobRun, time: int, clock: int, record: Evidence) -> JobRun | None:
@@ -175,7 +177,8 @@ class JobRuns(msgspec.Struct, array_like=True):
 
     def others_run(self, run: JobRun, clock: int) -> bool:
         """Whether another job of the same name runs."""
-        same = (o for o in self.by_id.values() if run.name and o.name == run.name and o.job != run.job)
+        name = filtered(run.name)
+        same = (o for o in self.by_id.values() if name and o.job != run.job and filtered(o.name) == name)
         return any(self.runs(other, clock) for other in same)
 
     def forget(self, label: str) -> None:

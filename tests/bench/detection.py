@@ -5,7 +5,7 @@ compares what is reported with the truth. A true incident is right if one incide
 cause at the end. Further incidents are split, and any other warning or critical one is false. `lead` is the time from
 the first transition to the kill, loss or expiry that follows.
 
-Next to it is what the published Prometheus rules of `flink_rules.yaml` report on the same scrapes, if Prometheus is
+Next to it is what the Prometheus rules of awesome-prometheus-alerts report on the same scrapes, if Prometheus is
 installed, each with the seconds from the same record: any rule whose condition begins to hold during an incident counts
 as having found it, whatever its name. In brackets is what would have fired had the recording, and the condition,
 continued. Scenarios have no such column, because they keep only the metrics that flinkwatch reads.
@@ -27,6 +27,8 @@ import yaml
 
 from detectors.events.event import LogEvent, Record, Rejected
 from detectors.incident import Transition
+from sinks.integrations.slack.settings import SlackConfig
+from sinks.integrations.slack.thread import plan
 from tests import prometheus_server, recorded
 from tests.bench import neutral, prometheus_rules
 from tests.bench.prometheus_rules import Alert
@@ -68,7 +70,10 @@ class Truth(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the table; `verdict` is right, wrong, missed, split, false, quiet or optional."""
+    """One line of the table; `verdict` is right, wrong, missed, split, false, quiet or optional.
+
+    `messages` is how many Slack shows of the incident: its message, and the lines in its thread.
+    """
 
     name: str
     envelope: str
@@ -79,6 +84,7 @@ class Row(NamedTuple):
     from_confirmed: float | None = None
     lead: float | None = None
     rules: str = "-"
+    messages: int | None = None
 
 
 Incident = list[Transition]
@@ -99,16 +105,22 @@ def recordings(folder: Path, envelopes: list[str]) -> Iterator[Case]:
     alerts: dict[str, list[Alert]] = {}
     if prometheus_server.available():
         with tempfile.TemporaryDirectory(prefix="flinkwatch-rules-") as work:
-            alerts = prometheus_rules.alerts(found, Path(work))
+            rules = prometheus_rules.entrants()[prometheus_rules.OLDEST]
+            alerts = prometheus_rules.alerts(found, Path(work), rules)
     else:
         print("Prometheus is not installed: its rules are not evaluated (Debian: apt-get install prometheus)")
     for envelope in envelopes:
-        logs, _, metrics = envelope.partition("+")
         for recording in found:
-            given = neutral.packed(recording, logs, metrics)
-            truths = [_truth(t, "_t", given) for t in recording.truth.get("incidents") or []]
-            rules = alerts.get(recording.name) if envelope == envelopes[0] else None
-            yield Case(recording.name, envelope, given, truths, rules)
+            own = alerts.get(recording.name) if envelope == envelopes[0] else None
+            yield case_of(recording, envelope)._replace(alerts=own)
+
+
+def case_of(recording: neutral.Recording, envelope: str) -> Case:
+    """A recording and its truth in an envelope, without alerts."""
+    logs, _, metrics = envelope.partition("+")
+    given = neutral.packed(recording, logs, metrics)
+    truths = [_truth(t, "_t", given) for t in recording.truth.get("incidents") or []]
+    return Case(recording.name, envelope, given, truths, None)
 
 
 def _truth(entry: dict[str, Any], suffix: str, given: list[Record]) -> Truth:
@@ -168,20 +180,31 @@ def judged(case: Case) -> Iterator[Row]:
         if incident not in taken:
             split = any(_near(incident[0].at, t) for t in case.truths)
             verdict = "split" if split else "false"
-            rows.append(Row(case.name, case.envelope, "-", incident[-1].cause, verdict))
+            rows.append(Row(case.name, case.envelope, "-", incident[-1].cause, verdict, messages=messages(incident)))
     if not rows:
         rows = [Row(case.name, case.envelope, "healthy", "-", "quiet")]
-    false = _listed([a for a in case.alerts or () if not any(_seen(a, t) for t in case.truths)])
+    false = _listed([a for a in case.alerts or () if not any(seen(a, t) for t in case.truths)])
     if false:
         rows[-1] = rows[-1]._replace(rules=f"{rows[-1].rules} false: {false}".removeprefix("- "))
     yield from rows
+
+
+def messages(incident: Incident) -> int:
+    """The message of an incident in Slack and the lines in its thread, under the default settings."""
+    config, known, count = SlackConfig(), None, 0
+    for transition in incident:
+        posted = known is not None
+        if posted or transition.severity != "info":
+            planned = plan(known, transition, transition.at, config, edited=posted)
+            known, count = planned.notified, count + (planned.reply or not posted)
+    return count
 
 
 def _near(at: int, true: Truth) -> bool:
     return true.first - SLACK_MS <= at <= true.until + SLACK_MS
 
 
-def _seen(alert: Alert, true: Truth) -> bool:
+def seen(alert: Alert, true: Truth) -> bool:
     """Rules are looked at in steps, so one may see a symptom a little before the lines report it."""
     return true.first - 1000 * prometheus_rules.EVERY_S <= alert.since <= true.until + SLACK_MS
 
@@ -196,11 +219,12 @@ def _best(near: list[Incident], true: Truth) -> Incident | None:
 def _row(case: Case, true: Truth, own: Incident | None) -> Row:
     rules = "-"
     if case.alerts is not None:
-        rules = _listed([a for a in case.alerts if _seen(a, true)], true.confirmed) or "nothing"
+        rules = _listed([a for a in case.alerts if seen(a, true)], true.confirmed) or "nothing"
     row = Row(case.name, case.envelope, true.cause, "-", "missed", rules=rules)
     if own is None:
         return row._replace(verdict="optional") if true.optional else row
-    row = row._replace(reported=own[-1].cause, verdict="right" if own[-1].cause in true.accept else "wrong")
+    verdict = "right" if own[-1].cause in true.accept else "wrong"
+    row = row._replace(reported=own[-1].cause, verdict=verdict, messages=messages(own))
     named = next((t.at for t in own if t.cause in true.accept), None)
     if named is None:
         return row

@@ -8,7 +8,7 @@ A recording is a folder with `records.jsonl.gz`, one JSON object a line in order
 
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,12 +82,38 @@ def packed(recording: Recording, logs: str, metrics: str) -> list[Record]:
     return found
 
 
+def scrapes(name: str, records: Iterable[Record]) -> Recording:
+    """The metrics of Kafka records as a recording, from Prometheus pages and Telegraf's JSON."""
+    entries = []
+    for record in records:
+        if record.topic != "flink.metrics" or not record.value:
+            continue
+        host = dict(record.headers).get("host", b"").decode()
+        body = record.value.decode()
+        if body[:1] == "{":
+            document = msgspec.json.decode(body)
+            metrics = document.get("metrics") or [document]
+            host = metrics[0]["tags"].get("host", "")
+            body = "\n".join(line for metric in metrics for line in _lines(metric))
+        entries.append(Entry(record.timestamp, "scrape", host, body=body))
+    return Recording(name, {}, entries)
+
+
 def samples(body: str) -> Iterator[tuple[str, str, str]]:
     """(name, labels as printed without braces, value) of a Prometheus text page."""
     for line in body.splitlines():
         found = _SAMPLE.match(line) if line[:1] != "#" else None
         if found is not None:
             yield found[1], (found[2] or "").rstrip(","), found[3]
+
+
+def _lines(metric: dict[str, Any]) -> Iterator[str]:
+    """The Prometheus text of one metric of Telegraf."""
+    tags = {k: v for k, v in metric["tags"].items() if k not in ("host", "cluster")}
+    labels = ",".join(f'{k.removeprefix("exported_")}="{v}"' for k, v in tags.items())
+    for field, value in metric["fields"].items():
+        name = metric["name"] if metric["name"].startswith("flink_") else field
+        yield f"{name}{{{labels}}} {value}"
 
 
 def _joined(entries: list[Entry]) -> Iterator[Entry]:

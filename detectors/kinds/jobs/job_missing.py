@@ -103,7 +103,7 @@ class JobMissing(Detector):
         runs, record = self._runs(view), view.record()
         of_jobs = {(s.labels["job_id"], s.name == "records_in"): s for s in samples if s.labels.get("job_id")}
         for (job, of_tasks), sample in of_jobs.items():
-            name = sample.labels.get("job_name") or view.topology.job_name(job)
+            name = view.topology.job_name(job) or sample.labels.get("job_name", "")
             self._works(view, runs.sample(job, name, view.time, view.clock, record, runs=of_tasks))
 
     @on(*facts.PROCESS_ENDS)

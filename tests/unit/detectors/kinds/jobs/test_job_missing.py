@@ -64,6 +64,18 @@ def test_a_job_that_is_cancelled_and_submitted_again_is_planned(pause: str) -> N
     assert job().ran(10).cancelled().gap(pause).submitted(OTHER).opened("3 h") == []
 
 
+def test_a_job_whose_name_reads_otherwise_in_its_metrics_is_the_same_one_when_submitted_again() -> None:
+    history = job().job("orders-eu").runs()
+    measured = {"job_name": "orders_eu", "tm_id": "t"}
+    for at in range(30, 1_200, 30):
+        history.scrape(Sample("records_in", {"job_id": JOB, **measured}, 1.0), at=at * SECOND)
+    history.at("20 min").state("CANCELLING").gap("100 ms").state("CANCELED", "CANCELLING")
+    history.gap("1 min").line("job_initializing", job=OTHER, name="orders-eu").gap("1 s").runs(job=OTHER)
+    for at in range(1_290, 2_700, 30):
+        history.scrape(Sample("records_in", {"job_id": OTHER, **measured}, 1.0), at=at * SECOND)
+    assert history.opened("45 min") == []
+
+
 def test_a_cancelled_job_whose_next_run_only_metrics_show_is_planned() -> None:
     assert job().ran(10).cancelled().gap("1 min").sampled(30, OTHER).opened("45 min") == []
 
