@@ -358,8 +358,8 @@ class Cluster:
     # What the collectors do
 
     def _lose_scrapes(self, at: int) -> None:
-        """No scrape arrives for up to four minutes, since the agent restarts."""
-        self._gaps = [(at / 1_000, at / 1_000 + self._chance.uniform(20, 240))]
+        """No scrape arrives for up to a minute, since the agent restarts."""
+        self._gaps = [(at / 1_000, at / 1_000 + self._chance.uniform(20, 60))]
         self._at(at + self._chance.uniform(8, 40) * HOUR_S * 1_000, self._lose_scrapes)
 
     def _rotate(self, at: int) -> None:

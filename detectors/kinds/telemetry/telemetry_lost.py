@@ -6,9 +6,9 @@ arrives:
 
 - one TaskManager: others still arrive, and the JobManager still counts it or its log shows no end
 - one JobManager: TaskManagers still arrive, no other JobManager does, and no checkpoint line comes
-- all metrics, for `cluster_min_gap`: checkpoint lines of the cluster still arrive, so the metrics pipeline is at fault
+- all metrics: checkpoint lines of the cluster still arrive, so the metrics pipeline is at fault, not Flink
 - a job's log: its counter of completed checkpoints still grows, so the log pipeline is at fault
-- the whole cluster, for as long: most likely the path from there to Kafka is at fault
+- the whole cluster: most likely the path from there to Kafka is at fault
 
 Not reported: an orderly end (SIGTERM, the end of the job or of the cluster, a TaskManager that was closed or replaced;
 `taskmanager_lost` covers those that are lost), a cluster without a running job, and checkpoint lines that stop while a
@@ -64,7 +64,7 @@ class TelemetryLost(Detector):
         )
         cluster_min_gap: Duration = threshold(
             300_000,
-            "Minimum time without any metrics or data from a cluster before it is reported. Agents may be restarting.",
+            "Minimum time without any data from a cluster before the cluster is reported. Agents may be restarting.",
         )
         min_history: int = threshold(
             6, "Number of gaps between samples or lines from which a source counts as regular.", ge=3, le=8
@@ -216,12 +216,10 @@ class TelemetryLost(Detector):
         last = max((state.processes.by_key[k] for k in late), key=lambda v: v.last)
         count = len(state.processes.by_key)
         what = f"no metrics of {f'its {count} processes' if count > 1 else 'its only process'} for {_gap(view, last)}"
-        if now - last.last < self.config.cluster_min_gap:
-            return
         if state.last_line > last.last + half:
             summary = f"{what}, but the cluster is still logging. Metrics are not reaching Kafka."
             self._report(view, _METRICS, last, summary, "warning")
-        elif _METRICS not in state.open:
+        elif _METRICS not in state.open and now - last.last >= self.config.cluster_min_gap:
             summary = f"no data from this cluster: {what}, and no log lines either"
             self._report(view, _CLUSTER, last, summary, "warning" if state.last_line else "info")
 

@@ -109,13 +109,6 @@ def test_metrics_that_all_stop_while_the_log_goes_on_have_lost_their_way() -> No
     assert "Metrics are not reaching Kafka" in found[0].summary
 
 
-def test_an_agent_that_restarts_for_some_minutes_is_not_reported() -> None:
-    history, again = cluster(), 9 * MINUTE
-    for tm in ("a", "b", ""):
-        history.scrapes(tm, until=STOP).scrapes(tm, start=again)
-    assert history.reported() == []
-
-
 def test_a_log_that_stops_while_checkpoints_are_counted_has_lost_its_way() -> None:
     found = cluster(STOP).scrapes("a").scrapes(counting=True).reported()
     assert [t.severity for t in found] == ["warning"]
