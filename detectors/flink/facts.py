@@ -13,7 +13,7 @@ from msgspec import field
 from detectors.events.event import LogEvent
 from detectors.events.vocabulary.match import match_anywhere
 from detectors.flink.job_states import ENDED
-from detectors.flink.process_ends import HowEnded, end_of
+from detectors.flink.processes.process_ends import HowEnded, end_of
 from detectors.incident import Evidence, Severity
 from detectors.values.one_word import name_of
 

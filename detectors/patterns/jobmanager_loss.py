@@ -9,7 +9,7 @@ from detectors.events.names import container_in
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import Failure
 from detectors.flink.job_states import ACTIVE
-from detectors.flink.jobmanagers import MAX_RECORDS, JobManagerProcess, JobManagers, TaskManagerView
+from detectors.flink.processes.jobmanagers import MAX_RECORDS, JobManagerProcess, JobManagers, TaskManagerView
 from detectors.flink.timeouts import Timeouts
 from detectors.flink.topology import Topology
 from detectors.incident import Evidence, Finding, Forecast

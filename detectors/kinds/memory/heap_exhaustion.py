@@ -25,11 +25,11 @@ from detectors.detector import MAX_JOBS, Detector, DetectorConfig, View, on, thr
 from detectors.events.event import Sample
 from detectors.events.names import OF_JOBMANAGER, filtered
 from detectors.flink import facts
-from detectors.flink.dying_processes import out_of_its_own_memory
 from detectors.flink.facts import Failure
 from detectors.flink.memory.exhausted_heap import ExhaustedHeap, Symptom, label_of, label_of_jobmanager
 from detectors.flink.memory.gc_window import FLOOR_SAMPLES, GcWindow, GcWindows
 from detectors.flink.memory.native_helpers import NativeHelpers
+from detectors.flink.processes.dying_processes import out_of_its_own_memory
 from detectors.flink.root_causes import OF_WHOLE_JOB
 from detectors.incident import Finding, Reading, Series, Severity
 from detectors.patterns.keep_state import keep_state

@@ -24,7 +24,7 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
-from detectors.flink.jobmanagers import ONLY_JOBMANAGERS, JobManagerProcess, JobManagers
+from detectors.flink.processes.jobmanagers import ONLY_JOBMANAGERS, JobManagerProcess, JobManagers
 from detectors.incident import Finding
 from detectors.patterns.jobmanager_loss import SKEW_MS, JobManagerLoss, finding, jobs_of, loss_of
 from detectors.values.bounded import put_bounded

@@ -23,7 +23,7 @@ import msgspec
 
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.flink import facts
-from detectors.flink.kubernetes_troubles import OF_PODS, WORDS, Trouble, ended_by, interval, trouble_of
+from detectors.flink.processes.kubernetes_troubles import OF_PODS, WORDS, Trouble, ended_by, interval, trouble_of
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize

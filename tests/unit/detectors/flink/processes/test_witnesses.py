@@ -12,7 +12,7 @@ from detectors.flink.facts import (
     TaskManagerGone,
     TaskManagerRegistered,
 )
-from detectors.flink.witnesses import Witnesses
+from detectors.flink.processes.witnesses import Witnesses
 
 TM, JM = "tm-1:6122-a", "jm"
 SECOND, MINUTE = 1_000, 60_000

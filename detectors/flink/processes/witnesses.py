@@ -15,7 +15,6 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.names import filtered
-from detectors.flink.dying_processes import out_of_its_own_memory
 from detectors.flink.facts import (
     Fact,
     Failure,
@@ -27,6 +26,7 @@ from detectors.flink.facts import (
     TaskManagerGone,
     TaskManagerRegistered,
 )
+from detectors.flink.processes.dying_processes import out_of_its_own_memory
 from detectors.values.bounded import put_bounded
 
 _MAX_SOURCES = 200

@@ -8,7 +8,7 @@ SIGTERM. One rule for all detectors: such an end is not orderly, and nothing tha
 import msgspec
 
 from detectors.flink.facts import Fact, Failure, JobManagerFatal, ProcessFatal
-from detectors.flink.process_ends import HowEnded
+from detectors.flink.processes.process_ends import HowEnded
 from detectors.values.bounded import put_bounded
 
 _MAX_SOURCES = 200
