@@ -12,9 +12,8 @@ what is the case now; failed jobs and savepoints, which have kinds of their own.
 shows that all objects work, or after three intervals without a sign.
 
 Why it matters: Flink only logs that slots are missing, and nothing at all if its JobManager does not start.
-`slots_unavailable` and `job_missing` report the effect.
-
-Reference: Flink Kubernetes Operator, `EventRecorder`; Kubernetes, "Events", "Scheduling Framework".
+`slots_unavailable` and `job_missing` report the effect. Reference: Flink Kubernetes Operator,
+`EventRecorder`; Kubernetes, "Events", "Scheduling Framework".
 """
 
 from typing import TypeAlias

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
 from detectors.events.event import LogEvent, Record
 from detectors.events.identity import Identity
@@ -157,3 +159,10 @@ def test_hostile_values_never_raise(change: dict[str, Any]) -> None:
     Reader(Identity(), frozenset()).read(Record("flink.logs", 0, 0, NOW, None, value))
     nested = json.dumps(watched({**CORE, **change, "a": {"b": {"c": {"d": {"e": {"f": {}}}}}}})).encode()
     Reader(Identity(), frozenset()).read(Record("flink.logs", 0, 0, NOW, None, nested))
+
+
+@pytest.mark.parametrize("document", [watched(CORE), watched(MODERN), OF_RECEIVER])
+def test_a_collector_s_events_are_the_same_in_protobuf(document: dict[str, Any]) -> None:
+    value = ParseDict(document, LogsData()).SerializeToString()
+    assert any(literal.encode() in value for literal in prefilter(topic_is_metrics=False))
+    assert Reader(Identity(), frozenset()).read(Record("flink.logs", 0, 0, NOW, None, value)) == read(document)
