@@ -83,7 +83,8 @@ def _incidents() -> Iterator[Panel]:
         "One row per incident, with cause and job at that time.",
         Query(
             f"max by (incident) (flinkwatch_incident_open{{{_HERE}}}) * on (incident) group_left (kind, job) "
-            f"max by (incident, kind, job) (flinkwatch_incident_info{{{_HERE}}})",
+            # Without staleness markers the series of a former cause is still there for a while.
+            f"topk by (incident) (1, max by (incident, kind, job) (flinkwatch_incident_info{{{_HERE}}}))",
             "{{incident}} {{kind}} {{job}}",
         ),
         {0: ("silenced", GREEN), 1: ("info", SEVERITIES["info"]), 2: ("warning", ORANGE), 3: ("critical", RED)},

@@ -17,9 +17,9 @@ REFUSED = (
 
 
 def lines(cluster: str, until: int) -> Iterator[Record]:
-    """A client of this cluster has tried to connect once a second for 20 s."""
+    """A client of this cluster has tried to connect once a second for 40 s."""
     headers = (("cluster", cluster.encode()), ("host", b"tm-1"), ("file", b"/opt/flink/log/tm.log"))
-    for at in range(until - 20_000, until, 1_000):
+    for at in range(until - 40_000, until, 1_000):
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at / 1000))
         text = f"{when},{at % 1000:03d} WARN  org.apache.kafka.clients.NetworkClient [] - {REFUSED.format(cluster)}"
         yield Record("flink.logs", 0, 0, at, cluster.encode(), text.encode(), headers)

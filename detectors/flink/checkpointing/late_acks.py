@@ -16,6 +16,7 @@ _MAX_SUBTASKS = 8
 _MAX_NOTICES = 400
 _MAX_NOTICES_OF_ONE = 20
 _RECENT_MS = 3_600_000
+_AT_ONCE_MS = 1_000
 
 
 class LateAck(msgspec.Struct, array_like=True):
@@ -117,6 +118,12 @@ class JobAcks(msgspec.Struct, array_like=True):
         if not checkpoint.reported and not checkpoint.due:
             checkpoint.due = until
         return not checkpoint.reported
+
+    def woken(self) -> bool:
+        """Whether a task that was stuck answered for several checkpoints at once, and one has completed since."""
+        late = [c for c in self.expired.values() if c.acks]
+        times = [a.time for c in late for a in c.acks.values()]
+        return self.healthy > 0 and len(late) > 1 and max(times) - min(times) <= _AT_ONCE_MS
 
     def due(self, clock: int) -> list[int]:
         """The numbers of the checkpoints that are to be judged now."""

@@ -92,6 +92,8 @@ def twin(event: Event) -> Event:
             fields["job"] = fields["job"][::-1]
         if "name" in fields:
             fields["name"] = TWIN
+        if "attempt" in fields:
+            fields["attempt"] = f"{TWIN}{fields['attempt']}"
         return msgspec.structs.replace(event, source=source, partition=partition, fields=fields)
     samples = [
         msgspec.structs.replace(s, labels={**s.labels, "job_id": s.labels["job_id"][::-1], "job_name": TWIN})

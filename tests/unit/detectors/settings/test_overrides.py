@@ -73,7 +73,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "checkpoint_overdue": {"min_age": "3s", "learning_limit": "11s", "min_history": 2, "deaf_for": "1m"},
     "job_failed": {"stack_wait": "9s", "planned_wait": "5s", "running_for": "20s"},
     "lag_growing": {"min_growth": "1s", "min_duration": "1s", "min_samples": 3, "min_records": 1},
-    "late_barrier_acks": {"min_acks": 1, "remember": "1h", "healthy_checkpoints": 1, "burst": "1ms"},
+    "late_barrier_acks": {"min_acks": 1, "remember": "1h", "healthy_checkpoints": 1, "settle": "1ms"},
     "late_records_dropped": {"min_share": 0.001, "window": "1m", "catch_up": "1ms"},
     "network_buffers_exhausted": {"recovered_after": "1s", "running_for": "10s"},
     "restart_loop": {

@@ -32,8 +32,8 @@ def test_every_setting_has_its_reason() -> None:
     [
         ("kafka: {acces: {}}", "kafka.acces: unknown key; did you mean access? allowed: access, logs, metrics, topics"),
         ("detectors: {checkpoint_overdu: {}}", "did you mean checkpoint_overdue?"),
-        ("detectors: {late_barrier_acks: {burst: 5}}", 'detectors.late_barrier_acks.burst: is not a duration'),
-        ("detectors: {late_barrier_acks: {burst: 5}}", "for instance 5s or 5m"),
+        ("detectors: {late_barrier_acks: {settle: 5}}", 'detectors.late_barrier_acks.settle: is not a duration'),
+        ("detectors: {late_barrier_acks: {settle: 5}}", "for instance 5s or 5m"),
         ("detectors: {late_barrier_acks: {min_acks: 0}}", "late_barrier_acks.min_acks: must be at least 1, not 0"),
         ("streaming: {starting_offsets: middle}", "streaming.starting_offsets: input should be 'latest' or 'earliest'"),
         ("streaming: {trigger: 1ms}", "streaming.trigger: must be at least 100ms, not 1ms"),
@@ -59,7 +59,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_all_errors_are_reported_together(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
-    file.write_text("kafka: {acces: {}}\ndetectors: {late_barrier_acks: {burst: 5}}\n")
+    file.write_text("kafka: {acces: {}}\ndetectors: {late_barrier_acks: {settle: 5}}\n")
     with pytest.raises(ConfigError) as error:
         load(file, {})
     assert len(str(error.value).splitlines()) == 2

@@ -43,11 +43,11 @@ def test_what_several_clusters_report_with_the_last_line_is_one_incident() -> No
 
 
 def refused(cluster: str) -> list[Record]:
-    """A client's lines during 16 s."""
+    """A client's lines during 34 s."""
     line = "[Consumer clientId=a, groupId=a] Connection to node 1 (kafka-1/10.0.0.9:9092) could not be established."
     headers = (("cluster", cluster.encode()), ("host", b"tm-1"), ("file", b"/opt/flink/log/tm.log"))
     lines = []
-    for second in range(17):
+    for second in range(35):
         text = f"2026-11-21 00:06:{second:02d},000 WARN  o.a.k.c.NetworkClient [] - {line}"
         lines.append(Record("flink.logs", 0, second, 1_795_219_560_000 + second * 1_000, None, text.encode(), headers))
     return lines

@@ -328,3 +328,15 @@ def test_a_jobmanagers_log_that_arrives_later_loses_nothing(late: int) -> None:
 def test_late_subtasks_are_judged_together_a_moment_after_the_first() -> None:
     at = job().late(3).transitions(AT + MINUTE)[0].at - START
     assert AT + 3 * SECOND <= at <= AT + 4 * SECOND + 200
+
+
+def test_a_stuck_task_that_takes_all_barriers_at_once_is_over_with_them() -> None:
+    """Its notices are written when it works again, just before the first checkpoint that completes."""
+
+    def expired(apart: int) -> Job:
+        history = job(14).expired(15, AT + 20 * SECOND)
+        return history.noticed(TM, after=30 * SECOND).noticed(TM, number=15, after=30 * SECOND + apart)
+
+    assert expired(5).opened() == ["late_barrier_acks"]
+    assert expired(5).completed(16, AT + 30 * SECOND + 10).opened() == []
+    assert expired(1_500).completed(16, AT + 32 * SECOND).opened() == ["late_barrier_acks"]
