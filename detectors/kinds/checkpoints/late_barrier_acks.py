@@ -176,7 +176,7 @@ class LateBarrierAcks(JobDetector):
     def _report(self, job: _Job, number: int) -> None:
         own = job.own
         if own.open < 0 and own.woken():
-            return  # What was wrong is over.
+            return  # What was wrong has ended.
         if own.late(number, job.config.min_acks, job.config.repeats):
             shown, topology, unaligned = own.shown(), job.topology, job.state.unaligned
             skewed = topology.skew(job.id, self._place(job, shown)[0]) is not None
