@@ -268,6 +268,7 @@ def test_the_same_is_reported_of_any_late_stream_however_it_is_cut(
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 @each_detector
 @few
 @given(st.data(), st.randoms(use_true_random=False))
