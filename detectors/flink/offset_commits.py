@@ -5,13 +5,13 @@ sample of its counters, and counting starts with the first count of completed ch
 stale count adds nothing. It ends with a sample of the reader again, compared with an older count.
 """
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
 from detectors.events.event import Sample
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
+from detectors.values.versions import version_numbers
 
 _MAX_READERS = 4_000
 _MAX_JOBS = 400
@@ -35,8 +35,7 @@ def affected(version: str) -> bool:
     >>> affected("1.17.1"), affected("1.18.0"), affected("")
     (True, False, True)
     """
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return found is None or (int(found[1]), int(found[2])) < _FIXED
+    return version_numbers(version) < _FIXED
 
 
 class KafkaReader(msgspec.Struct, array_like=True):

@@ -1,6 +1,6 @@
 """The load of a job's tasks: subtasks that are busy all the time, backpressured tasks, full inputs."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +32,18 @@ class LoadThresholds(Protocol):
     def min_duration(self) -> int: ...
     @property
     def sample_max_age(self) -> int: ...
+
+
+class UsualLoadThresholds(NamedTuple):
+    """The thresholds where no setting applies. Legacy sources report backpressure of 100 ms/s at most."""
+
+    min_duration: int
+    sample_max_age: int
+    busy_ms_per_s: float = 900
+    no_longer_busy_ms_per_s: float = 750
+    backpressured_ms_per_s: float = 100
+    input_buffer_usage: float = 0.95
+    input_queue_length: int = 8
 
 
 class BusySubtask(msgspec.Struct, array_like=True):

@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from detectors.flink.stack_traces import StackTraces
 from detectors.incident import Finding, KnownIssue
 from detectors.incidents.cause_graph import KINDS
+from detectors.values.versions import version_numbers
 
 _NEAR_MS = 600_000
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _FIRST = "0.0"
 _CERTAINTY = ("sure", "likely", "possible")
 
@@ -91,7 +91,7 @@ class IssueEntry(_Entry):
     @classmethod
     def _not_empty(cls, affected: tuple[Affected, ...]) -> tuple[Affected, ...]:
         for one in affected:
-            if _numbers(one.since) >= _numbers(one.before):
+            if version_numbers(one.since) >= version_numbers(one.before):
                 raise ValueError(f"since {one.since} must be lower than before {one.before}")
         return affected
 
@@ -135,19 +135,14 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
     doubt = "" if issue.certainty == "sure" else f"; the match is {issue.certainty}"
     if not issue.affected:
         return f"any version of Flink{doubt}{connector}"
-    number = _numbers(version)
+    number = version_numbers(version)
     if not number:
         return None if issue.needs_version else f"may apply: the version of Flink is unknown{doubt}{connector}"
-    found = next((a for a in issue.affected if _numbers(a.since) <= number < _numbers(a.before)), None)
+    found = next((a for a in issue.affected if version_numbers(a.since) <= number < version_numbers(a.before)), None)
     if found is None:
         return None
     how = f"is older than the fix in {found.before}" if found.since == _FIRST else "is affected"
     return f"Flink {version} {how}{doubt}{connector}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = _NUMBERS.match(version)
-    return tuple(int(n) for n in found[0].split(".")) if found else ()
 
 
 def _shows(signature: Signature, findings: list[Finding], throwables: StackTraces) -> bool:

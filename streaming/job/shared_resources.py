@@ -7,29 +7,22 @@ within the last day, since the job may have ended in between.
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
 
-import structlog
-from kafka.errors import KafkaError
+from kafka import KafkaConsumer, TopicPartition
 
 from detectors.incident import decode_transition
 from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
 from detectors.values.bounded import put_bounded
 from detectors.values.decoding import UndecodableError
-from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.reading import follow, partitions_of, read_to_end
-from sinks.secret import SecretError
-from streaming.threads import Background
+from sinks.kafka.reading import read_to_end
+from streaming.topic_follower import TopicFollower
 
-log = structlog.get_logger()
-
-_RETRY_S = 5.0
 _LATELY_MS = 86_400_000
 _MAX_ENDED = 1_000
 
 
-class SharedResources(Background):
+class SharedResources(TopicFollower):
     """Follows the incidents in a thread of its own; `publish_line` writes a line with the next heartbeat."""
 
     def __init__(
@@ -39,9 +32,7 @@ class SharedResources(Background):
         publish_line: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__("shared resources", ends_within_s=5.0)
-        self._access = access
-        self._topic = topic
+        super().__init__("shared resources", access, topic)
         self._publish_line = publish_line
         self._clock = clock
         self._troubles = SharedTroubles()
@@ -87,25 +78,11 @@ class SharedResources(Background):
         for line in lines:
             self._publish_line(line)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._follow()
-            except (KafkaError, SecretError) as error:
-                log.debug("cannot read the incidents topic, trying again", error=str(error))
-                self._stop.wait(_RETRY_S)
+    def _begin(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+        self.begin((record.key, record.value) for record in read_to_end(consumer, partitions))
 
-    def _follow(self) -> None:
-        with closing(clients.consumer(self._access)) as consumer:
-            partitions = partitions_of(consumer, self._topic)
-            if not partitions:
-                self._stop.wait(_RETRY_S)
-                return
-            self.begin((record.key, record.value) for record in read_to_end(consumer, partitions))
-            for records in follow(consumer, self._stop):
-                for record in records:
-                    self.take(record.key, record.value)
-                self.repeat()
+    def _polled(self) -> None:
+        self.repeat()
 
 
 def _name(key: bytes | None) -> str:

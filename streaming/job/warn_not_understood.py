@@ -5,35 +5,27 @@ The stages that detect it run on executors, whose logs are rarely read. The driv
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 
 import structlog
-from kafka.errors import KafkaError
 
 from detectors.engine.not_understood import READING
 from detectors.incident import Reading, decode_reading
 from detectors.values.decoding import UndecodableError
-from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.reading import follow, partitions_of
-from sinks.secret import SecretError
-from streaming.threads import Background
+from streaming.topic_follower import TopicFollower
 
 log = structlog.get_logger()
 
-_RETRY_S = 5.0
 _AGAIN_S = 3_600.0
 _MAX_NAMED = 1_000
 _NAME = READING.encode()
 
 
-class NotUnderstood(Background):
+class NotUnderstood(TopicFollower):
     """Follows new readings in a thread of its own."""
 
     def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__("not understood", ends_within_s=5.0)
-        self._access = access
-        self._topic = topic
+        super().__init__("not understood", access, topic)
         self._clock = clock
         self._named: dict[bytes, float] = {}
 
@@ -55,26 +47,6 @@ class NotUnderstood(Background):
                 self._named.clear()
             self._named[key] = now
             _warn(reading)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._follow()
-            except (KafkaError, SecretError) as error:
-                log.debug("cannot read the readings topic, trying again", error=str(error))
-                self._stop.wait(_RETRY_S)
-
-    def _follow(self) -> None:
-        with closing(clients.consumer(self._access)) as consumer:
-            partitions = partitions_of(consumer, self._topic)
-            if not partitions:
-                self._stop.wait(_RETRY_S)
-                return
-            consumer.assign(partitions)
-            consumer.seek_to_end(*partitions)
-            for records in follow(consumer, self._stop):
-                for record in records:
-                    self.take(record.key, record.value)
 
 
 def _warn(reading: Reading) -> None:

@@ -7,14 +7,14 @@ metrics distinguish.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.task_load import JobLoad, TaskLoad
+from detectors.flink.task_load import JobLoad, TaskLoad, UsualLoadThresholds
 from detectors.values.bounded import put_bounded
+from detectors.values.versions import version_numbers
 
 Reason = Literal["barrier", "upload", ""]
 """The barrier did not come through, the upload was slow, or neither is proven."""
@@ -33,20 +33,8 @@ _MAX_TASKS = 64
 _UNALIGNED = re.compile(r"execution\.checkpointing\.unaligned(\.enabled)?")
 
 
-@dataclass(frozen=True)
-class BusyTaskLimits:
-    """When a task is busy. One scrape is enough, because the late checkpoint proves that it lasts."""
-
-    busy_ms_per_s: float = 900
-    no_longer_busy_ms_per_s: float = 750
-    backpressured_ms_per_s: float = 100
-    input_buffer_usage: float = 0.95
-    input_queue_length: int = 8
-    min_duration: int = 0
-    sample_max_age: int = 180_000
-
-
-_LIMITS = BusyTaskLimits()
+_THRESHOLDS = UsualLoadThresholds(min_duration=0, sample_max_age=180_000)
+"""One scrape is enough, because the late checkpoint proves that it lasts."""
 
 
 class Hold(msgspec.Struct, array_like=True):
@@ -58,7 +46,7 @@ class Hold(msgspec.Struct, array_like=True):
     def take(self, sample: Sample, time: int) -> None:
         """Take in a sample of a subtask."""
         if sample.name != "kafka_connections":
-            self.load.take(sample, time, _LIMITS)
+            self.load.take(sample, time, _THRESHOLDS)
         elif sample.value == 0:
             put_bounded(self.unconnected, sample.labels.get("task_id", ""), time, _MAX_TASKS)
         elif sample.value > 0:
@@ -66,16 +54,16 @@ class Hold(msgspec.Struct, array_like=True):
 
     def task(self, time: int) -> tuple[str, bool]:
         """(The task that holds up the others, whether it waits for Kafka); empty if metrics show none."""
-        found: tuple[str, TaskLoad] | None = self.load.slowest(time, _LIMITS)
+        found: tuple[str, TaskLoad] | None = self.load.slowest(time, _THRESHOLDS)
         if found is None:
             return "", False
         task_id, task = found
-        return task.name, time - self.unconnected.get(task_id, 0) <= _LIMITS.sample_max_age
+        return task.name, time - self.unconnected.get(task_id, 0) <= _THRESHOLDS.sample_max_age
 
     def cause(self, before: Cause, noticed: int, version: str, unaligned: bool, skewed: bool, time: int) -> Cause:
         """Why subtasks were late of which so many had not begun the checkpoint; a task that was seen is kept."""
         task, kafka = self.task(time)
-        if not noticed and (unaligned or self.load.has_busy or _minor(version) >= _NOTICED_SINCE):
+        if not noticed and (unaligned or self.load.has_busy or version_numbers(version) >= _NOTICED_SINCE):
             return Cause("upload")
         if not noticed and not skewed and not task:
             return Cause()
@@ -89,8 +77,3 @@ def sets_unaligned(key: str, value: str) -> bool | None:
     (True, None)
     """
     return value.strip().lower() == "true" if _UNALIGNED.fullmatch(key) else None
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
-    return tuple(map(int, found.groups())) if found else ()

@@ -13,7 +13,7 @@ import msgspec
 from detectors.events.event import Sample
 from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.flink.flow.pauses import Patience, UsualPause
-from detectors.flink.task_load import JobLoad, TaskLoad
+from detectors.flink.task_load import JobLoad, TaskLoad, UsualLoadThresholds
 from detectors.values.bounded import put_bounded, to_int
 
 COUNTERS = ("records_in", "records_out", "operator_records_in", "operator_records_out")
@@ -23,18 +23,6 @@ _MAX_TASKS = 64
 _MAX_SUBTASKS = 512
 _MAX_CHAINED = 32
 _SOURCE = "Source"
-
-
-class _Limits(NamedTuple):
-    """When a subtask counts as busy, backpressured or full. Legacy sources report backpressure of 100 ms/s at most."""
-
-    min_duration: int
-    sample_max_age: int
-    busy_ms_per_s: float = 900
-    no_longer_busy_ms_per_s: float = 750
-    backpressured_ms_per_s: float = 100
-    input_buffer_usage: float = 0.95
-    input_queue_length: int = 8
 
 
 class SubtaskRecords(msgspec.Struct, array_like=True):
@@ -94,7 +82,7 @@ class JobRecords(msgspec.Struct, array_like=True):
 
     def take(self, samples: Iterable[Sample], time: int, patience: Patience) -> None:
         """Take in the samples of one scrape. Counters come first: a pause that ends is judged by the load in it."""
-        limits = _Limits(patience.min_duration, patience.sample_max_age)
+        limits = UsualLoadThresholds(patience.min_duration, patience.sample_max_age)
         for sample in sorted(samples, key=lambda s: s.name not in COUNTERS):
             if sample.name in COUNTERS:
                 self._count(sample, time, patience)
