@@ -1,0 +1,4 @@
+"""What browsers and programs read about incidents: HTML pages and JSON.
+
+Rendering is pure: transitions in, text out. Kafka, delivery and the metrics of Prometheus are elsewhere.
+"""
