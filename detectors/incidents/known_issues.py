@@ -72,6 +72,10 @@ class Affected(_Entry):
     since: Version = _FIRST
     before: Version = "999.0"
 
+    def includes(self, number: tuple[int, ...]) -> bool:
+        """Whether a version is in the range, given as its numbers."""
+        return version_numbers(self.since) <= number < version_numbers(self.before)
+
 
 class IssueEntry(_Entry):
     """One known issue. The comment at the top of conf/known_issues.yaml explains every key."""
@@ -138,7 +142,7 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
     number = version_numbers(version)
     if not number:
         return None if issue.needs_version else f"may apply: the version of Flink is unknown{doubt}{connector}"
-    found = next((a for a in issue.affected if version_numbers(a.since) <= number < version_numbers(a.before)), None)
+    found = next((a for a in issue.affected if a.includes(number)), None)
     if found is None:
         return None
     how = f"is older than the fix in {found.before}" if found.since == _FIRST else "is affected"

@@ -33,7 +33,7 @@ def render(template: str, **values: object) -> str:
 
 @cache
 def content_security_policy() -> str:
-    """The policy of every page: it permits the style sheet and the script of `base.html.j2`, by their hashes, and no more."""
+    """The policy of every page. It permits the style sheet and the script of `base.html.j2`, by hash, and no others."""
     return (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
         f"style-src {_hash('style.css')}; script-src {_hash('page.js')}"

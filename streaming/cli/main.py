@@ -13,6 +13,7 @@ _LATER = {
     "capture": "streaming.cli.capture:capture",
     "config": "streaming.cli.config:config",
     "metrics": "streaming.cli.reference:metrics",
+    "overview": "streaming.cli.overview:overview",
     "play": "streaming.cli.play:play",
     "rebuild": "streaming.cli.rebuild:rebuild",
     "replay": "streaming.cli.replay:replay",

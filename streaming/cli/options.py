@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,27 @@ class Duration(click.ParamType[int]):
             return parse_duration(value)
         except ValueError as error:
             self.fail(f"{value} {error}", param, ctx)
+
+
+class PastTime(click.ParamType[int]):
+    """A time in epoch ms, given as "2h" (before now) or 2026-11-21T22:00:00Z (UTC without a zone)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        from detectors.values.durations import parse_duration
+
+        if isinstance(value, int):
+            return value
+        try:
+            return now() - parse_duration(value)
+        except ValueError:
+            pass
+        try:
+            read = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value} is neither a duration such as 2h nor a time such as 2026-11-21T22:00:00Z", param, ctx)
+        return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 config_option = click.option(

@@ -2,39 +2,20 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
-from detectors.values.durations import parse_duration
 from streaming.cli import options
-from streaming.cli.options import config_option, settings_of
+from streaming.cli.options import PastTime, config_option, settings_of
 from streaming.job.checkpoint import rebuild as checkpoint
 from streaming.terminal import echo
-
-
-class _Since(click.ParamType[int]):
-    """A time in epoch ms, given as "2h" (before now) or 2026-11-21T22:00:00Z (UTC without a zone)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            return options.now() - parse_duration(value)
-        except ValueError:
-            pass
-        try:
-            read = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value} is neither a duration such as 2h nor a time such as 2026-11-21T22:00:00Z", param, ctx)
-        return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @click.command()
 @click.option(
     "--from",
     "since",
-    type=_Since(),
+    type=PastTime(),
     help="Time from which records are read: 2h (before now) or 2026-11-21T22:00:00Z. Default: the oldest records.",
 )
 @config_option
