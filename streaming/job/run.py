@@ -23,17 +23,19 @@ from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import Offsets
 from streaming.job.checkpoint.topic_ids import correct_offsets
 from streaming.job.data_loss import DataLossWatch
+from streaming.job.followers.forget_incidents import ForgetIncidents
+from streaming.job.followers.shared_resources import SharedResources
+from streaming.job.followers.topic_follower import TopicFollower
+from streaming.job.followers.warn_not_understood import NotUnderstood
 from streaming.job.health import Health, listen
 from streaming.job.heartbeat import HeartbeatWriter
 from streaming.job.preflight import check_topics, starting_offsets
 from streaming.job.query import input_topics
-from streaming.job.shared_resources import SharedResources
 from streaming.job.spark.jvm import Jvm
 from streaming.job.spark.session import start_session_while
 from streaming.job.supervisor import QuerySupervisor
 from streaming.job.telemetry import Telemetry
 from streaming.job.wait_for_brokers import await_brokers
-from streaming.job.warn_not_understood import NotUnderstood
 from streaming.logs import keep_one_form
 from streaming.threads import Background, Stop, Stopped
 
@@ -74,8 +76,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
         watched = None if file is None else FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
         heartbeat = _new_heartbeat(settings)
         gaps = _new_gaps(settings, heartbeat, began_again)
-        shared = SharedResources(settings.kafka.access, settings.kafka.topics.incidents, heartbeat.publish_line)
-        _start(exits, gaps, NotUnderstood(settings.kafka.access, settings.kafka.topics.readings), shared)
+        _start(exits, gaps, *_new_followers(settings, heartbeat))
 
         def begun() -> None:
             _start(exits, in_force, watched, heartbeat if settings.streaming.heartbeat else None)
@@ -114,6 +115,15 @@ def _new_heartbeat(settings: Settings) -> HeartbeatWriter:
 def _new_gaps(settings: Settings, heartbeat: HeartbeatWriter, began_again: list[str]) -> DataLossWatch:
     topics = (*settings.kafka.logs, *settings.kafka.metrics)
     return DataLossWatch(settings.kafka.access, topics, heartbeat.publish_line, input_topics(settings), began_again)
+
+
+def _new_followers(settings: Settings, heartbeat: HeartbeatWriter) -> tuple[TopicFollower, ...]:
+    access, topics = settings.kafka.access, settings.kafka.topics
+    return (
+        NotUnderstood(access, topics.readings),
+        SharedResources(access, topics.incidents, heartbeat.publish_line),
+        ForgetIncidents(access, topics.incidents),
+    )
 
 
 def _start(exits: ExitStack, *threads: Background | None) -> None:

@@ -12,7 +12,7 @@ from detectors.engine.not_understood import READING
 from detectors.incident import Reading, decode_reading
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.access import KafkaAccess
-from streaming.topic_follower import TopicFollower
+from streaming.job.followers.topic_follower import TopicFollower
 
 log = structlog.get_logger()
 

@@ -1,6 +1,7 @@
 """Follows a topic in a thread of its own, and tries again whenever Kafka cannot be reached."""
 
 from contextlib import closing
+from typing import Any
 
 import structlog
 from kafka import KafkaConsumer, TopicPartition
@@ -18,7 +19,7 @@ _RETRY_S = 5.0
 
 
 class TopicFollower(Background):
-    """Calls `take` for each new record, `_begin` before the first one and `_polled` after each answer of the broker."""
+    """Calls `take` for each new record, `_begin` before the first one and `polled` after each answer of the broker."""
 
     def __init__(self, name: str, access: KafkaAccess, topic: str) -> None:
         super().__init__(name, ends_within_s=5.0)
@@ -33,7 +34,11 @@ class TopicFollower(Background):
         """Position the consumer where `take` should begin; the partitions are assigned to it."""
         consumer.seek_to_end(*partitions)
 
-    def _polled(self) -> None:
+    def _take(self, record: Any) -> None:
+        """Take a record with its place in Kafka, if the key and the value are not enough."""
+        self.take(record.key, record.value)
+
+    def polled(self) -> None:
         """Called after each poll, with records or without."""
 
     def _run(self) -> None:
@@ -54,5 +59,5 @@ class TopicFollower(Background):
             self._begin(consumer, partitions)
             for records in follow(consumer, self._stop):
                 for record in records:
-                    self.take(record.key, record.value)
-                self._polled()
+                    self._take(record)
+                self.polled()

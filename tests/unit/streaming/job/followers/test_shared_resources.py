@@ -6,7 +6,7 @@ import msgspec
 
 from detectors.incident import Transition
 from sinks.kafka.access import KafkaAccess
-from streaming.job.shared_resources import SharedResources
+from streaming.job.followers.shared_resources import SharedResources
 from tests.unit.detectors.incidents.test_shared_resources import about
 
 NOW_S = 1_772_380_000.0

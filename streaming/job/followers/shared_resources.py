@@ -16,7 +16,7 @@ from detectors.values.bounded import put_bounded
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.reading import read_to_end
-from streaming.topic_follower import TopicFollower
+from streaming.job.followers.topic_follower import TopicFollower
 
 _LATELY_MS = 86_400_000
 _MAX_ENDED = 1_000
@@ -81,7 +81,7 @@ class SharedResources(TopicFollower):
     def _begin(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
         self.begin((record.key, record.value) for record in read_to_end(consumer, partitions))
 
-    def _polled(self) -> None:
+    def polled(self) -> None:
         self.repeat()
 
 

@@ -14,9 +14,9 @@ from detectors.events.event import Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from sinks.kafka.access import KafkaAccess
+from streaming.job.followers.warn_not_understood import NotUnderstood
 from streaming.job.read import ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed, encode_packed
-from streaming.job.warn_not_understood import NotUnderstood
 from streaming.job.watch import BucketProcessor, OutputTopics
 from streaming.recordings.replay import load
 from tests.recorded import NAMES, recording
