@@ -124,19 +124,27 @@ class Routing(_RoutingSection):
     def receivers(self, enabled: Iterable[str]) -> tuple[str, ...]:
         """Every receiver that the routes name, and those of the default."""
         named = [receiver for route in self.routes for receiver in route.to]
-        return tuple(dict.fromkeys([*(enabled if self.default is None else self.default), *named]))
+        return tuple(dict.fromkeys([*self.defaults(enabled), *named]))
+
+    def applied(self, transition: Transition) -> tuple[list[int], bool]:
+        """(Indexes of the routes that apply to a new incident, whether the default does)."""
+        found: list[int] = []
+        for index, route in enumerate(self.routes):
+            if route.fits(transition):
+                found.append(index)
+                if not route.go_on:
+                    return found, False
+        return found, not any(self.routes[index].to for index in found)
 
     def targets(self, transition: Transition, enabled: Iterable[str]) -> tuple[str, ...]:
         """The receivers of a new incident."""
-        found: list[str] = []
-        for route in self.routes:
-            if route.fits(transition):
-                found += route.to
-                if not route.go_on:
-                    break
-        else:
-            found = found or list(enabled if self.default is None else self.default)
-        return tuple(dict.fromkeys(found))
+        indexes, by_default = self.applied(transition)
+        named = [receiver for index in indexes for receiver in self.routes[index].to]
+        return tuple(dict.fromkeys([*named, *(self.defaults(enabled) if by_default else ())]))
+
+    def defaults(self, enabled: Iterable[str]) -> tuple[str, ...]:
+        """The receivers of incidents that match no route."""
+        return tuple(enabled) if self.default is None else self.default
 
     def quiet_until(self, receiver: str, transition: Transition, now: datetime) -> datetime | None:
         """Until when a receiver gets no notification of a new incident, None if it may get it now."""
