@@ -3,32 +3,15 @@
 Routes apply to new messages only. An existing message is edited until its incident ends, even if the routes change.
 """
 
-import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from detectors.incident import SEVERITIES, Severity, Transition
 from detectors.incidents.shared_resources import clusters_of
-
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
-_TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
-
-
-def _as_text(value: Any) -> Any:
-    # YAML reads 22:00 without quotes as the number 1320, which pydantic would accept as 22 minutes after midnight.
-    if not isinstance(value, str) or not _TIME.fullmatch(value):
-        raise ValueError('must be a local time in quotes, such as "22:00"')
-    return value
-
-
-TimeOfDay = Annotated[time, BeforeValidator(_as_text)]
+from detectors.values.weekly_hours import WeeklyHours
 
 
 class _RoutingSection(BaseModel):
@@ -57,47 +40,11 @@ class Route(_RoutingSection):
         )
 
 
-class QuietHours(_RoutingSection):
+class QuietHours(WeeklyHours):
     """New incidents below a severity wait from `begin` to `end`. If they are still open then, they are sent."""
 
-    begin: TimeOfDay = Field(description='Local time at which quiet hours begin, such as "22:00".')
-    end: TimeOfDay = Field(
-        description="Local time at which quiet hours end. If it is before `begin`, they end on the next day."
-    )
-    days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which quiet hours begin.")
-    time_zone: str = Field(default="UTC", description="Time zone of the local times, such as Europe/Berlin.")
     below: Severity = Field(default="critical", description="Incidents of this severity or a higher one do not wait.")
     to: tuple[str, ...] = Field(default=("*",), min_length=1, description="Patterns for the receivers that are quiet.")
-
-    @field_validator("time_zone")
-    @classmethod
-    def _zone_is_known(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"unknown time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
-        return value
-
-    @model_validator(mode="after")
-    def _it_lasts(self) -> Self:
-        if self.begin == self.end:
-            raise ValueError("begin and end must differ")
-        return self
-
-    def until(self, now: datetime) -> datetime | None:
-        """The end of the quiet hours in force at `now` (aware), None if there are none."""
-        zone = ZoneInfo(self.time_zone)
-        today = now.astimezone(zone).date()
-        # Quiet hours that began yesterday may still be in force.
-        for day in (today, today - timedelta(days=1)):
-            if DAYS[day.weekday()] not in self.days:
-                continue
-            begins = datetime.combine(day, self.begin, zone)
-            ends = datetime.combine(day if self.end > self.begin else day + timedelta(days=1), self.end, zone)
-            # Compared in UTC, because local times are ambiguous at a change to or from daylight saving time.
-            if begins.astimezone(UTC) <= now < ends.astimezone(UTC):
-                return ends.astimezone(UTC)
-        return None
 
 
 class Routing(_RoutingSection):

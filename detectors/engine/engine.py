@@ -12,7 +12,7 @@ from detectors.engine.state import ClusterState
 from detectors.flink.topology import Topology
 from detectors.incidents import lifecycle
 from detectors.incidents.known_issues import IssueCatalogue
-from detectors.incidents.silences import Silence
+from detectors.incidents.silences import Mute
 
 READINGS_EVERY_MS = 5_000
 SECOND_MS = 1_000
@@ -53,7 +53,7 @@ class Engine:
         config: str = "",
         *,
         by_job: JobSettings | None = None,
-        silences: tuple[Silence, ...] = (),
+        silences: tuple[Mute, ...] = (),
         mark: str = "",
         issues: IssueCatalogue = IssueCatalogue(),  # noqa: B008 - it cannot change
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from detectors.engine.engine import Engine, JobSettings
 from detectors.incidents.known_issues import IssueCatalogue
-from detectors.incidents.silences import Silence
+from detectors.incidents.silences import Mute, Silence
 from detectors.settings.live import DetectorSettings, LiveSettings
 from detectors.settings.overrides import resolve
 
@@ -23,7 +23,8 @@ class Configuration:
         self._written = live.detectors.model_dump(mode="json")
         self._hash = config_hash
         # A silence from the command line replaces one of the file with the same ID.
-        self._silences = tuple({s.id: s for s in (*live.silences, *silences)}.values())
+        by_id = {s.id: s for s in (*live.silences, *silences)}
+        self._silences: tuple[Mute, ...] = (*by_id.values(), *live.maintenance)
         made = sha256(b"".join(s.model_dump_json().encode() for s in silences)).hexdigest()[:8]
         self._mark = f"{config_hash} {made}"
         self._issues = issues

@@ -6,6 +6,7 @@ Whether a transition is silenced is decided once, in the stream and by its clock
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Protocol
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -54,22 +55,42 @@ class Silence(NamePatterns):
         return self.fits_cluster(cluster) and self.fits_job(job) and any(fits(kind, cause) for kind in self.kinds)
 
     def edges(self) -> tuple[int, int]:
-        return (_ms(self.begins) if self.begins is not None else 0), _ms(self.until)
+        return (epoch_ms(self.begins) if self.begins is not None else 0), epoch_ms(self.until)
 
-    def silenced(self) -> Silenced:
-        return Silenced(self.id, self.edges()[1], self.author, self.comment)
+    def periods(self, now: int) -> Iterable[tuple[int, int]]:  # noqa: ARG002 - it has only one, whatever the time is
+        """Begin and end of the silence (epoch ms)."""
+        return (self.edges(),)
+
+    def silenced(self, until: int) -> Silenced:
+        return Silenced(self.id, until, self.author, self.comment)
 
 
-def in_force(silences: Iterable[Silence], cluster: str, job: str, cause: str, now: int) -> Silenced | None:
+class Mute(Protocol):
+    """What mutes notifications: a silence, or a window that comes back."""
+
+    def fits(self, cluster: str, job: str, cause: str) -> bool: ...
+    def periods(self, now: int) -> Iterable[tuple[int, int]]: ...
+    def silenced(self, until: int) -> Silenced: ...
+
+
+def in_force(mutes: Iterable[Mute], cluster: str, job: str, cause: str, now: int) -> Silenced | None:
     """The silence of an incident at the clock `now`. If several match, the one that ends last."""
-    found = [s for s in silences if (edges := s.edges())[0] <= now < edges[1] and s.fits(cluster, job, cause)]
-    return max(found, key=lambda s: (s.until, s.id)).silenced() if found else None
+    found = [
+        mute.silenced(until)
+        for mute in mutes
+        if mute.fits(cluster, job, cause)
+        for begins, until in mute.periods(now)
+        if begins <= now < until
+    ]
+    return max(found, key=lambda one: (one.until, one.id), default=None)
 
 
-def next_edge(silences: Iterable[Silence], cluster: str, job: str, cause: str, now: int) -> int | None:
+def next_edge(mutes: Iterable[Mute], cluster: str, job: str, cause: str, now: int) -> int | None:
     """The next clock time after `now` at which a matching silence begins or ends; None if there is none."""
-    edges = [edge for s in silences if s.fits(cluster, job, cause) for edge in s.edges() if edge > now]
-    return min(edges, default=None)
+    fitting = (mute for mute in mutes if mute.fits(cluster, job, cause))
+    return min(
+        (edge for mute in fitting for period in mute.periods(now) for edge in period if edge > now), default=None
+    )
 
 
 def at(ms: int) -> datetime:
@@ -77,5 +98,6 @@ def at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def _ms(time: datetime) -> int:
+def epoch_ms(time: datetime) -> int:
+    """A time as epoch ms."""
     return int(time.timestamp() * 1000)

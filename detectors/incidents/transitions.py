@@ -9,7 +9,7 @@ from detectors.incidents.cause_graph import leading
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.late_arrivals import LateArrivals
 from detectors.incidents.recurrence import Occurrence
-from detectors.incidents.silences import Silence, in_force, next_edge
+from detectors.incidents.silences import Mute, in_force, next_edge
 
 _MAX_EVIDENCE = 5
 _MAX_EARLIER_CAUSES = 20
@@ -74,7 +74,7 @@ class IncidentContext(msgspec.Struct):
     recurrence_min_count: int = 1 << 30
     throwables: StackTraces = msgspec.field(default_factory=StackTraces)
     issues: IssueCatalogue = IssueCatalogue()
-    silences: tuple[Silence, ...] = ()
+    silences: tuple[Mute, ...] = ()
     late: LateArrivals = msgspec.field(default_factory=LateArrivals)
 
     def new_issue(self, incident: Incident) -> str:

@@ -1,8 +1,9 @@
 """The sections of the configuration that are reloaded without a restart, and the records that carry them.
 
-These sections are `detectors` (one block per kind, and `incidents`), `overrides` and `silences`. They reach the engine
-as one record of `flinkwatch.config`, so that a change is part of the input, is replayed with it, and is applied
-completely or not at all. Each silence added on the command line is a record of its own: no one overwrites another's.
+These sections are `detectors` (one block per kind, and `incidents`), `overrides`, `silences` and `maintenance`. They
+reach the engine as one record of `flinkwatch.config`, so that a change is part of the input, is replayed with it, and
+is applied completely or not at all. Each silence added on the command line is a record of its own: no one overwrites
+another's.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
+from detectors.incidents.maintenance import MAX_WINDOWS, MaintenanceWindow
 from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
@@ -42,6 +44,10 @@ Silences = Annotated[tuple[Silence, ...], Field(max_length=MAX_SILENCES), AfterV
 """The section `silences`."""
 
 
+Windows = Annotated[tuple[MaintenanceWindow, ...], Field(max_length=MAX_WINDOWS)]
+"""The section `maintenance`."""
+
+
 class LiveSettings(BaseModel):
     """The sections that are reloaded without a restart."""
 
@@ -59,10 +65,15 @@ class LiveSettings(BaseModel):
         '"backfill-*", until: 2026-12-01T06:00:00Z, author: ann, comment: yearly backfill}]. Silenced incidents are '
         "still tracked.",
     )
+    maintenance: Windows = Field(
+        (),
+        description="Maintenance windows, which are silences that come back every week, such as [{cluster: "
+        '"prod-*", begin: "02:00", end: "04:00", days: [sun], time_zone: Europe/Berlin, comment: node patching}].',
+    )
 
 
 CONFIG_KEY = b"detectors"
-"""Key of the record with the three sections."""
+"""Key of the record with the sections."""
 
 SILENCE_KEY = b"silence/"
 """Prefix of the keys of records with one silence each; the silence's ID follows."""
@@ -79,13 +90,12 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
     detectors: dict[str, Any]
     overrides: list[dict[str, Any]] = []
     silences: list[dict[str, Any]] = []
+    maintenance: list[dict[str, Any]] = []
     origin: Origin = "file"
 
     def live(self) -> LiveSettings:
         """The settings. Raises pydantic.ValidationError when they are another version's."""
-        return LiveSettings.model_validate(
-            {"detectors": self.detectors, "overrides": self.overrides, "silences": self.silences}
-        )
+        return LiveSettings.model_validate({name: getattr(self, name) for name in LiveSettings.model_fields})
 
 
 class PublishedSilence(msgspec.Struct, frozen=True):

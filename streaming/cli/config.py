@@ -64,7 +64,7 @@ def apply(
     max_lost: int,
     timeout: int,
 ) -> None:
-    """Publish all detectors, overrides and silences of FILE. They replace the current ones.
+    """Publish the detectors, overrides, silences and maintenance windows of FILE. They replace the current ones.
 
     A running job applies them in its next batch. If the job also watches a file, the newest change wins. The brokers
     are taken from --config if it is given, else from the section `kafka` of FILE, else from the default configuration.
@@ -108,7 +108,7 @@ def apply(
 def show(config_file: Path | None, subject: str | None, as_json: bool, timeout: int) -> None:
     """Print the configuration in force.
 
-    It shows settings that differ from the default, overrides and silences.
+    It shows settings that differ from the default, overrides, silences and maintenance windows.
     """
     settings = settings_of(config_file)
     history = history_of(settings, timeout)

@@ -49,6 +49,7 @@ def _by_key(live: LiveSettings) -> dict[str, str]:
     found = dict(leaves("detectors", body["detectors"]))
     found |= {f"overrides[{i}]": _without_defaults(o) for i, o in enumerate(body["overrides"])}
     found |= {f"silences.{s['id']}": _without_defaults(s) for s in body["silences"]}
+    found |= {f"maintenance[{i}]": _without_defaults(window) for i, window in enumerate(body["maintenance"])}
     return {key: written(value) for key, value in found.items()}
 
 

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from detectors.events.identity import Identity
-from detectors.settings.live import DetectorSettings, LiveSettings, Overrides, Silences
+from detectors.settings.live import DetectorSettings, LiveSettings, Overrides, Silences, Windows
 from detectors.values.durations import Duration
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.topics import TopicNames
@@ -162,6 +162,7 @@ class Settings(_Section):
     detectors: DetectorSettings = Field(default_factory=DetectorSettings, description=_LIVE["detectors"].description)
     overrides: Overrides = Field((), description=_LIVE["overrides"].description)
     silences: Silences = Field((), description=_LIVE["silences"].description)
+    maintenance: Windows = Field((), description=_LIVE["maintenance"].description)
     known_issues: OwnIssues = Field(
         default_factory=OwnIssues, description="Known issues that messages name in addition to the shipped ones."
     )
@@ -172,7 +173,7 @@ class Settings(_Section):
     @property
     def live(self) -> LiveSettings:
         """The sections that reload without a restart."""
-        return LiveSettings(detectors=self.detectors, overrides=self.overrides, silences=self.silences)
+        return LiveSettings.model_validate({name: getattr(self, name) for name in LiveSettings.model_fields})
 
 
 SECTIONS = tuple(Settings.model_fields)

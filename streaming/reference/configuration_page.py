@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from detectors.incidents.maintenance import MaintenanceWindow
 from detectors.incidents.silences import Silence
 from detectors.settings.live import DetectorSettings
 from detectors.settings.overrides import Override
@@ -90,10 +91,25 @@ silences:
 explains what happens to messages when a silence starts and ends; `flinkwatch_incident_silenced` counts silenced
 incidents.
 """
+_MAINTENANCE = """\
+A maintenance window mutes notifications of matching incidents during the same hours of some days of every week. The
+incidents are still tracked, and those that are open at the end are notified then.
+
+```yaml
+maintenance:
+  - cluster: "prod-*"
+    begin: "02:00"
+    end: "04:00"
+    days: [sun]
+    time_zone: Europe/Berlin
+    comment: node patching
+```
+"""
 _COLUMNS = "| setting | type | default | allowed | change | description |\n| --- | --- | --- | --- | --- | --- |\n"
 _ITEMS: tuple[tuple[str, type[BaseModel], str], ...] = (
     ("overrides", Override, _OVERRIDES),
     ("silences", Silence, _SILENCES),
+    ("maintenance", MaintenanceWindow, _MAINTENANCE),
     ("sinks.routing.routes", Route, "Rules that choose the receiver of a new message. The first match applies.\n"),
     ("sinks.routing.quiet_hours", QuietHours, "Times during which new incidents are held back.\n"),
 )

@@ -20,7 +20,7 @@ Change = PublishedConfiguration | PublishedSilence
 def live(
     detectors: Mapping[str, Any] | None = None, overrides: Iterable[Any] = (), silences: Iterable[Any] = ()
 ) -> PublishedConfiguration:
-    """The three sections as a record."""
+    """The live sections as a record."""
     written = {"detectors": detectors or {}, "overrides": [*overrides], "silences": [*silences]}
     return publish(LiveSettings.model_validate(written), 0, "tests")
 
