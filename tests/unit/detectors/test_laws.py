@@ -312,7 +312,12 @@ def test_a_cluster_of_ten_jobs_and_fifty_taskmanagers_is_kept_in_fifty_kilobytes
 
 
 @pytest.mark.parametrize(
-    ("what", "count"), [("job", 10_000), ("tm", 10_000), ("attempt", 100_000), ("source", 100_000), ("task", 100_000)]
+    ("what", "count"),
+    [
+        ("job", 10_000),
+        ("tm", 10_000),
+        *(pytest.param(what, 100_000, marks=pytest.mark.slow) for what in ("attempt", "source", "task")),
+    ],
 )
 def test_ids_without_end_do_not_make_the_state_grow_without_end(what: str, count: int) -> None:
     """Every map is full long before; a hundred thousand jobs would only take longer."""
@@ -375,6 +380,7 @@ def _everything_new(event_types: frozenset[str], count: int) -> list[Event]:
 IDS = ("name", "tm", "container", "host", "node", "address", "task", "job", "attempt", "failed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.kind)
 def test_nothing_is_kept_of_everything_for_ever(detector: type[Detector]) -> None:
     """Every map of every detector is bounded: ids that never come again push each other out."""

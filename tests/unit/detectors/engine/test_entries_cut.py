@@ -126,7 +126,7 @@ def failing(jobs: int, gap: int) -> list[LogEvent]:
     return in_order(stream)
 
 
-@pytest.mark.parametrize(("jobs", "gap"), [(10_000, 1), (1_000, 400)])
+@pytest.mark.parametrize(("jobs", "gap"), [pytest.param(10_000, 1, marks=pytest.mark.slow), (1_000, 400)])
 def test_jobs_without_end_that_fail_are_a_hundred_incidents_that_count_them(jobs: int, gap: int) -> None:
     """Once, a hundred were reported and the others never, or each opened and ended another one without limit."""
     transitions, _, size = _output_of(failing(jobs, gap))
