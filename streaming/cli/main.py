@@ -17,6 +17,7 @@ _LATER = {
     "play": "streaming.cli.play:play",
     "rebuild": "streaming.cli.rebuild:rebuild",
     "replay": "streaming.cli.replay:replay",
+    "report": "streaming.cli.report:report",
     "routes": "streaming.cli.routes:routes",
     "silence": "streaming.cli.silence:silence",
     "sinks": "streaming.cli.sinks:sinks",
