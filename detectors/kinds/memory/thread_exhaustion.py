@@ -73,7 +73,7 @@ class ThreadExhaustion(RisingUntilExhausted):
         if error and fact.of not in OF_WHOLE_JOB:
             place = writer(view, fact.tm, fact.host, fact.attempt)
             gauge = view.state.gauges.by_label.get(filtered(place.tm))
-            count = f"{gauge.value:,} threads" if gauge is not None and gauge.value else "its threads were not counted"
+            count = f"{gauge.value:,} threads" if gauge is not None else fact.message.partition(":")[0]
             self.exhausted(view, place, count)
 
     @on("threads", "jm_threads")
