@@ -30,6 +30,7 @@ CONTAINER_LABELS = ("namespace", "pod", "container", "app")
 
 _APP = ("label_app", "container_label_app", "k8s_pod_labels_app", "k8s.pod.labels.app", "app", "cluster_id")
 _EXPORTED = re.compile(rb"\b(?:container_(?:cpu|memory|spec|fs|network|tasks|threads|[a-z]+_seconds)|kube_)")
+_EXPORTERS = ("container_", "kube_")
 _MAIN = "flink-main-container"
 _ROLE = re.compile(r"(?:job|task)manager")
 # Native Kubernetes numbers the pods of TaskManagers. Those of JobManagers belong to a Deployment, which has the name of
@@ -48,6 +49,14 @@ def container_labels(name: str, tags: dict[str, str]) -> dict[str, str] | None:
     app = next((tags[key] for key in _APP if tags.get(key)), "") or (_cluster_id(pod) if container == _MAIN else "")
     labels = {"namespace": tags.get("namespace", ""), "pod": pod, "container": container, "app": app}
     return {key: value for key, value in labels.items() if value}
+
+
+def is_unread(line: str) -> bool:
+    """Whether a line of a Prometheus page is about containers and has a name that no detector uses.
+
+    A kubelet prints thousands of them, so they are passed over before a pattern looks at them.
+    """
+    return line.startswith(_EXPORTERS) and line.partition("{")[0].removesuffix("_total") not in CONTAINER_NAMES
 
 
 def container_label(labels: dict[str, str]) -> str:

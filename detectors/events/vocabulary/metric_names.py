@@ -12,7 +12,7 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.layouts import times
-from detectors.events.vocabulary.container_metrics import CONTAINER_NAMES, OF_CONTAINERS, container_labels
+from detectors.events.vocabulary.container_metrics import CONTAINER_NAMES, OF_CONTAINERS, container_labels, is_unread
 from detectors.values.decoding import UndecodableError
 
 NAMES: dict[str, str] = {
@@ -177,12 +177,11 @@ def read_prometheus(text: str) -> list[Sample]:
     """The samples of a Prometheus text page that detectors use. Raises ValueError with the first invalid line."""
     samples: list[Sample] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if not line or line[0] == "#":
+        if not line or line[0] == "#" or is_unread(line):
             continue
         found = (_WITH_EXEMPLAR.match(line) if " # {" in line else None) or _SAMPLE.match(line)
         if found is None:
             raise ValueError(f"line {number} is not a Prometheus sample: {line[:80]!r}")
-        # A kubelet has thousands of series of other names, which would fill the cache of series.
         if not detector_name(found[1])[0]:
             continue
         name, labels = _series(found[1], found[2] or "")
