@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from detectors.events.event import Event, LogEvent, Sample
 from detectors.flink import facts
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
-from detectors.flink.containers import withheld
 from detectors.flink.facts import Fact
+from detectors.flink.throttling.containers import withheld
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Forecast, Reading, Series, Severity
 from detectors.values.bounded import put_bounded

@@ -13,7 +13,6 @@ from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.events.vocabulary import flink_events
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
-from detectors.flink.cpu_throttling import THROTTLING, CpuThrottling
 from detectors.flink.execution_graphs import ExecutionGraphs
 from detectors.flink.facts import (
     ApplicationMasterExpired,
@@ -47,8 +46,9 @@ from detectors.flink.job_states import ACTIVE
 from detectors.flink.processes.dying_processes import DyingProcesses
 from detectors.flink.processes.witnesses import Witnesses
 from detectors.flink.root_causes import RootCauses
+from detectors.flink.throttling.cpu_throttling import THROTTLING, CpuThrottling
+from detectors.flink.throttling.write_stalls import WRITES, WriteStalls
 from detectors.flink.timeouts import Timeouts
-from detectors.flink.write_stalls import WRITES, WriteStalls
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 

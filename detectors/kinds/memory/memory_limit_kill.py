@@ -23,9 +23,9 @@ from detectors.events.event import Sample
 from detectors.events.names import OF_JOBMANAGER
 from detectors.events.vocabulary.container_metrics import MEMORY, MEMORY_LIMIT, container_label
 from detectors.flink import facts
-from detectors.flink.containers import tm_of_pod
 from detectors.flink.facts import ContainerOverLimit, quoted_fact
 from detectors.flink.memory.rising_gauge import RisingGauge
+from detectors.flink.throttling.containers import tm_of_pod
 from detectors.numerics.trend import crossing
 from detectors.patterns.keep_state import keep_state
 from detectors.patterns.per_process import ExhaustedProcess, ProcessRef, named

@@ -22,8 +22,8 @@ import msgspec
 from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import LogEvent, Sample
 from detectors.flink import facts
-from detectors.flink.containers import throttled
 from detectors.flink.facts import Fact
+from detectors.flink.throttling.containers import throttled
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize

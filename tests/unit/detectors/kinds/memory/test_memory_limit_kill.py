@@ -9,7 +9,7 @@ import pytest
 
 from detectors.events.vocabulary import match
 from detectors.incident import Transition
-from tests.unit.detectors.kinds.memory.containers import POD, Contained
+from tests.unit.detectors.containers import POD, Contained
 from tests.unit.detectors.story import MINUTE, SECOND, story
 from tests.unit.detectors.streams import START
 

@@ -4,7 +4,7 @@ Flink names a TaskManager after its pod only on native Kubernetes. Elsewhere the
 which TaskManager wrote its log, or the pod's name is that of the TaskManager's host.
 """
 
-from detectors.events.names import OF_JOBMANAGER, short
+from detectors.events.names import OF_JOBMANAGER, filtered, short
 from detectors.flink.topology import Topology
 from detectors.values.durations import roughly
 
@@ -29,7 +29,9 @@ def throttled(topology: Topology, time: int, tm: str = "", job: str = "") -> str
         return ""
     masters = {f"JobManager {label[len(OF_JOBMANAGER) :]}": label for label in found if label.startswith(OF_JOBMANAGER)}
     by_tm = {tm_of_pod(topology, label): label for label in found.keys() - masters.values()}
-    of_job = {t: label for t, label in by_tm.items() if (t == tm if tm else topology.may_run(job, t))}
+    of_job = {
+        t: label for t, label in by_tm.items() if (filtered(t) == filtered(tm) if tm else topology.may_run(job, t))
+    }
     own = {f"TaskManager {t}": label for t, label in of_job.items()} or masters
     if not own:
         return ""

@@ -9,7 +9,7 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
-from detectors.flink.compaction_backlog import PENDING, CompactionBacklogs
+from detectors.flink.throttling.compaction_backlog import PENDING, CompactionBacklogs
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import roughly
 

@@ -6,8 +6,8 @@ import pytest
 
 from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import detector_name
-from detectors.flink.compaction_backlog import PENDING
-from detectors.flink.write_stalls import STOPPED, WriteStalls
+from detectors.flink.throttling.compaction_backlog import PENDING
+from detectors.flink.throttling.write_stalls import STOPPED, WriteStalls
 
 MB = 1e6
 

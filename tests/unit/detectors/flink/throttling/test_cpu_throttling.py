@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from detectors.events.event import Sample
-from detectors.flink.containers import throttled, tm_of_pod, withheld
+from detectors.flink.throttling.containers import throttled, tm_of_pod, withheld
 from detectors.flink.topology import TaskManager, Topology
 
 JOB, OTHER = "a" * 32, "b" * 32
