@@ -46,11 +46,12 @@ class ThrottledContainer(msgspec.Struct, array_like=True):
             return
         if time > self.time:
             self.time, self.periods, self.throttled = time, -1, -1
-        if sample.name == CPU_PERIODS:
+        known = min(self.periods, self.throttled) >= 0
+        if sample.name == CPU_PERIODS and self.periods < 0:
             self.periods = to_int(sample.value)
-        else:
+        elif sample.name == THROTTLED_PERIODS and self.throttled < 0:
             self.throttled = to_int(sample.value)
-        if min(self.periods, self.throttled) >= 0:
+        if not known and min(self.periods, self.throttled) >= 0:
             self._judge(time)
 
     def _judge(self, time: int) -> None:
