@@ -55,7 +55,7 @@ class MemoryLimitKill(RisingUntilExhausted):
         usage_warning: float = threshold(
             0.95,
             "Share of the container's memory limit in use (working set) below which no warning is given. A process "
-            "that fills up after its start stays below it.",
+            "that fills up after its start usually stays below it.",
             gt=0,
             lt=1,
         )

@@ -21,7 +21,7 @@ SUM = {
 
 
 def exported(name: str, container: str, pod: str, value: float, namespace: str = "eu") -> str:
-    """A line of a page of cAdvisor, as a kubelet of Kubernetes 1.30 prints it."""
+    """A line in the form of a page of cAdvisor."""
     rest = 'id="/kubepods.slice/kubepods-pod4f.slice",image="docker.io/library/flink:1.20",name="4f0c"'
     labels = f'container="{container}",{rest},namespace="{namespace}",pod="{pod}"'
     return f"{name}{{{labels}}} {value:.6e} 1700000000000"
