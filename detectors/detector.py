@@ -15,6 +15,7 @@ from detectors.events.event import Event, LogEvent, Sample
 from detectors.flink import facts
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
 from detectors.flink.facts import Fact
+from detectors.flink.throttling.containers import withheld
 from detectors.flink.topology import Topology
 from detectors.incident import Confidence, Evidence, Finding, Forecast, Reading, Series, Severity
 from detectors.values.bounded import put_bounded
@@ -188,11 +189,9 @@ class JobView(View[C, S], Generic[C, S, J]):
         """The job's checkpoints."""
         return self.topology.checkpoints.get(self.id) or JobCheckpoints()
 
-    @property
-    def stalls(self) -> str:
-        """What RocksDB withholds from the job's writes, to put behind a summary; empty if nothing."""
-        known = self.topology.stalls.get(self.id)
-        return known.sentence(self.time) if known is not None else ""
+    def withheld(self, tm: str = "") -> str:
+        """What RocksDB and Kubernetes withhold from the job, or from one TaskManager, to put behind a summary."""
+        return withheld(self.topology, self.time, self.id, tm)
 
     def entity(self, **more: str) -> dict[str, str]:
         """The entity of a finding about this job."""

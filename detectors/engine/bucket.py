@@ -7,7 +7,7 @@ rejected records. The state of a cluster is fetched from a store only if it has 
 from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,12 +18,13 @@ from detectors.engine import entries_cut as cut
 from detectors.engine.bisect_failures import FailedEvent
 from detectors.engine.engines import Configuration
 from detectors.engine.entries_cut import EntriesCut
-from detectors.engine.fold import DroppedState, MayWait
+from detectors.engine.fold import DroppedState, MayWait, arrival
 from detectors.engine.host_clock import HeartbeatClock
 from detectors.engine.late_partitions import PartitionOrder, StreamClocks
 from detectors.engine.not_understood import Recognition
 from detectors.engine.state import StateVersionError
-from detectors.events.event import Event
+from detectors.events.event import Event, MetricEvent
+from detectors.events.vocabulary.container_metrics import only_containers
 from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import MAX_SILENCES, Silence
@@ -202,6 +203,7 @@ def step(
     }
     for event in events:
         by_cluster.setdefault(event.cluster, []).append(event)
+    _drop_strangers(index, store, by_cluster)
     output = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
     for cluster, own in by_cluster.items():
         taken = late_partitions.take(index.orders, cluster, own, clocks)
@@ -209,6 +211,19 @@ def step(
         _step(index, store, configuration, cluster, taken, since, may_wait, output)
     index.clock, index.front = until, clocks.front
     return output
+
+
+def _drop_strangers(index: BucketIndex, store: Store, by_cluster: dict[str, list[Event]]) -> None:
+    """Drop what comes about containers before the first line or metric of Flink: a container makes no cluster."""
+    for cluster in [c for c, own in by_cluster.items() if c not in index.deadlines and any(map(_of_containers, own))]:
+        if store.get(cluster) is None:
+            by_cluster[cluster] = [*dropwhile(_of_containers, sorted(by_cluster[cluster], key=arrival))]
+            if not by_cluster[cluster]:
+                del by_cluster[cluster]
+
+
+def _of_containers(event: Event) -> bool:
+    return isinstance(event, MetricEvent) and only_containers(event.samples)
 
 
 def _refused(index: BucketIndex, store: Store, by_cluster: dict[str, list[Event]]) -> dict[str, tuple[int, Event]]:

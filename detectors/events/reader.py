@@ -16,6 +16,7 @@ from detectors.events.identity import MAX_NAME, Identity, Location, Origin
 from detectors.events.layouts import escaped_breaks, json_layout, stack_line, text_layout
 from detectors.events.layouts.json_layout import LoggedLine
 from detectors.events.vocabulary import match, metric_names
+from detectors.events.vocabulary.container_metrics import by_app, mentions_containers
 from detectors.events.vocabulary.recognition import RecognisedRecord, has_layout, of_flink, tags_of
 from detectors.values.decoding import UndecodableError, decoded
 from detectors.values.texts import shorten_paths
@@ -125,7 +126,8 @@ class Reader:
         origin = logs.origin_of(record, self._identity.header)
         host = tags.get("host", "") or origin.host
         place = self._location(origin._replace(field=tags.get("cluster", ""), host=host))
-        return RecognisedRecord(place.cluster, place.host, understood=False, flink=of_flink(value))
+        flink = of_flink(value) and not mentions_containers(value)
+        return RecognisedRecord(place.cluster, place.host, understood=False, flink=flink)
 
     def _known(self, record: Record) -> list[Event]:
         """The events of a metric record; a reporter whose names are not known has none."""
@@ -146,7 +148,10 @@ class Reader:
                 own = origin._replace(field=tags.get("cluster", ""), host=host)
                 taken = time or record.timestamp
                 where = record.topic, record.partition, record.offset
-                events.append(MetricEvent(*self._location(own), record.timestamp, taken, *where, samples))
+                # The page of a kubelet has the containers of several clusters.
+                for (namespace, app), part in by_app(samples):
+                    place = self._location(own._replace(namespace=namespace, app=app) if namespace or app else own)
+                    events.append(MetricEvent(*place, record.timestamp, taken, *where, part))
         return events
 
 

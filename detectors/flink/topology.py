@@ -46,8 +46,9 @@ from detectors.flink.job_states import ACTIVE
 from detectors.flink.processes.dying_processes import DyingProcesses
 from detectors.flink.processes.witnesses import Witnesses
 from detectors.flink.root_causes import RootCauses
+from detectors.flink.throttling.cpu_throttling import THROTTLING, CpuThrottling
+from detectors.flink.throttling.write_stalls import WRITES, WriteStalls
 from detectors.flink.timeouts import Timeouts
-from detectors.flink.write_stalls import DELAYED, STOPPED, WriteStalls
 from detectors.incident import evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
@@ -111,7 +112,8 @@ class Topology(msgspec.Struct, array_like=True):
     names none in checkpoint lines. `intake` is by job and a number for the TaskManager, because the TaskManagers'
     names, repeated for each job, were most of the state of a large session cluster. `names` holds names of jobs from
     metrics, for jobs that no log has named. `cut` counts live jobs and TaskManagers that were dropped to make room for
-    others. `masters` are the hosts of the sources that are JobManagers. `stalls` are those of RocksDB, by job.
+    others. `masters` are the hosts of the sources that are JobManagers. `stalls` are those of RocksDB, by job,
+    `throttling` is that of all containers.
     """
 
     version: str = ""
@@ -134,6 +136,7 @@ class Topology(msgspec.Struct, array_like=True):
     witnesses: Witnesses = msgspec.field(default_factory=Witnesses)
     stalls: dict[str, WriteStalls] = {}
     graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
+    throttling: CpuThrottling = msgspec.field(default_factory=CpuThrottling)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -240,7 +243,10 @@ class Topology(msgspec.Struct, array_like=True):
             self.witnesses.leads(time)
         if self.witnesses.missing and (used := samples.get("heap_used")):
             self.witnesses.measured(used, time)
-        for name in (STOPPED, DELAYED):
+        for name in THROTTLING:
+            for sample in samples.get(name, ()):
+                self.throttling.take(sample, time)
+        for name in WRITES:
             for sample in samples.get(name, ()):
                 job = sample.labels.get("job_id", "")
                 setdefault_bounded(self.stalls, job, WriteStalls(), _MAX_JOBS).take(sample, time)

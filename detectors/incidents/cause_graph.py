@@ -34,7 +34,7 @@ def _chain(causes: str, effects: str, relation: Relation, minutes: int) -> tuple
     return tuple(Link(c, e, relation, minutes * _MINUTE) for c in causes.split() for e in effects.split())
 
 
-_OUT_OF_MEMORY = "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion"
+_OUT_OF_MEMORY = "memory_limit_kill direct_memory_exhaustion metaspace_exhaustion thread_exhaustion"
 _CHECKPOINTS = "checkpoint_overdue checkpoint_failing checkpoint_duration_creep"
 _OF_JOBMANAGERS = f"taskmanager_lost telemetry_lost restart_loop {_CHECKPOINTS}"
 
@@ -81,11 +81,15 @@ LINKS: tuple[Link, ...] = (
     *_chain("heap_exhaustion", "task_stuck", "tm", 24 * 60),
     # One process may be known both by its ID and by its host, and the heaps of a job's TaskManagers fill in parallel.
     *_chain("heap_exhaustion", "heap_exhaustion", "job", 60),
-    *_chain("memory_limit_kill direct_memory_exhaustion", "taskmanager_lost telemetry_lost", "tm", 15),
+    *_chain("direct_memory_exhaustion", "taskmanager_lost telemetry_lost", "tm", 15),
     *_chain("memory_limit_kill direct_memory_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 15),
-    # The warning about metaspace comes many deployments before it is exhausted.
-    *_chain("metaspace_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60),
-    *_chain("metaspace_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
+    # The warning about Metaspace comes many deployments before it is exhausted, those about memory and threads hours.
+    *_chain(
+        "memory_limit_kill metaspace_exhaustion thread_exhaustion", "taskmanager_lost telemetry_lost", "tm", 24 * 60
+    ),
+    *_chain("metaspace_exhaustion thread_exhaustion", f"{_CHECKPOINTS} restart_loop", "job", 24 * 60),
+    # Each thread has a stack outside the heap.
+    *_chain("thread_exhaustion", "memory_limit_kill", "tm", 24 * 60),
     *_chain(_OUT_OF_MEMORY, "slots_unavailable", "cluster", 24 * 60),
     # The TaskManagers of a job fill in parallel, and repeated kills of one of them are the same leak.
     *(Link(kind, kind, "cluster", 60 * _MINUTE) for kind in _OUT_OF_MEMORY.split()),
@@ -153,7 +157,7 @@ LINKS: tuple[Link, ...] = (
 JOBMANAGER_LINKS: tuple[Link, ...] = (
     # All TaskManagers depend on the JobManager, so its heap explains what happens to any of them. It gives all of them
     # up in its last collections, before its own OutOfMemoryError.
-    *_chain("heap_exhaustion", "jobmanager_lost", "cluster", 24 * 60),
+    *_chain("heap_exhaustion memory_limit_kill thread_exhaustion", "jobmanager_lost", "cluster", 24 * 60),
     *_chain(
         "heap_exhaustion",
         f"slots_unavailable job_failed job_missing ha_connection_lost {_OF_JOBMANAGERS}",

@@ -6,7 +6,7 @@ from pathlib import Path
 from detectors.events.vocabulary.metric_names import NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
-_ROW = re.compile(r"^\| `(flink_\w+_)` \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| `((?:flink_\w+|container|kube)_)` \| (.+) \|$", re.MULTILINE)
 
 
 def test_the_metrics_that_are_read_are_listed() -> None:

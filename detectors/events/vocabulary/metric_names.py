@@ -12,6 +12,7 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.events.layouts import times
+from detectors.events.vocabulary.container_metrics import CONTAINER_NAMES, OF_CONTAINERS, container_labels, is_unread
 from detectors.values.decoding import UndecodableError
 
 NAMES: dict[str, str] = {
@@ -23,6 +24,7 @@ NAMES: dict[str, str] = {
     "flink_jobmanager_Status_JVM_Memory_Heap_Max": "jm_heap_max",
     "flink_jobmanager_Status_JVM_Memory_Metaspace_Used": "jm_metaspace_used",
     "flink_jobmanager_Status_JVM_Memory_Metaspace_Max": "jm_metaspace_max",
+    "flink_jobmanager_Status_JVM_Threads_Count": "jm_threads",
     # JobManager, job
     "flink_jobmanager_job_lastCheckpointDuration": "last_checkpoint_duration",
     "flink_jobmanager_job_lastCheckpointSize": "last_checkpoint_size",
@@ -37,6 +39,7 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_Status_JVM_Memory_Heap_Max": "heap_max",
     "flink_taskmanager_Status_JVM_Memory_Metaspace_Used": "metaspace_used",
     "flink_taskmanager_Status_JVM_Memory_Metaspace_Max": "metaspace_max",
+    "flink_taskmanager_Status_JVM_Threads_Count": "threads",
     "flink_taskmanager_Status_JVM_GarbageCollector_All_TimeMsPerSecond": "gc_time_per_second",
     # TaskManager, task
     "flink_taskmanager_job_task_numRecordsIn": "records_in",
@@ -76,20 +79,21 @@ NAMES: dict[str, str] = {
     "flink_taskmanager_job_task_operator_numRecordsSend": "records_sent",
     "flink_taskmanager_job_task_operator_numRecordsOutErrors": "records_out_errors",
     "flink_taskmanager_job_task_operator_numRecordsSendErrors": "records_send_errors",
+    # Containers
+    **CONTAINER_NAMES,
 }
 """The names that detectors use, by Prometheus name. Durations are milliseconds, as in Flink."""
 
 _COLLECTOR = re.compile(r"flink_(task|job)manager_Status_JVM_GarbageCollector_(\w+)_(Count|Time)$")
 """Names with a garbage collector in them. Detectors use `gc_count` and `gc_time` (cumulative ms), or `jm_gc_…`."""
 
-_ROCKSDB = re.compile(
-    r"flink_taskmanager_job_task_operator_\w*_?(?:rocksdb|forst)_(is_write_stopped|actual_delayed_write_rate)$"
-)
-"""Names with a state of the user in them, unless column families are labels: write stalls of RocksDB and of ForSt."""
 _OF_ROCKSDB = {
     "is_write_stopped": "rocksdb_write_stopped",
     "actual_delayed_write_rate": "rocksdb_delayed_write_rate",
+    "estimate_pending_compaction_bytes": "rocksdb_pending_compaction",
 }
+_ROCKSDB = re.compile(rf"flink_taskmanager_job_task_operator_\w*_?(?:rocksdb|forst)_({'|'.join(_OF_ROCKSDB)})$")
+"""Names with a state of the user in them, unless column families are labels: those of RocksDB and of ForSt."""
 
 _SUFFIX = re.compile(r"_(?:value|gauge|counter|total)$")
 """Suffixes added by the Prometheus outputs of Telegraf and OpenTelemetry. No metric of Flink ends with them."""
@@ -173,11 +177,13 @@ def read_prometheus(text: str) -> list[Sample]:
     """The samples of a Prometheus text page that detectors use. Raises ValueError with the first invalid line."""
     samples: list[Sample] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if not line or line[0] == "#":
+        if not line or line[0] == "#" or is_unread(line):
             continue
         found = (_WITH_EXEMPLAR.match(line) if " # {" in line else None) or _SAMPLE.match(line)
         if found is None:
             raise ValueError(f"line {number} is not a Prometheus sample: {line[:80]!r}")
+        if not detector_name(found[1])[0]:
+            continue
         name, labels = _series(found[1], found[2] or "")
         if name and abs(value := float(found[3])) <= _MOST:
             samples.append(Sample(name, labels, value))
@@ -186,12 +192,14 @@ def read_prometheus(text: str) -> list[Sample]:
 
 @lru_cache(maxsize=16_384)
 def _series(name: str, labels: str) -> tuple[str, Tags]:
-    """(name that detectors use or empty, labels that they use). Cached, because every scrape has the same series."""
+    """(name that detectors use, labels that they use), two times empty if the series is of another container.
+
+    Cached, because every scrape has the same series.
+    """
     event_type, collector = detector_name(name)
-    if not event_type:
-        return "", {}
     tags = {k: _ESCAPE.sub(lambda m: _UNESCAPED.get(m[1], m[1]), v) for k, v in _LABEL.findall(labels)}
-    return event_type, _kept({**tags, "collector": collector} if collector else tags)
+    kept = _kept(event_type, {**tags, "collector": collector} if collector else tags)
+    return ("", {}) if kept is None else (event_type, kept)
 
 
 def read_telegraf(value: bytes) -> tuple[list[Sample], Tags, int]:
@@ -235,10 +243,14 @@ def _fields(metric: _TelegrafMetric) -> Iterator[tuple[str, str, float]]:
 
 
 def samples_of(name: str, tags: Tags, value: float, until: int = 0) -> Iterator[Sample]:
-    """The sample with the labels that detectors use; none if no metric of Flink can have the value."""
-    if abs(value) <= _MOST:
-        yield Sample(name, _kept(tags), value, until)
+    """The sample with the labels that detectors use; none if no metric of Flink can have the value or the labels."""
+    if abs(value) <= _MOST and (kept := _kept(name, tags)) is not None:
+        yield Sample(name, kept, value, until)
 
 
-def _kept(tags: Tags) -> Tags:
-    return {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}
+def _kept(name: str, tags: Tags) -> Tags | None:
+    """The labels that detectors use. None for a container that is not Flink's."""
+    if name not in OF_CONTAINERS:
+        return {k: tags[k][:_MAX_LABEL] for k in LABELS if k in tags}
+    found = container_labels(name, tags)
+    return None if found is None else {k: v[:_MAX_LABEL] for k, v in found.items()}

@@ -258,7 +258,7 @@ class CheckpointDurationCreep(JobDetector):
             job.entity(),
             since=since,
             severity=severity,
-            summary=grown.summary + job.stalls,
+            summary=grown.summary + job.withheld(),
             confidence="sure" if grown.sure else "fair",
             evidence=job.own.durations.evidence(since, record),
             forecast=grown.forecast,

@@ -206,7 +206,7 @@ class LateBarrierAcks(JobDetector):
             since=own.since,
             severity="critical" if own.repeated >= job.config.repeats else "warning",
             confidence="sure" if tm or host else "fair",
-            summary=summary + _mechanism(own.cause, job.state.unaligned, skewed is not None),
+            summary=summary + _mechanism(own.cause, job.state.unaligned, skewed is not None) + job.withheld(tm),
             evidence=checkpoint.records,
             advice=_advice(job.id, own.cause, tm, host, skewed is not None),
         )

@@ -270,7 +270,7 @@ class Backpressure(UntilJobEnds):
             job.entity(task=open_one.task, tm_id=open_one.tm, host=open_one.host),
             since=open_one.since,
             severity="warning" if open_one.slows_checkpoints else "info",
-            summary=summary + job.stalls,
+            summary=summary + job.withheld(open_one.tm),
             confidence="sure" if open_one.slows_checkpoints and job.own.load.has_busy else "fair",
             evidence=[*open_one.records, *checkpoints.slow[-_RECORDS:]],
             series=series,

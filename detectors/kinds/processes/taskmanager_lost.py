@@ -23,6 +23,7 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import LogEvent, Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact
+from detectors.flink.throttling.containers import throttled
 from detectors.incident import Evidence, Finding
 from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
@@ -191,7 +192,9 @@ class TaskManagerLost(Detector):
             return
         loss = state.losses.get(tm)
         if loss is None:
-            loss = TaskManagerLoss(self._first_symptom(view, tm), view.clock, why, [])
+            # Its container may be gone before the loss is confirmed.
+            starved = throttled(view.topology, view.time, tm)
+            loss = TaskManagerLoss(self._first_symptom(view, tm), view.clock, why + starved, [])
             put_bounded(state.losses, tm, loss, _MAX_TMS)
         if killed:
             loss.killed, loss.why = True, why

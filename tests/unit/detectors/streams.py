@@ -26,7 +26,7 @@ from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED
 
 START = 1_700_000_000_000
-STALLS = ("rocksdb_write_stopped", "rocksdb_delayed_write_rate")
+STALLS = ("rocksdb_write_stopped", "rocksdb_delayed_write_rate", "rocksdb_pending_compaction")
 METRICS = frozenset({*NAMES.values(), "gc_count", "gc_time", "jm_gc_count", "jm_gc_time", *STALLS})
 JOBS = ("a" * 32, "b" * 32)
 TMS = ("tm-1:6122-aaaaaa", "tm-2:6122-bbbbbb", "container_1654843011567_0042_01_000002")
@@ -146,6 +146,8 @@ LABELS: dict[str, tuple[str, ...]] = {
     "topic": ("orders_eu",),
     "partition": ("0", "1"),
     "collector": ("G1_Young_Generation", "G1_Old_Generation"),
+    "pod": ("orders-taskmanager-1-1", "orders-6c9d8b7f5d-x2lqp"),
+    "container": ("flink-main-container", "taskmanager"),
 }
 
 

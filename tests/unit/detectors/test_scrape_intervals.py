@@ -303,6 +303,31 @@ def failing_sink(chance: Random) -> Process:
     return Process("sink_data_lost").starts().scraped(samples, 4_800 * SECOND)
 
 
+CONTAINER = {"pod": "orders-taskmanager-1-1", "container": "flink-main-container"}
+
+
+def contained(chance: Random, rises: bool = True) -> Process:
+    """The memory of a container rises to its limit within two hours, or has always been near it."""
+
+    def samples(second: int) -> list[Sample]:
+        share = 0.8 + 0.19 * max(0, second - 3_600) / 7_200 if rises else 0.97
+        return [
+            Sample("container_memory_limit", CONTAINER, 2e9),
+            Sample("container_memory", CONTAINER, 2e9 * (share + chance.gauss(0, 0.002))),
+        ]
+
+    return Process("memory_limit_kill").starts().scraped(samples, 3 * HOUR, "node-7")
+
+
+def more_threads(chance: Random) -> Process:
+    """A process gets two more threads each minute for six hours."""
+
+    def samples(second: int) -> list[Sample]:
+        return [Sample("threads", LABELS, 100 + 2 * max(0, second // 60 - 60) + chance.randrange(20))]
+
+    return Process("thread_exhaustion").starts().scraped(samples, 7 * HOUR)
+
+
 FAULTS: dict[str, Callable[[Random], Process]] = {
     "a full heap": lambda chance: heap(chance, 920, (0.2, 0.5)),
     "a heap with much garbage": lambda chance: heap(chance, 600, (0.2, 0.5)),
@@ -321,11 +346,14 @@ FAULTS: dict[str, Callable[[Random], Process]] = {
     "a sink that is blocked": blocked,
     "a watermark that stands": standing,
     "a sink whose records fail": failing_sink,
+    "a container that fills up": contained,
+    "threads that never end": more_threads,
 }
 HEALTHY: dict[str, Callable[[Random], Process]] = {
     "a sawtooth": lambda chance: heap(chance, 300, (0.02, 0.05)),
     "a high sawtooth": lambda chance: heap(chance, 650, (0.02, 0.08)),
     "a leak that the input explains": lambda chance: leak(chance, reads=True),
+    "a container at its limit": lambda chance: contained(chance, rises=False),
 }
 
 

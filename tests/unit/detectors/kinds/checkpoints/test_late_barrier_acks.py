@@ -5,6 +5,7 @@ import pytest
 from detectors.events.event import Sample
 from detectors.incident import Finding
 from detectors.patterns.keep_state import KEEP_STATE
+from tests.unit.detectors.containers import throttled
 from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story
 from tests.unit.detectors.streams import START, encoded
 from tests.unit.test_advice import first_danger
@@ -91,6 +92,11 @@ def test_a_place_is_named_only_when_most_late_subtasks_are_there() -> None:
     assert (finding.entity["tm_id"], finding.confidence) == ("", "fair")
     assert job().late(4).late(1, tm=OTHER_TM).finding().entity["tm_id"] == TM
     assert "80% of them on tm-2" in job().late(4).late(1, tm=OTHER_TM).finding().summary
+
+
+def test_a_taskmanager_that_has_used_up_its_cpu_limit_is_late_for_that_reason() -> None:
+    starved = throttled(job().late(3).line("tm_registered", 0, tm=TM, host="tm-2"), "tm-2", AT)
+    assert f"; TaskManager {TM} has used up its CPU limit" in starved.finding().summary
 
 
 def test_an_acknowledgement_that_is_reported_twice_counts_once() -> None:

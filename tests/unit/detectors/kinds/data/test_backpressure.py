@@ -2,6 +2,7 @@
 
 from detectors.events.event import MetricEvent, Sample
 from detectors.incident import Transition
+from tests.unit.detectors.containers import throttled
 from tests.unit.detectors.story import JOB, OTHER, SECOND, Story
 from tests.unit.detectors.streams import START
 
@@ -76,6 +77,15 @@ def test_writes_that_rocksdb_stalls_are_named_as_the_reason() -> None:
         labels = {"job_id": JOB, "operator_name": "Sink:_orders_sink", "operator_id": "o", "subtask_index": "0"}
         history.measure("rocksdb_delayed_write_rate", 1e6, at * SECOND, **labels)
     assert "; RocksDB has slowed down writes of Sink:_orders_sink for" in history.reported()[0].summary
+
+
+def test_a_cpu_limit_is_named_as_the_reason_and_alone_is_none() -> None:
+    starved = throttled(pipeline().slow().dragged(), "tm-0", 200 * SECOND)
+    assert "; TaskManager tm-0 has used up its CPU limit: throttled in 60% of its periods" in (
+        starved.reported()[0].summary
+    )
+    fast = throttled(pipeline(30).slow(until=300 * SECOND), "tm-0", 300 * SECOND)
+    assert fast.reported() == []
 
 
 def test_two_dragged_checkpoints_are_not_worth_a_warning() -> None:

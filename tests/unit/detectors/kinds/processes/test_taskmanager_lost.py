@@ -5,6 +5,7 @@ import pytest
 from detectors.events.event import Sample
 from detectors.events.names import filtered
 from detectors.incident import Transition
+from tests.unit.detectors.containers import throttled
 from tests.unit.detectors.story import MINUTE, SECOND, Story
 from tests.unit.detectors.streams import START
 
@@ -255,3 +256,10 @@ def test_a_taskmanager_that_is_out_of_memory_is_not_cut_off() -> None:
 def test_a_taskmanager_that_says_nothing_of_its_jobmanager_is_not_cut_off() -> None:
     history = parted().works().then(0, "tm_timed_out", tm=TM).answers(3 * MINUTE, 5 * SECOND)
     assert all(CUT_OFF not in t.summary for t in history.transitions(AT + 4 * MINUTE))
+
+
+@pytest.mark.parametrize(("pod", "named"), [("tm-1", True), ("tm-9", False)])
+def test_a_taskmanager_that_has_used_up_its_cpu_limit_is_lost_for_that_reason(pod: str, named: bool) -> None:
+    starved = throttled(cluster(), pod, AT).then(30 * SECOND, "tm_timed_out", tm=TM)
+    text = f"its heartbeat timed out; TaskManager {TM} has used up its CPU limit"
+    assert (text in starved.reported()[0].summary) is named

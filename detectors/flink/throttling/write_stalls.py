@@ -9,10 +9,14 @@ import msgspec
 
 from detectors.events.event import Sample
 from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
+from detectors.flink.throttling.compaction_backlog import PENDING, CompactionBacklogs
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import roughly
 
 STOPPED, DELAYED = "rocksdb_write_stopped", "rocksdb_delayed_write_rate"
+WRITES = (STOPPED, DELAYED, PENDING)
+"""The samples that it takes."""
+
 _MAX_SUBTASKS = 256
 _LEAST_MS = 30_000
 _MAX_AGE_MS = 180_000
@@ -36,12 +40,19 @@ class WriteStall(msgspec.Struct, array_like=True):
 
 
 class WriteStalls(msgspec.Struct, array_like=True):
-    """The subtasks of a job whose writes are stalled. Every state of a subtask reports the same."""
+    """The subtasks of a job whose writes are stalled. Every state of a subtask reports the same.
+
+    `backlogs` are their pending compactions, which grow for long before writes are stalled.
+    """
 
     subtasks: dict[str, WriteStall] = {}
+    backlogs: CompactionBacklogs = msgspec.field(default_factory=CompactionBacklogs)
 
     def take(self, sample: Sample, time: int) -> None:
         """Take in a sample of one state of one subtask."""
+        if sample.name == PENDING:
+            self.backlogs.take(sample, time)
+            return
         labels = sample.labels
         key = f"{sample.name}|{labels.get('operator_id', '')}|{labels.get('subtask_index', '')}"
         known = self.subtasks.get(key)
@@ -60,10 +71,10 @@ class WriteStalls(msgspec.Struct, array_like=True):
                 del self.subtasks[key]
 
     def sentence(self, time: int) -> str:
-        """What RocksDB withholds, to put behind a summary; empty if nothing."""
+        """What RocksDB withholds, or will, to put behind a summary; empty if nothing."""
         stalled = [one for one in self.subtasks.values() if one.confirmed(time)]
         if not stalled:
-            return ""
+            return self.backlogs.sentence(time)
         worst = max(stalled, key=lambda one: (one.stopped, -one.since))
         how = "stopped" if worst.stopped else "slowed down"
         number = sum(one.operator == worst.operator and one.stopped == worst.stopped for one in stalled)

@@ -6,7 +6,7 @@ import pytest
 
 from detectors.events.event import Sample
 from detectors.events.vocabulary.metric_names import detector_name
-from detectors.flink.write_stalls import DELAYED, STOPPED, WriteStalls
+from detectors.flink.throttling.write_stalls import DELAYED, STOPPED, WriteStalls
 
 SCOPE = "flink_taskmanager_job_task_operator_"
 
