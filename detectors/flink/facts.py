@@ -89,15 +89,18 @@ class CheckpointTriggered(Fact, frozen=True):
 
 
 @_from_lines("checkpoint_completed")
+@_from_lines("checkpoint_completed_for_source", for_source="true")
 class CheckpointCompleted(Fact, frozen=True):
     """A checkpoint or savepoint has completed. `duration` is in ms, -1 if neither the line nor a trigger shows it.
 
     `seen`: its trigger was seen, and shows whether it is a `savepoint`. `restored`: it is the first since a restore.
+    `for_source`: the coordinator of a source has noted it, which is news only if the line before it was lost.
     """
 
     number: int = field(name="checkpoint")
     duration: int = -1
-    bytes: int = 0
+    bytes: int = -1
+    for_source: bool = False
     seen: bool = False
     savepoint: bool = False
     restored: bool = False
