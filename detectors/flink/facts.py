@@ -248,6 +248,27 @@ class JobStateChanged(Fact, frozen=True):
         return self.state in ENDED
 
 
+@_from_lines("job_failure_reported")
+class JobFailureReported(Fact, frozen=True):
+    """Flink's event of a job's failure. `restarts`: the job will restart. `labels` are those of failure enrichers."""
+
+    job: str
+    restarts: bool = False
+    labels: str = ""
+
+
+@_from_lines("all_subtasks_status")
+class SubtasksStatusChanged(Fact, frozen=True):
+    """All subtasks of a streaming job run or have finished, or that is no longer so."""
+
+    job: str
+    status: str
+
+    @property
+    def all_run(self) -> bool:
+        return self.status == "ALL_RUNNING_OR_FINISHED"
+
+
 @_from_lines("job_initializing")
 class JobInitializing(Fact, frozen=True):
     """A JobManager begins with a job."""
