@@ -164,10 +164,7 @@ def _checked(value: bytes | None) -> bytes:
 
 def _pages(value: bytes, ignored: Ignored) -> list[Page]:
     """The contents of a metric record, by source. A Prometheus page has no tags and no time of its own."""
-    if (
-        otlp_protobuf.holds(value)
-        and (resources := otlp_protobuf.read_metrics(value, metric_envelopes.is_known)) is not None
-    ):
+    if (resources := otlp_protobuf.read_metrics(value, metric_envelopes.is_known)) is not None:
         return metric_envelopes.otlp_pages(resources, ignored)
     if value.lstrip()[:1] in (b"{", b"["):
         otlp = b'"resourceMetrics"' in value[:200]

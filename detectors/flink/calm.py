@@ -12,6 +12,11 @@ ENOUGH_SAMPLES = 3
 """Samples of one series that prove something: that it pauses, that it moves again, that it is calm."""
 
 
+def still_measured(last: int, every: int, time: int, least: int) -> bool:
+    """Whether a series is still measured whose samples come at least once in `every` ms, or in `least` ms."""
+    return time - last <= max(least, ENOUGH_SAMPLES * every)
+
+
 class CalmSamples(msgspec.Struct, array_like=True):
     """The calm samples of one series in a row: event times of the first and the last one, and their number."""
 

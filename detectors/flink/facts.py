@@ -89,15 +89,18 @@ class CheckpointTriggered(Fact, frozen=True):
 
 
 @_from_lines("checkpoint_completed")
+@_from_lines("checkpoint_completed_for_source", for_source="true")
 class CheckpointCompleted(Fact, frozen=True):
     """A checkpoint or savepoint has completed. `duration` is in ms, -1 if neither the line nor a trigger shows it.
 
     `seen`: its trigger was seen, and shows whether it is a `savepoint`. `restored`: it is the first since a restore.
+    `for_source`: the coordinator of a source has noted it, which is news only if the line before it was lost.
     """
 
     number: int = field(name="checkpoint")
     duration: int = -1
-    bytes: int = 0
+    bytes: int = -1
+    for_source: bool = False
     seen: bool = False
     savepoint: bool = False
     restored: bool = False
@@ -243,6 +246,27 @@ class JobStateChanged(Fact, frozen=True):
     def ended(self) -> bool:
         """Whether the job does not leave this state."""
         return self.state in ENDED
+
+
+@_from_lines("job_failure_reported")
+class JobFailureReported(Fact, frozen=True):
+    """Flink's event of a job's failure. `restarts`: the job will restart. `labels` are those of failure enrichers."""
+
+    job: str
+    restarts: bool = False
+    labels: str = ""
+
+
+@_from_lines("all_subtasks_status")
+class SubtasksStatusChanged(Fact, frozen=True):
+    """All subtasks of a streaming job run or have finished, or that is no longer so."""
+
+    job: str
+    status: str
+
+    @property
+    def all_run(self) -> bool:
+        return self.status == "ALL_RUNNING_OR_FINISHED"
 
 
 @_from_lines("job_initializing")

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from detectors.flink.facts import Failure
+from detectors.flink.facts import Failure, JobFailureReported
 from detectors.values.bounded import setdefault_bounded
 from detectors.values.texts import cut
 
@@ -21,6 +21,7 @@ _FAILING = frozenset({"FAILED", "FAILING", "RESTARTING", ""})
 _MAX_SOURCES = 50
 _MAX_FAULTS = 8
 _MAX_TEXT = 200
+_SAME_FAILURE_MS = 5_000
 
 _ROLES = (
     ("planned", re.compile(r"FlinkExpectedException|Task(?:Executor|Manager) is shutting down")),
@@ -69,7 +70,8 @@ class RootCause(msgspec.Struct, array_like=True):
     """One failure: class and message of its deepest cause, first frame in user code, `role` ("": a fault of its own).
 
     `attempt` and `job` are those of the failing line, empty if it names none. `first` is the outermost throwable.
-    `ends_job`: the line is about a failing task or job.
+    `ends_job`: the line is about a failing task or job. `labelled`: only the labels of Flink's event are known, until a
+    stack trace shows more.
     """
 
     id: str
@@ -82,6 +84,7 @@ class RootCause(msgspec.Struct, array_like=True):
     job: str = ""
     first: str = ""
     ends_job: bool = False
+    labelled: bool = False
 
     def key(self) -> tuple[str, str, str]:
         """The parts that are the same when the fault occurs again: throwable, frame, message without variable parts."""
@@ -109,6 +112,14 @@ class RootCauses(msgspec.Struct, array_like=True):
         role = role_of(fact.thrown)
         if role and (not fault.role or _RANK[role] < _RANK[fault.role]):
             fault.role = role
+
+    def report(self, source: str, fact: JobFailureReported, time: int) -> None:
+        """Take in the event of a failure. What the source's log shows of the same failure says more."""
+        if fact.labels and self.before(source, time, within=_SAME_FAILURE_MS) is None:
+            name = f"a failure with the labels {fact.labels}"[: 2 * _MAX_TEXT]
+            fault = RootCause("", time, name, "", job=fact.job, ends_job=True, labelled=True)
+            known = setdefault_bounded(self.sources, source, [], _MAX_SOURCES)
+            known[:] = [*known[1 - _MAX_FAULTS :], fault]
 
     def of(self, source: str, fact: Failure) -> RootCause:
         """What is known of a failure that was taken in."""

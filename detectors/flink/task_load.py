@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
+from detectors.flink.calm import CalmSamples, still_measured
 from detectors.flink.topology import Topology
 from detectors.numerics.trend import quantile
 from detectors.values.bounded import put_bounded
@@ -66,7 +66,7 @@ class BusySubtask(msgspec.Struct, array_like=True):
 
     def fresh(self, time: int, limits: LoadThresholds) -> bool:
         """Whether it is still measured."""
-        return time - self.last <= max(limits.sample_max_age, ENOUGH_SAMPLES * self.every)
+        return still_measured(self.last, self.every, time, limits.sample_max_age)
 
     def take(self, calm: bool, time: int) -> None:
         """Take in another sample, busy or calm."""

@@ -24,6 +24,7 @@ from detectors.flink.facts import (
     Configured,
     Fact,
     Failure,
+    JobFailureReported,
     JobInitializing,
     JobManagerFatal,
     JobManagerFound,
@@ -202,6 +203,8 @@ class Topology(msgspec.Struct, array_like=True):
                     known.in_progress.clear()
             case Failure():
                 self.faults.take(event.source, fact, time)
+            case JobFailureReported():
+                self.faults.report(event.source, fact, time)
 
     def _about_processes(self, event: LogEvent, fact: Fact, time: int) -> None:
         match fact:

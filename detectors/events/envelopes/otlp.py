@@ -159,7 +159,7 @@ def _line(record: LogRecord, shared: Attributes, of_flink: bool, ignored: Ignore
     if of_flink and (name := own.get("name", "")) in flink_events.EVENTS:
         # The time of such a record is that of its report, the observed one that of the event.
         time = nanos(record.observed_time_unix_nano) or nanos(record.time_unix_nano)
-        return _stated(flink_events.line(name, own), time, own, "event", ignored)
+        return _stated(flink_events.line(name, own), time, own)
     body, time = record.body, nanos(record.time_unix_nano)
     text, logged = body.string_value, None
     if text is not None:
@@ -200,9 +200,10 @@ def span_lines(resource_spans: Sequence[ResourceSpans], ignored: Ignored) -> lis
             for span in scope.spans:
                 own = {**shared, **attributes(span.attributes)}
                 text = flink_events.line(span.name, own, _duration(span)) if of_flink else ""
-                line = _stated(text, nanos(span.end_time_unix_nano), own, "span", ignored)
-                if line is not None:
-                    found.append(line)
+                if text:
+                    found.append(_stated(text, nanos(span.end_time_unix_nano), own))
+                else:
+                    ignored["span"] += 1
     return found
 
 
@@ -212,10 +213,7 @@ def _duration(span: Span) -> int:
     return end - start if 0 < start <= end else -1
 
 
-def _stated(text: str, time: int, own: Attributes, reason: str, ignored: Ignored) -> OtlpLine | None:
-    if not text:
-        ignored[reason] += 1
-        return None
+def _stated(text: str, time: int, own: Attributes) -> OtlpLine:
     return OtlpLine(text, own, LoggedLine(text, time or -1, bool(time), "", "", ""))
 
 

@@ -127,6 +127,8 @@ def has_spans(value: bytes) -> bool:
 
 
 def _parsed(parse: Callable[[bytes], T], value: bytes) -> T | None:
+    if value[:1] != b"\n":
+        return None
     detail = "the lengths of its parts do not add up to its length"
     if framed(value):
         try:

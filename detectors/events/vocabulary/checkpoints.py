@@ -13,6 +13,11 @@ PATTERNS: tuple[LogPattern, ...] = (
         rf" \((?P<bytes>{N}) bytes(?: in |, checkpointDuration=)(?P<duration>{N}) ms",
     ),
     LogPattern(
+        "checkpoint_completed_for_source",
+        rf"Marking checkpoint (?P<checkpoint>{N}) as completed for source ",
+        since="1.11",
+    ),
+    LogPattern(
         "checkpoint_expired",
         rf"Checkpoint (?P<checkpoint>{N})(?: of job {JOB})? expired before completing\.",
         anchor="expired before completing.",

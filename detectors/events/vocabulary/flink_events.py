@@ -16,9 +16,15 @@ JOB_STATE = "JobStatusChangeEvent"
 CHECKPOINT = "CheckpointStatsTracker reports checkpoint "
 """How the lines of checkpoints begin, as `JOB_STATE` is the beginning of those of jobs."""
 
-EVENTS = frozenset({"CheckpointEvent", JOB_STATE, "JobFailureEvent", "AllSubtasksStatusChangeEvent"})
-"""The events that Flink reports. The first two say more than the others, and a failure its reason in logs only."""
+JOB_FAILURE = "JobFailureEvent"
 
+ALL_SUBTASKS = "AllSubtasksStatusChangeEvent"
+
+EVENTS = frozenset({"CheckpointEvent", JOB_STATE, JOB_FAILURE, ALL_SUBTASKS})
+"""The events that Flink reports. Why a job failed is in logs only, except for the labels of failure enrichers."""
+
+_LABEL = "failureLabel."
+_MAX_LABELS = 8
 _CHECKPOINT = rf"{CHECKPOINT}(?P<checkpoint>{N}) of job {JOB}"
 
 PATTERNS: tuple[LogPattern, ...] = (
@@ -35,6 +41,18 @@ PATTERNS: tuple[LogPattern, ...] = (
         anchor=JOB_STATE,
         since="2.1",
     ),
+    LogPattern(
+        "job_failure_reported",
+        rf"{JOB_FAILURE} of job {JOB}: canRestart=(?P<restarts>true|false)?(?:, (?P<labels>.+))?$",
+        anchor=JOB_FAILURE,
+        since="2.1",
+    ),
+    LogPattern(
+        "all_subtasks_status",
+        rf"{ALL_SUBTASKS} of job {JOB}: (?P<status>(?:NOT_)?ALL_RUNNING_OR_FINISHED)$",
+        anchor=ALL_SUBTASKS,
+        since="2.1",
+    ),
 )
 
 
@@ -48,4 +66,14 @@ def line(name: str, given: Mapping[str, str], duration: int = -1) -> str:
     if name == JOB_STATE:
         named = " ".join(given.get("job_name", "").split()) or job
         return f"{JOB_STATE} of job {named} ({job}): {given.get('newJobStatus', '')}"
+    if name == JOB_FAILURE:
+        return ", ".join([f"{JOB_FAILURE} of job {job}: canRestart={given.get('canRestart', '')}", *_labels(given)])
+    if name == ALL_SUBTASKS:
+        return f"{ALL_SUBTASKS} of job {job}: {given.get('status', '')}"
     return ""
+
+
+def _labels(given: Mapping[str, str]) -> list[str]:
+    """The labels of a failure in the order of their names, each on one line."""
+    found = sorted((key.removeprefix(_LABEL), value) for key, value in given.items() if key.startswith(_LABEL))
+    return [" ".join(f"{key}={value}".split()) for key, value in found[:_MAX_LABELS]]

@@ -17,6 +17,7 @@ _MAX_EXPIRED = 16
 _MAX_SIZES = 12
 _MAX_LAG_MS = 300_000
 _LAG_FADES = 64
+_LOSSES_FADE = 64
 GAUGE_LAG_MS = 5_000
 """How old a gauge may be when it is scraped."""
 
@@ -38,7 +39,9 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     job last changed its state or was restored: older lines are outdated, and numbers may start again. `restored`: no
     checkpoint has completed since a restore. `timeout` is learned from an expiry; `expired` holds the last ones as
     (time, age). `newest` is the time of the newest line, `lag` how late lines reach Kafka. `reported` is the last
-    number that an event of Flink's own reporter completed; the log states the same at another time.
+    number that was completed by an event of Flink's own reporter or by the line of a source; the log states the same
+    at another time. `last` is the last number of any line since `reset`, `lossy` the number of further checkpoints for
+    which a line may be missing, because one was missing before.
     """
 
     in_progress: dict[int, InProgress] = {}
@@ -59,6 +62,8 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
     sizes: list[int] = []
     usual: int = 0
     reported: int = -1
+    last: int = -1
+    lossy: int = 0
 
     def shipped(self, lag: int) -> None:
         """Note by how much a line of the job was late at Kafka. Single late lines fade."""
@@ -76,6 +81,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         By default a checkpoint is triggered only after the previous one has ended: older ones ended unseen.
         """
         number, time = fact.number, record.time
+        skipped = 0 <= self.last < number - 1
         if (
             time < self.reset
             or number in self.in_progress
@@ -88,20 +94,28 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
             unseen = tuple(n for n, known in self.in_progress.items() if n <= ended and not known.savepoint)
             for older in unseen:
                 del self.in_progress[older]
-            if self.triggered_at and time > self.triggered_at:
+            if self.triggered_at and time > self.triggered_at and not skipped and not self.missed():
                 self.interval = time - self.triggered_at
             self.triggered_at = max(self.triggered_at, time)
             fact = msgspec.structs.replace(fact, unseen=unseen)
+        self.lossy = _LOSSES_FADE if skipped or fact.unseen else max(self.lossy - 1, 0)
+        self.last = max(self.last, number)
         put_bounded(self.in_progress, number, InProgress(time, clock, record, fact.savepoint), 2 * _MAX_IN_PROGRESS)
         return fact
 
     def complete(self, fact: CheckpointCompleted, time: int, reported: bool = False) -> CheckpointCompleted | None:
         """Take in a completion, which an event may have `reported`. Returns None if it is repeated or outdated."""
         known = self.in_progress.get(fact.number)
+        if fact.for_source and known is None:
+            return None
+        reported = reported or fact.for_source
         stated = known is None and fact.number == self.completed and (reported or self.reported == fact.number)
         if time < self.reset or stated or (known is None and self._again(fact.number, self.completed, time)):
             return None
         self.newest = max(self.newest, time)
+        if self.triggered_at and 0 <= self.last < fact.number:
+            self.lossy = _LOSSES_FADE
+        self.last = max(self.last, fact.number)
         savepoint = known is not None and known.savepoint
         fact = msgspec.structs.replace(fact, seen=known is not None, savepoint=savepoint, restored=self.restored)
         if fact.duration < 0 and known is not None:
@@ -109,14 +123,16 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         self.reported = fact.number if reported else self.reported
         self.completed, self.latest = max(self.completed, fact.number), fact.number
         self.completed_at = time
-        self.sizes = [*self.sizes, fact.bytes][-_MAX_SIZES:]
+        if fact.bytes >= 0:
+            self.sizes = [*self.sizes, fact.bytes][-_MAX_SIZES:]
         if fact.duration >= 0:
             self.usual = max(fact.duration, self.usual // 2)
         if not savepoint:
             self.restored = False
         # A savepoint continues while later checkpoints complete; an older checkpoint does not.
         later = {n: c for n, c in self.in_progress.items() if n > fact.number}
-        self.concurrent = self.concurrent or any(not c.savepoint for c in later.values())
+        if any(not c.savepoint for c in later.values()):
+            self.concurrent, self.lossy = True, 0
         self.in_progress = {
             n: c for n, c in self.in_progress.items() if n != fact.number and (n > fact.number or c.savepoint)
         }
@@ -129,7 +145,7 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         known = self.in_progress.pop(fact.number, None)
         # A line that it has failed may come before the line that it has expired.
         again = known is None and fact.number <= max(self.completed, self.lapsed if fact.expired else self.failed)
-        self.failed = max(self.failed, fact.number)
+        self.failed, self.last = max(self.failed, fact.number), max(self.last, fact.number)
         self.lapsed = max(self.lapsed, fact.number) if fact.expired else self.lapsed
         if known is None:
             return msgspec.structs.replace(fact, again=again)
@@ -150,7 +166,11 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
         self.restored = self.restored or restored
         self.in_progress.clear()
         if time > self.reset:
-            self.reset, self.completed, self.failed, self.lapsed = time, -1, -1, -1
+            self.reset, self.completed, self.failed, self.lapsed, self.last = time, -1, -1, -1, -1
+
+    def missed(self) -> bool:
+        """Whether a line of one of the last two checkpoints is missing."""
+        return self.lossy == _LOSSES_FADE
 
     def grown(self, factor: float) -> bool:
         """Whether the last checkpoint is larger than the smallest of the last ones by this factor."""

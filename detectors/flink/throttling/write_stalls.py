@@ -8,7 +8,7 @@ long: detectors of both ask for one sentence about it. Reference: RocksDB wiki, 
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples
+from detectors.flink.calm import ENOUGH_SAMPLES, CalmSamples, still_measured
 from detectors.flink.throttling.compaction_backlog import PENDING, CompactionBacklogs
 from detectors.values.bounded import put_bounded
 from detectors.values.durations import roughly
@@ -35,8 +35,8 @@ class WriteStall(msgspec.Struct, array_like=True):
 
     def confirmed(self, time: int) -> bool:
         """Whether it has lasted, and is still measured."""
-        fresh = time - self.last <= max(_MAX_AGE_MS, ENOUGH_SAMPLES * self.every)
-        return fresh and self.count >= ENOUGH_SAMPLES and self.last - self.since >= _LEAST_MS
+        lasting = self.count >= ENOUGH_SAMPLES and self.last - self.since >= _LEAST_MS
+        return lasting and still_measured(self.last, self.every, time, _MAX_AGE_MS)
 
 
 class WriteStalls(msgspec.Struct, array_like=True):

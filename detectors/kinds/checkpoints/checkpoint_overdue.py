@@ -9,7 +9,9 @@ Why it matters: a hanging checkpoint is the first sign of a stuck sink, a full h
 minutes before the checkpoint timeout (10 min by default). Until one completes, every failure replays from the last.
 `late_barrier_acks` shows why a checkpoint expired, `checkpoint_duration_creep` reports slow growth. Savepoints are
 never overdue and do not count as history; neither does the first checkpoint after a restore. If the JobManager's
-metrics stop together with its lines, the checkpoint may have completed unseen: that is left to `telemetry_lost`.
+metrics stop together with its lines, the checkpoint may have completed unseen: that is left to `telemetry_lost`. If
+lines of the job's last checkpoints are missing, its last line may be missing too. Then a second sign is waited for: a
+sample that shows it in progress, or that the next checkpoint is not triggered when it should be.
 
 Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung for 177 s before the
 TaskManager was lost, and nothing else warned.
@@ -34,6 +36,8 @@ _TIMEOUT_MS = 600_000
 _MAX_GAP_MS = 300_000
 _SAME_SCRAPE_MS = 500
 _GAP_FADES = 64
+# Intervals after which the next checkpoint should have been triggered.
+_NEXT_BY = 1.1
 
 _Job: TypeAlias = "JobView[CheckpointOverdue.Config, JobStates[OverdueJob], OverdueJob]"
 _View: TypeAlias = "View[CheckpointOverdue.Config, JobStates[OverdueJob]]"
@@ -187,8 +191,14 @@ class CheckpointOverdue(JobDetector):
         return max(job.config.min_age, round(job.config.factor * job.own.high))
 
     def _report_at(self, job: _Job, checkpoint: InProgress) -> int:
-        at, gauge = checkpoint.at + self._limit(job) + job.checkpoints.lag, job.own.gauge
-        return at if gauge is None else max(at, checkpoint.at + gauge.hold, _sample_deadline(gauge, checkpoint))
+        checkpoints, gauge = job.checkpoints, job.own.gauge
+        at = checkpoint.at + self._limit(job) + checkpoints.lag
+        if gauge is not None:
+            at = max(at, checkpoint.at + gauge.hold, _sample_deadline(gauge, checkpoint))
+        if checkpoints.lossy and (gauge is None or gauge.last_seen <= checkpoint.at + GAUGE_LAG_MS):
+            following = checkpoint.at + round(_NEXT_BY * checkpoints.interval) + job.own.high
+            at = max(at, following + checkpoints.lag)
+        return at
 
     def _close(self, job: _Job, late: OverdueCheckpoint, why: str) -> None:
         job.close(self._finding(job, late), why)

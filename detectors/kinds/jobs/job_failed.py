@@ -2,9 +2,9 @@
 
 Opens when a job reaches the state FAILED (`switched from state FAILING to FAILED`, `reached terminal state FAILED`),
 with the root cause, however deep in the stack trace: from the lines before, or from lines that follow within
-`stack_wait`. Flink logs all of it at INFO. FINISHED and CANCELED are not failures, and SUSPENDED is the end of a
-JobManager. Resolved when a job with that id or name completes a checkpoint or finishes, or has been RUNNING for
-`running_for`.
+`stack_wait`. Flink logs all of it at INFO; its event of the failure has only the labels of failure enrichers. FINISHED
+and CANCELED are not failures, and SUSPENDED is the end of a JobManager. Resolved when a job with that id or name
+completes a checkpoint or finishes, or has been RUNNING for `running_for`.
 
 Why it matters: nothing restarts the job. If `restart_loop`, `slots_unavailable` or another finding was open for the job
 before, that is the cause. A job that fails because its TaskManagers stop in an orderly way is reported only if the
@@ -95,6 +95,11 @@ class JobFailed(Detector):
             for failed in self._earlier_runs(view, fact.job, name):
                 failed.back = view.clock if fact.state == "RUNNING" else 0
 
+    @on(facts.SubtasksStatusChanged, needs="jobs")
+    def subtasks_changed(self, view: _View, fact: facts.SubtasksStatusChanged) -> None:
+        for failed in self._earlier_runs(view, fact.job, view.topology.job_name(fact.job)):
+            failed.back = view.clock if fact.all_run else 0
+
     @on(facts.CheckpointCompleted, needs="jobs")
     def completed(self, view: _View, _: Fact) -> None:
         self._run_again(view, view.job, view.topology.job_name(view.job), "completes checkpoints again")
@@ -107,7 +112,7 @@ class JobFailed(Detector):
             return
         fault = view.topology.faults.of(view.event.source, fact)
         before = failed.fault.description() if failed.fault is not None else ""
-        if fault.ends_job and (failed.fault is None or failed.fault.id == fault.id):
+        if fault.ends_job and (failed.fault is None or failed.fault.labelled or failed.fault.id == fault.id):
             failed.fault = msgspec.structs.replace(fault)
         if failed.reported and failed.fault is not None and failed.fault.description() != before:
             view.report(self._finding(view, failed))
@@ -139,7 +144,8 @@ class JobFailed(Detector):
         config: JobFailed.Config = self.config_of(failed.job)
         if failed.planned:
             return failed.at + config.planned_wait
-        return failed.at + (0 if failed.fault is not None else config.stack_wait)
+        known = failed.fault is not None and not failed.fault.labelled
+        return failed.at + (0 if known else config.stack_wait)
 
     def _failed(self, view: _View, job: str, name: str) -> None:
         failed, record = view.state.jobs.get(job), view.record()

@@ -125,6 +125,22 @@ class RestartLoop(JobDetector):
         if before is not None:
             self._restarted(view, before.job, before)
 
+    @on(facts.JobFailureReported, job="none")
+    def reported(self, view: _View, fact: facts.JobFailureReported) -> None:
+        """An event of a failure shows a restart if no line about the job's state follows."""
+        if not fact.restarts:
+            return
+        fault = view.topology.faults.of_job(view.event.source, fact.job, view.time)
+        failover = Failover(view.time, view.clock, view.record(), fault, job=fact.job)
+        before = view.state.failovers.begin(fact.job, failover)
+        if before is not None:
+            self._restarted(view, before.job, before)
+
+    @on(facts.SubtasksStatusChanged, job="none", needs="jobs")
+    def subtasks_changed(self, view: _View, fact: facts.SubtasksStatusChanged) -> None:
+        for job in self._loops(view, fact.job):
+            job.own.running = view.clock if fact.all_run else 0
+
     @on(facts.JobRestored, job="none")
     def restored(self, view: _View, _: Fact) -> None:
         failover = view.state.failovers.restored(view.event.source, view.time)

@@ -97,11 +97,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
     ),
     "object": ("Pod", "ReplicaSet", "FlinkDeployment"),
     "target": ("flink/tm-1:6122-aaaaaa", "flink/orders-taskmanager-1-1", "flink/orders"),
+    "restarts": ("true", "false"),
+    "labels": ("TYPE=USER", "TYPE=SYSTEM, CODE=17"),
     "note": ("Back-off pulling image x", "exceeded quota: q", "Job status changed from CREATED to RUNNING"),
 }
 """What a field may hold; one that is not here is a number."""
 NUMBERS = ("0", "1", "300", "60000", "999999999999999999")
-SPECIAL = {("registration_timed_out", "duration"): ("PT5M", "PT20S", "300000 ms", "300000")}
+SPECIAL = {
+    ("registration_timed_out", "duration"): ("PT5M", "PT20S", "300000 ms", "300000"),
+    ("all_subtasks_status", "status"): ("ALL_RUNNING_OR_FINISHED", "NOT_ALL_RUNNING_OR_FINISHED"),
+}
 THROWN = (
     ("java.lang.OutOfMemoryError", "Java heap space"),
     ("java.lang.OutOfMemoryError", "GC overhead limit exceeded"),

@@ -172,9 +172,29 @@ def test_a_change_of_a_job_s_state_is_read_and_its_name_cannot_break_the_line() 
     assert [(e.event_type, e.fields["state"]) for e in events if isinstance(e, LogEvent)] == [("job_state", "RUNNING")]
 
 
+def test_a_failure_of_a_job_is_read_with_its_labels_in_order_and_they_cannot_break_the_line() -> None:
+    labels: dict[str, str | float] = {"failureLabel.TYPE": f"USER\n{LINE}", "failureLabel.CODE": 17}
+    (event,), _ = both(event_of_flink("JobFailureEvent", canRestart="true", isGlobalFailure="false", **labels))
+    assert isinstance(event, LogEvent)
+    assert (event.event_type, event.local_time) == ("job_failure_reported", AT - 2_000)
+    assert event.fields == {"job": JOB, "restarts": "true", "labels": f"CODE=17, TYPE=USER {' '.join(LINE.split())}"}
+
+
+def test_a_failure_without_labels_of_a_job_whose_scheduler_does_not_know_whether_it_restarts_is_read() -> None:
+    (event,), _ = both(event_of_flink("JobFailureEvent"))
+    assert isinstance(event, LogEvent)
+    assert event.fields == {"job": JOB}
+
+
+@pytest.mark.parametrize("status", ["ALL_RUNNING_OR_FINISHED", "NOT_ALL_RUNNING_OR_FINISHED"])
+def test_whether_all_subtasks_run_is_read(status: str) -> None:
+    (event,), _ = both(event_of_flink("AllSubtasksStatusChangeEvent", status=status))
+    assert isinstance(event, LogEvent)
+    assert (event.event_type, event.fields) == ("all_subtasks_status", {"job": JOB, "status": status})
+
+
 def test_other_events_and_spans_are_counted() -> None:
-    assert both(event_of_flink("JobFailureEvent", canRestart="true")) == ([], {"event": 1})
-    assert both(event_of_flink("AllSubtasksStatusChangeEvent", status="ALL_RUNNING_OR_FINISHED")) == ([], {"event": 1})
+    assert both(event_of_flink("SomeEvent", status="ALL_RUNNING_OR_FINISHED")) == ([], {"no_text": 1})
     assert both(span("JobInitialization", MaxGateRestoreDurationMs=5)) == ([], {"span": 1})
     assert both(span("Checkpoint", "com.example.Shop", **CHECKPOINT)) == ([], {"span": 1})
     nothing = logs("")

@@ -54,6 +54,8 @@ ELSEWHERE = {
     "a shared resource works again: cluster=": "flinkwatch's own driver",
     "CheckpointStatsTracker": "Flink's event and span reporters, whose attributes flink_events.py joins",
     "JobStatusChangeEvent": "Flink's event reporter",
+    "JobFailureEvent": "Flink's event reporter",
+    "AllSubtasksStatusChangeEvent": "Flink's event reporter",
     "Loading configuration property: execution.checkpointing.timeout, ": "GlobalConfiguration",
     "taskmanager.registration.timeout": "GlobalConfiguration",
     "heartbeat.timeout": "GlobalConfiguration",

@@ -196,3 +196,49 @@ def test_a_number_that_only_the_events_repeat_later_shows_a_restore() -> None:
     again = job.complete(CheckpointCompleted(2, 20, 1), 9 * MINUTE, reported=True)
     assert again is not None
     assert again.restored
+
+
+def test_a_missing_line_makes_a_job_lossy_for_64_checkpoints() -> None:
+    job = Checkpoints()
+    for number in range(1, 200):
+        if number != 5:
+            job.triggered(number, number * MINUTE)
+        job.done(number, number * MINUTE + 20)
+        assert (job.lossy > 0) == (5 <= number < 69), number
+        assert job.interval in (0, MINUTE)
+
+
+@pytest.mark.parametrize("missing", ["end", "both"])
+def test_the_next_trigger_shows_what_is_missing(missing: str) -> None:
+    job = Checkpoints()
+    job.triggered(1, 0)
+    job.done(1, 20)
+    if missing == "end":
+        job.triggered(2, MINUTE)
+    assert not job.lossy
+    job.triggered(3, 2 * MINUTE)
+    assert job.lossy
+
+
+def test_nothing_is_missing_where_checkpoints_overlap_or_only_ends_are_reported() -> None:
+    job = Checkpoints()
+    for number in range(1, 9):
+        job.done(number, number * MINUTE)
+    assert not job.lossy
+    job = Checkpoints()
+    job.triggered(1, 0)
+    job.triggered(2, MINUTE)
+    job.done(1, 2 * MINUTE)
+    assert (job.concurrent, job.lossy) == (True, 0)
+
+
+def test_what_a_source_notes_counts_once_and_its_size_is_unknown() -> None:
+    job = Checkpoints()
+    noted = CheckpointCompleted(1, for_source=True)
+    assert job.complete(noted, 20) is None
+    job.triggered(1, 0)
+    found = job.complete(noted, 20)
+    assert found is not None
+    assert (found.duration, found.seen, job.sizes, job.completed) == (20, True, [], 1)
+    assert job.complete(noted, 21) is None
+    assert job.done(1, 19) is None

@@ -61,3 +61,44 @@ def test_a_line_that_comes_without_metrics_lets_the_next_one_be_reported_in_time
     history.at("10 s").checkpoints(6, every="10 s", lasting="20 ms")
     history.triggered(at="71 s").completed(at="131 s", lasting="20 ms").triggered(at="150 s")
     assert reported(history) == [("checkpoint_overdue", 181)]
+
+
+def lossy(lost: str, every: str = "60 s") -> Story:
+    """Eight quick checkpoints, of which a line of the fifth is lost, and a ninth of which only the trigger is seen."""
+    history = overdue().at("10 s").checkpoints(8, every=every, lasting="20 ms").triggered()
+    kept = [e for e in history.events if (getattr(e, "event_type", ""), e.fields.get("checkpoint")) != (lost, "5")]
+    history.events[:] = kept
+    return history
+
+
+def test_where_a_line_was_lost_before_the_next_trigger_is_waited_for() -> None:
+    for lost in ("checkpoint_triggered", "checkpoint_completed"):
+        hangs = 10 + 8 * 60
+        assert reported(lossy(lost), "20 min")[-1] == ("checkpoint_overdue", hangs + 67)
+        assert not [r for r in reported(lossy(lost).at("550 s").triggered(), "560 s") if r[1] >= hangs]
+
+
+def test_where_a_line_was_lost_a_sample_of_it_in_progress_is_enough() -> None:
+    history = in_progress(lossy("checkpoint_triggered"), 300 * SECOND, 540 * SECOND, 5 * SECOND, 491 * SECOND)
+    assert reported(history, "540 s") == [("checkpoint_overdue", 521)]
+
+
+def test_where_no_line_was_lost_for_long_a_checkpoint_is_reported_at_once() -> None:
+    history = lossy("checkpoint_triggered", every="10 s").completed().gap("10 s")
+    history.checkpoints(70, every="10 s", lasting="20 ms").triggered()
+    since = 10 + 9 * 10 + 70 * 10
+    assert reported(history, "20 min")[-1] == ("checkpoint_overdue", since + 31)
+
+
+def test_a_checkpoint_that_a_source_notes_as_completed_has_completed() -> None:
+    history = overdue().at("10 s").checkpoints(6, every="60 s", lasting="20 ms").triggered()
+    assert reported(history, "8 min") == [("checkpoint_overdue", 401)]
+    noted = history.line("checkpoint_completed_for_source", at="370 s 21 ms", checkpoint="7")
+    assert reported(noted, "8 min") == []
+
+
+def test_what_a_source_notes_closes_the_finding() -> None:
+    history = overdue().at("10 s").checkpoints(6, every="60 s", lasting="20 ms").triggered()
+    history.line("checkpoint_completed_for_source", at="420 s", checkpoint="7")
+    (opened, ended) = history.transitions("20 min")
+    assert (opened.transition, ended.transition) == ("opened", "resolved")

@@ -114,3 +114,34 @@ def test_a_job_whose_id_comes_again_fails_again() -> None:
     jm = failed().runs(80 * SECOND).completed(1, 90 * SECOND)
     jm.state("FAILED", "FAILING", at=5 * MINUTE)
     assert [t.transition for t in jm.transitions(20 * MINUTE)][:3] == ["opened", "resolved", "updated"]
+
+
+def reported_failure(labels: str = "CODE=17, TYPE=USER") -> Story:
+    """Flink's events alone: the job fails and does not restart."""
+    events = story("job_failed").runs(0).by("events")
+    events.line("job_failure_reported", MINUTE, job=JOB, restarts="false", **({"labels": labels} if labels else {}))
+    return events.line("job_state", MINUTE + 50, job=JOB, name="orders", state="FAILED")
+
+
+def test_the_labels_of_a_failure_are_its_cause_where_no_stack_trace_is_seen() -> None:
+    (opened,) = reported_failure().transitions(2 * MINUTE)
+    assert opened.summary == "job orders has failed for good: a failure with the labels CODE=17, TYPE=USER"
+    (opened,) = reported_failure("").transitions(2 * MINUTE)
+    assert "the log gives no root cause" in opened.summary
+
+
+def test_a_stack_trace_says_more_than_labels_whichever_comes_first() -> None:
+    late = reported_failure().line("job_ended", MINUTE + 60, job=JOB, state="FAILED").stack(*DEEP, at=MINUTE + 60)
+    assert "Connection refused" in late.transitions(2 * MINUTE)[-1].summary
+    early = failed().line("job_failure_reported", MINUTE + 5, job=JOB, restarts="false", labels="TYPE=USER")
+    assert "Connection refused" in early.transitions(2 * MINUTE)[0].summary
+
+
+@pytest.mark.parametrize("all_run", [True, False])
+def test_a_job_is_back_only_while_all_its_subtasks_run(all_run: bool) -> None:
+    again = failed().runs(2 * MINUTE)
+    again.line("all_subtasks_status", 2 * MINUTE + 100, job=JOB, status="NOT_ALL_RUNNING_OR_FINISHED")
+    if all_run:
+        again.line("all_subtasks_status", 3 * MINUTE, job=JOB, status="ALL_RUNNING_OR_FINISHED")
+    ends = [t.at for t in again.transitions("40 min") if t.transition == "resolved"]
+    assert len(ends) == all_run

@@ -182,3 +182,32 @@ def test_a_restart_that_is_reported_again_later_does_not_count_twice() -> None:
     restarts = [e for e in jm.events if e.fields.get("state") == "RESTARTING"]  # type: ignore[union-attr]
     jm.events += [msgspec.structs.replace(e, timestamp=e.timestamp + 20_000, offset=e.offset + 10**6) for e in restarts]
     assert jm.opened() == []
+
+
+def events_of_failures(labels: str = "TYPE=USER", count: int = 4, restarts: str = "true") -> Story:
+    """Flink's events alone: the job fails every minute."""
+    history = story("restart_loop").by("events")
+    for number in range(1, count + 1):
+        fields = {"labels": labels} if labels else {}
+        history.line("job_failure_reported", number * MINUTE, job=JOB, restarts=restarts, **fields)
+        history.line("job_state", number * MINUTE + 2_000, job=JOB, name="orders", state="RUNNING")
+    return history
+
+
+def test_events_of_failures_with_the_same_labels_are_a_loop() -> None:
+    (opened, *_) = events_of_failures().transitions("6 min")
+    assert (opened.cause, opened.job_id) == ("restart_loop", JOB)
+    assert "a failure with the labels TYPE=USER" in opened.summary
+
+
+def test_events_without_labels_or_without_a_restart_are_no_loop() -> None:
+    assert events_of_failures(labels="").opened("6 min") == []
+    assert events_of_failures(restarts="false").opened("6 min") == []
+
+
+def test_a_restart_that_the_log_shows_too_counts_once() -> None:
+    both = story("restart_loop")
+    for number in (1, 2):
+        both.line("job_failure_reported", number * MINUTE - 1, job=JOB, restarts="true", labels="TYPE=USER")
+        both.restart(USER, at=number * MINUTE)
+    assert both.opened("6 min") == []
