@@ -56,6 +56,11 @@ class Silence(NamePatterns):
     def edges(self) -> tuple[int, int]:
         return (_ms(self.begins) if self.begins is not None else 0), _ms(self.until)
 
+    def ended(self, now: int) -> "Silence":
+        """The same silence, which ends at the clock `now`. A pending one has no start then."""
+        begins = self.begins if self.edges()[0] < now else None
+        return self.model_copy(update={"until": at(now), "begins": begins})
+
     def silenced(self) -> Silenced:
         return Silenced(self.id, self.edges()[1], self.author, self.comment)
 
