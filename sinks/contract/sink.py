@@ -108,6 +108,10 @@ class EditingSink(Sink):
         """For a test of the set-up: tries what delivery can do without. None: there is nothing to try."""
         return None
 
+    def try_actions(self) -> Outcome | None:
+        """The same for what people press in messages. None: they have nothing to press."""
+        return None
+
     def close(self, seconds: float) -> None:
         """Nothing more is sent; attachments that are still being made have so many seconds."""
         return

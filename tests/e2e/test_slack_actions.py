@@ -1,4 +1,4 @@
-"""Buttons with real deliverers in processes of their own, a real broker, and WebSockets: nothing is done twice or half."""
+"""Buttons with real deliverers, a real broker, and WebSockets: nothing is done twice, and nothing by half."""
 
 import itertools
 import time

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Traits
 from sinks.integrations.slack.actions.buttons import action_blocks, render_reminder
+from sinks.integrations.slack.actions.socket import SocketLostError, socket_address
 from sinks.integrations.slack.charts.draw import ChartRequest
 from sinks.integrations.slack.charts.worker import ChartImage, Charts
 from sinks.integrations.slack.client import SlackClient
@@ -113,6 +114,15 @@ class SlackSink(EditingSink):
             reason = "add the scope files:write and install the app again, or set sinks.slack.charts: false"
             return Refused(outcome.code, reason, "setup", outcome.failure)
         return outcome
+
+    def try_actions(self) -> Outcome | None:
+        if not self._config.actions.enabled:
+            return None
+        try:
+            socket_address(self._config, self._client)
+        except SocketLostError as error:
+            return Refused(error.code, str(error), "setup", "other")
+        return Delivered()
 
     def _message(self, notification: Notification) -> Message:
         if notification.summary is not None:

@@ -49,6 +49,8 @@ class SlackActionsConfig(BaseModel):
     def _someone_may(self) -> Self:
         if self.enabled and not self.allowed:
             raise ValueError('allowed is needed when enabled: IDs of users and user groups, or ["*"] for everyone')
+        if self.remind_after and not self.enabled:
+            raise ValueError("remind_after needs enabled, because an incident is acknowledged by a button")
         return self
 
     def app_token(self) -> Secret:

@@ -69,6 +69,18 @@ class SocketLostError(Exception):
         self.code = code
 
 
+def socket_address(config: SlackConfig, client: SlackClient) -> str:
+    """The address of one new connection. Raises SocketLostError, which says what is wrong with the set-up."""
+    try:
+        answer = client.ask("apps.connections.open", {}, token=config.actions.app_token())
+    except SecretError as error:
+        raise SocketLostError("no_token", f"sinks.slack.actions.{error}") from None
+    if isinstance(answer, dict):
+        return str(answer.get("url") or "")
+    code = getattr(answer, "code", answer.failure)
+    raise SocketLostError(code, f"apps.connections.open: {code}: {_WHAT_TO_DO.get(code, answer.reason)}")
+
+
 class _Client(SocketModeClient):
     """The SDK's client. Instead of connecting again, it notes that Slack asks for it."""
 
@@ -124,7 +136,7 @@ class SlackSocket:
         """Opens a connection and returns when it is to be replaced. Raises SocketLostError."""
         self.team = self._ask_team()
         self._reason = "disconnect"
-        client = self._client(self._address())
+        client = self._client(socket_address(self._config, self._slack))
         try:
             client.connect()
             while not stop.is_set():
@@ -143,16 +155,6 @@ class SlackSocket:
         if not isinstance(answer, dict):
             raise SocketLostError("auth.test", f"auth.test: {answer.reason}")
         return str(answer.get("team_id") or "")
-
-    def _address(self) -> str:
-        try:
-            answer = self._slack.ask("apps.connections.open", {}, token=self._config.actions.app_token())
-        except SecretError as error:
-            raise SocketLostError("no_token", f"sinks.slack.actions.{error}") from None
-        if isinstance(answer, dict):
-            return str(answer.get("url") or "")
-        code = getattr(answer, "code", answer.failure)
-        raise SocketLostError(code, f"apps.connections.open: {code}: {_WHAT_TO_DO.get(code, answer.reason)}")
 
     def _client(self, address: str) -> _Client:
         host = urlsplit(address).hostname or ""
