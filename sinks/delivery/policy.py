@@ -131,7 +131,9 @@ def _looked_up(attempt: Pending, entry: Entry | None, found: Found | RetryAfter 
     if found is None:
         return looked_up, [effects.Again()]
     existing = context.entry("sent", entry, MessageRef(found.channel, found.ts))
-    return looked_up, [effects.Write(replace(existing, seq=found.seq)), effects.Again()]
+    # What the message shows of people's answers is not known, so it is edited if there are any.
+    existing = replace(existing, seq=found.seq, marks=NO_MARKS if entry is None else entry.marks)
+    return looked_up, [effects.Write(existing), effects.Again()]
 
 
 def _send(attempt: Pending, entry: Entry | None, message: MessageRef | None, context: Context) -> Step:

@@ -136,6 +136,16 @@ def test_an_answer_that_comes_while_its_message_is_sent_is_shown_afterwards(worl
     assert "Acknowledged by ann" in shown(world.slack)
 
 
+def test_a_message_whose_answer_was_lost_shows_what_was_answered_meanwhile(world: World) -> None:
+    world.slack.fail_next("chat.postMessage", reset=True, accept=True)
+    world.say(OPENED)
+    world.settle()
+    world.board.feedback.add(acknowledgement())
+    world.settle(60)
+    world.settle(60)
+    assert "Acknowledged by ann" in shown(world.slack)
+
+
 def test_a_resolved_incident_has_no_buttons_and_still_shows_who_acknowledged_it(world: World) -> None:
     world.say(OPENED)
     world.board.feedback.add(acknowledgement())

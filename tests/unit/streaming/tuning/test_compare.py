@@ -12,7 +12,7 @@ from streaming.cli.main import cli
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
 from streaming.tuning import events
-from streaming.tuning.compare import Replayed, compare
+from streaming.tuning.compare import Comparison, Replayed, compare
 from streaming.tuning.events import pieces, streams
 from streaming.tuning.incidents import ReplayedIncident, paired
 from tests.recorded import recording, records, said, summary
