@@ -60,6 +60,12 @@ def _incidents() -> Iterator[Panel]:
         Column(f"time() - {_SINCE}", "duration", "s"),
         Column(f"{_FORECAST} - time()", "worse in", "s"),
     )
+    acknowledged = "max by (incident, cluster, person) (flinkwatch_incident_acknowledged_timestamp_seconds)"
+    yield listing(
+        "Acknowledged incidents",
+        "Open incidents that someone has acknowledged in Slack.",
+        Column(f"time() - {acknowledged}", "acknowledged for", "s"),
+    )
 
 
 def _forecasts() -> Iterator[Panel]:

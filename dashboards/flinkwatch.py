@@ -198,6 +198,12 @@ def _delivery() -> Iterator[Panel]:
         ),
         unit="s",
     )
+    yield graph(
+        "Actions in Slack",
+        "Buttons pressed and commands given in Slack, by result, and lost connections for them, in the last hour.",
+        Query(f"sum by (action, result) (increase({_of('slack_actions_total')}[1h]))", "{{action}}: {{result}}"),
+        Query(f"sum by (reason) (increase({_of('slack_socket_lost_total')}[1h]))", "connection lost: {{reason}}"),
+    )
 
 
 def _notification_log() -> Iterator[Panel]:

@@ -27,6 +27,7 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
         sink=sink,
         channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
         digest_above=sinks.slack.digest_above,
+        remind_after=sinks.slack.actions.remind_after,
         is_target=lambda transition: name in sinks.routing.targets(transition, sinks.enabled()),
         quiet_until=partial(sinks.routing.quiet_until, name),
     )

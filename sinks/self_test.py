@@ -67,6 +67,8 @@ def _try_editing(receiver: Receiver, sink: EditingSink, sent: Delivered, opened:
     tried = sink.try_attachment(sent)
     if tried is not None:
         yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"{sink.attachment}: {_words(tried)}")
+    if (tried := sink.try_actions()) is not None:
+        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"buttons in messages: {_words(tried)}")
 
 
 def _test_incident(now: int) -> Transition:

@@ -31,7 +31,8 @@ class Sinks(BaseModel):
     max_silence: Duration = Field(
         2_592_000_000,
         ge=60_000,
-        description="Longest silence that `flinkwatch silence add` accepts, so that no silence is forgotten for years.",
+        description="Longest silence that `flinkwatch silence add` and Slack's buttons accept, so that no silence is "
+        "forgotten for years.",
     )
     routing: Routing = Field(
         default_factory=Routing, description="Which receivers are notified of an incident, and when."

@@ -57,6 +57,11 @@ class Silence(NamePatterns):
     def edges(self) -> tuple[int, int]:
         return (epoch_ms(self.begins) if self.begins is not None else 0), epoch_ms(self.until)
 
+    def ended(self, now: int) -> "Silence":
+        """The same silence, which ends at the clock `now`. A pending one has no start then."""
+        begins = self.begins if self.edges()[0] < now else None
+        return self.model_copy(update={"until": at(now), "begins": begins})
+
     def periods(self, now: int) -> Iterable[tuple[int, int]]:  # noqa: ARG002 - it has only one, whatever the time is
         """Begin and end of the silence (epoch ms)."""
         return (self.edges(),)

@@ -23,6 +23,18 @@ def _compiled(pattern: str) -> Any:
     return re2.compile("".join(_WILD.get(c) or re2.escape(c) for c in pattern), options)
 
 
+def exactly(name: str) -> str:
+    """The pattern that matches this name alone; any name if it is empty.
+
+    >>> exactly("orders"), exactly("a*b"), exactly("")
+    ('orders', '~a\\\\*b', '*')
+    """
+    if not name:
+        return "*"
+    plain = not name.startswith(_REGEX) and not any(wild in name for wild in _WILD)
+    return name if plain else _REGEX + str(re2.escape(name))
+
+
 def fits(pattern: str, name: str) -> bool:
     return pattern == "*" or _compiled(pattern).fullmatch(name) is not None
 

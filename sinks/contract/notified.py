@@ -16,7 +16,7 @@ class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     known issue that the incident matches, `silence` the ID of its silence.
 
     `replied_at` is when a line was last added to the thread, `charted_at` when a chart was last ordered (epoch ms,
-    wall clock; 0: never).
+    wall clock; 0: never). `critical_at` is since when the message has reported it as critical (0: it does not).
     """
 
     change: Change
@@ -27,12 +27,13 @@ class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     silence: str = ""
     replied_at: Whole = 0
     charted_at: Whole = 0
+    critical_at: Whole = 0
 
     def same_but_for_numbers(self, other: "NotifiedState") -> bool:
         """Whether someone who has read the one learns nothing from the other but newer numbers."""
         # The first update of an incident is no news by itself.
         same_state = self.change == other.change or {self.change, other.change} <= {"opened", "updated"}
-        times = {"replied_at": self.replied_at, "charted_at": self.charted_at}
+        times = {"replied_at": self.replied_at, "charted_at": self.charted_at, "critical_at": self.critical_at}
         return same_state and replace(other, change=self.change, **times) == self
 
 

@@ -15,12 +15,14 @@ from sinks.contract.sink import Sink
 class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is its label in metrics, part of the log's keys and of the consumer group's name. `channel` is the ID of
     the channel in which messages are looked up, or empty. If `digest_above` new messages wait, a digest reports more.
+    `remind_after`: a critical incident that no one has acknowledged for so long (ms; 0: never) gets a reminder.
     """
 
     name: str
     sink: Sink
     channel: str = ""
     digest_above: int = 30
+    remind_after: int = 0
     is_target: Callable[[Transition], bool] = lambda _: True
     quiet_until: Callable[[Transition, datetime], datetime | None] = lambda *_: None
 

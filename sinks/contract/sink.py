@@ -10,6 +10,7 @@ import msgspec
 
 from detectors.incident import Severity, Transition
 from sinks.contract.digest import Summary
+from sinks.contract.feedback import NO_MARKS, Marks
 from sinks.contract.notified import NotifiedState
 from sinks.contract.outcome import Delivered, Found, Outcome, RetryAfter
 
@@ -27,6 +28,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     can_look_up                `find` and `recent` find a message whose answer was lost; without it, it is sent again
     notifies_already_resolved  send an incident that resolved before its first notification could be sent
     digests                    many incidents fit into one message (`Notification.summary`)
+    shows_marks                messages show who has acknowledged an incident (`Notification.marks`)
     keeps_log                  off: after each start, the receiver gets everything that is open
     min_severity               an incident below it is not sent until it reaches it
     post_rate, edit_rate       how often new messages and edits may be sent
@@ -35,6 +37,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     can_look_up: bool = False
     notifies_already_resolved: bool = True
     digests: bool = False
+    shows_marks: bool = False
     keeps_log: bool = True
     min_severity: Severity = "info"
     post_rate: Rate | None = None
@@ -44,6 +47,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A transition to send at `at` (epoch ms, wall clock) or, with `summary`, the digest of many incidents. `before` is
     what the readers know, `note` a sentence to put in front. `plain`: the full form was refused, send the plainest.
+    `marks` are people's answers. `remind`: no one has acknowledged it in time. `seen`: the message shows the transition
+    already, and only its marks change.
     """
 
     transition: Transition
@@ -52,6 +57,9 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     plain: bool = False
     summary: Summary | None = None
+    marks: Marks = NO_MARKS
+    remind: bool = False
+    seen: bool = False
 
 
 class MessageRef(msgspec.Struct, frozen=True):
@@ -98,6 +106,10 @@ class EditingSink(Sink):
 
     def try_attachment(self, delivered: Delivered) -> Outcome | None:
         """For a test of the set-up: tries what delivery can do without. None: there is nothing to try."""
+        return None
+
+    def try_actions(self) -> Outcome | None:
+        """The same for what people press in messages. None: they have nothing to press."""
         return None
 
     def close(self, seconds: float) -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from detectors.incident import Transition
 from sinks.contract.digest import Summary
+from sinks.contract.feedback import Marks
 from sinks.contract.outcome import Attachment, Found, Outcome, RetryAfter
 from sinks.contract.sink import MessageRef, Traits
 from sinks.delivery.notification_log import Entry, State
@@ -18,7 +19,8 @@ NO_OFFSET = -1
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What an attempt is about. `now` and `arrived`, when its record came to Kafka, are epoch ms; `method` is the queue
-    it waits in; `summary` is the content of a digest.
+    it waits in; `summary` is the content of a digest. `marks` are the answers of people that the message is to show,
+    None if the receiver shows none.
     """
 
     transition: Transition
@@ -28,6 +30,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     method: Method
     summary: Summary | None = None
+    marks: Marks | None = None
 
     @property
     def is_digest(self) -> bool:
@@ -40,6 +43,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if folded is not None and state == "sent":
             folded = replace(folded, has_own_message=True, resolved=resolved)
         where = before if message is None else message
+        # Until the message shows the new ones, the log keeps the old ones, so that a restart finds the difference.
+        marks = self.marks if state == "sent" and self.marks is not None else before.marks
         return Entry(
             incident=self.transition.incident,
             seq=self.transition.seq,
@@ -51,6 +56,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             offset=self.offset,
             resolved=resolved,
             folded=folded,
+            marks=marks,
         )
 
     def without_message(self, before: Entry | None) -> Entry | None:

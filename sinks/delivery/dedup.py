@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from detectors.incident import SEVERITIES, Transition
+from sinks.contract.feedback import Marks
 from sinks.contract.sink import Traits
 from sinks.delivery.notification_log import Entry
 
@@ -48,10 +49,15 @@ class Skip(msgspec.Struct, frozen=True):
 Decision = Post | Edit | FindExisting | Skip
 
 
-def decide(entry: Entry | None, transition: Transition, traits: Traits) -> Decision:
-    """What to do with a transition. Under a silence no new message is sent, and an existing one is kept true."""
+def decide(entry: Entry | None, transition: Transition, traits: Traits, marks: Marks | None = None) -> Decision:
+    """What to do with a transition. Under a silence no new message is sent, and an existing one is kept true.
+
+    `marks` are the answers that the message is to show; None: no others than it shows.
+    """
     if entry is None or (entry.state == "folded" and not entry.ts):
         return _first(transition, traits)
+    if entry.ts and entry.seq == transition.seq and marks not in (None, entry.marks):
+        return Edit(entry.channel, entry.ts)
     if entry.state == "sent" and entry.seq >= transition.seq:
         return Skip("already sent")
     if entry.seq > transition.seq:

@@ -12,6 +12,7 @@ from sinks.contract.sink import ResendingSink
 from sinks.delivery.attempt import Attempt, Deferred, Pending
 from sinks.delivery.bootstrap import BACKLOG_MS, LOG_START, Bootstrap
 from sinks.delivery.dedup import FindExisting, Skip, decide
+from sinks.delivery.marking import Marking
 from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Outbox, Queued
 from sinks.delivery.rate_limit import Method
@@ -57,6 +58,7 @@ class Dispatcher:
         self.bootstrap = Bootstrap(receiver.sink, log, receiver.channel)
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
         self._redelivery = Redelivery(log, self.outbox, self._storms)
+        self._marking = Marking(receiver, log, self.outbox, board.feedback, clocks)
         self._sender = Sender(receiver, log, board.delivery, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
@@ -65,6 +67,7 @@ class Dispatcher:
         """This process owns a partition now, and its log has been loaded. Raises KafkaError."""
         self.log.forget_resolved(self.clocks.now_ms() - _FORGET_MS)
         self._storms.take_over(partition)
+        self._marking.check_again()
 
     def release(self, partition: int) -> None:
         """Another process may own a partition now."""
@@ -88,11 +91,13 @@ class Dispatcher:
             self._enqueue(one)
 
     def requeue(self, transition: Transition, partition: int, offset: int) -> None:
-        """Tries to send what was given up, or what a digest reports, as a message of its own."""
+        """Tries to send what was given up, or what a digest reports, as a message of its own, or shows people's answers
+        in a message.
+        """
         entry = self.log.get(partition, transition.incident)
-        if entry is None or transition.seq < entry.seq or entry.state not in {"folded", "undelivered"}:
+        if entry is None or transition.seq < entry.seq or transition.incident in self.outbox:
             return
-        if transition.incident in self.outbox:
+        if entry.state not in {"folded", "undelivered"} and not entry.ts:
             return
         one = _Incoming(transition, partition, offset, 0, entry)
         self._put(one, Pending(last_try=entry.state == "undelivered"))
@@ -235,6 +240,9 @@ class Dispatcher:
         if queued is not None:
             if isinstance(queued.attempt, Deferred | Pending):
                 self._fold_into_platform(queued)
+            if queued.summary is None:
+                entry = self.log.get(queued.partition, queued.transition.incident)
+                queued.marks = self._marking.wanted(entry, queued.transition.incident)
             delay = self._sender.step(queued)
             if delay is None:
                 self.outbox.done(queued.transition.incident)
@@ -251,7 +259,7 @@ class Dispatcher:
 
     def to_read(self) -> list[tuple[int, int]]:
         """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
-        return self._redelivery.due(self.clocks.now_ms())
+        return self._redelivery.due(self.clocks.now_ms()) + self._marking.to_read()
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""

@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 
 from detectors.values.decoding import UndecodableError, carried
 from sinks.contract.digest import PREFIX, Folded
+from sinks.contract.feedback import NO_MARKS, Marks
 from sinks.contract.notified import NotifiedState, Whole
 from sinks.contract.sink import MessageRef
 
@@ -33,6 +34,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     (epoch ms). `channel` and `ts` name the existing message; they are empty while none is known to exist. `notified` is
     what that message reports. `folded`: a digest counts the incident, perhaps since before it had its own message.
     `resolved`: no transition follows `seq`. `silenced`: the incident is silenced, and its first message waits.
+    `marks` are the answers of people that the message shows.
     """
 
     incident: str
@@ -47,6 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     folded: Folded | None = None
     silenced: bool = False
+    marks: Marks = NO_MARKS
     version: int = 1
 
     @property

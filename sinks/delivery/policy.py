@@ -14,6 +14,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from detectors.incident import Transition
+from sinks.contract.feedback import NO_MARKS
 from sinks.contract.outcome import Delivered, Found, Refused, RetryAfter, Unknown
 from sinks.contract.sink import MessageRef, Notification
 from sinks.delivery import effects
@@ -107,7 +108,7 @@ def _pending(attempt: Pending, entry: Entry | None, event: Event, context: Conte
 
 
 def _start(attempt: Pending, entry: Entry | None, context: Context) -> Step:
-    match decide(entry, context.transition, context.traits):
+    match decide(entry, context.transition, context.traits, context.marks):
         case Skip():
             return None, []
         case Post(look_since=int(since)) | FindExisting(since=since) if not attempt.absent:
@@ -130,7 +131,9 @@ def _looked_up(attempt: Pending, entry: Entry | None, found: Found | RetryAfter 
     if found is None:
         return looked_up, [effects.Again()]
     existing = context.entry("sent", entry, MessageRef(found.channel, found.ts))
-    return looked_up, [effects.Write(replace(existing, seq=found.seq)), effects.Again()]
+    # What the message shows of people's answers is not known, so it is edited if there are any.
+    existing = replace(existing, seq=found.seq, marks=NO_MARKS if entry is None else entry.marks)
+    return looked_up, [effects.Write(existing), effects.Again()]
 
 
 def _send(attempt: Pending, entry: Entry | None, message: MessageRef | None, context: Context) -> Step:
@@ -140,6 +143,8 @@ def _send(attempt: Pending, entry: Entry | None, message: MessageRef | None, con
     if message is None and context.summary is not None and not context.summary.open:
         # A storm that ended before its digest was sent.
         return None, []
+    shown = NO_MARKS if entry is None else entry.marks
+    marks = shown if context.marks is None else context.marks
     notification = Notification(
         transition=context.transition,
         at=context.now,
@@ -147,6 +152,9 @@ def _send(attempt: Pending, entry: Entry | None, message: MessageRef | None, con
         note=attempt.note,
         plain=attempt.plain,
         summary=context.summary,
+        marks=marks,
+        remind=marks.reminded_at != shown.reminded_at,
+        seen=entry is not None and entry.state == "sent" and entry.seq == context.transition.seq,
     )
     return attempt, [effects.Send(context.entry("intent", entry), notification, message)]
 

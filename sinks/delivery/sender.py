@@ -71,6 +71,7 @@ class Sender:
             offset=queued.offset,
             method=queued.method,
             summary=queued.summary() if queued.summary is not None and event is AttemptSignal.DUE else None,
+            marks=queued.marks,
         )
         while event is not None:
             attempt, asked = advance(queued.attempt, known, event, context)

@@ -14,6 +14,7 @@ import structlog
 from kafka.errors import KafkaError
 
 from sinks.contract.sink import EditingSink
+from sinks.delivery.slack_actions import SlackActions
 from sinks.delivery.worker import deliver_incidents
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.clients import Clients
@@ -60,10 +61,14 @@ class Delivery:
         self.page.add_readiness_check("readings", reader.problem)
         self.page.hold_metrics_while(reader.incomplete)
         self.page.add_remark("delivery", self.board.delivery.undelivered_words)
+        self._actions = SlackActions(clients, topics, sinks, self.board, reader.incomplete)
+        for name, remark in self._actions.remarks.items():
+            self.page.add_remark(name, remark)
         work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
             *(self._thread(receiver.name, partial(work, receiver)) for receiver in self._receivers),
+            *(self._thread(name, partial(run, self._stop)) for name, run in self._actions.threads.items()),
         ]
 
     def check(self) -> None:
@@ -73,6 +78,7 @@ class Delivery:
                 receiver.sink.check()
             except SecretError as error:
                 raise SecretError(f"sinks.{receiver.name.partition(':')[0]}.{error}") from None
+        self._actions.check()
 
     def start(self) -> None:
         """Returns at once. Raises OSError if the page cannot listen, SecretError without a sink's secret."""

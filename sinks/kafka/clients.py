@@ -112,6 +112,18 @@ class Clients:
         made.subscribe([self._topics.incidents, self._topics.readings])
         return made
 
+    def feedback_consumer(self) -> Any:
+        """A KafkaConsumer at the beginning of people's feedback and of the configuration topic."""
+        made = self._consumer()
+        made.assign([TopicPartition(topic, 0) for topic in (self._topics.feedback, self._topics.config)])
+        made.seek_to_beginning()
+        return made
+
+    def write_record(self, topic: str, key: bytes, value: bytes) -> None:
+        """Writes one record; returns when the brokers have it."""
+        with closing(self.producer()) as made:
+            made.send(topic, key=key, value=value).get(timeout=2 * _WRITE_MS / 1000)
+
     def producer(self) -> Any:
         return producer(self._access, within_ms=_WRITE_MS)
 

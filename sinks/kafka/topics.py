@@ -66,6 +66,11 @@ class TopicNames(BaseModel):
         return f"{self.prefix}.deliveries"
 
     @property
+    def feedback(self) -> str:
+        """What people answer to messages: acknowledgements and labels. Compacted, one partition."""
+        return f"{self.prefix}.feedback"
+
+    @property
     def heartbeat(self) -> str:
         """Heartbeats, which move the clock when no other record comes. Kept 1 h, one partition."""
         return f"{self.prefix}.heartbeat"
@@ -103,6 +108,7 @@ def wanted_topics(topics: TopicNames, incidents: int | None = None) -> tuple[Top
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
         Topic(topics.deliveries, incidents or topics.partitions, "compact"),
+        Topic(topics.feedback, 1, "compact"),
         Topic(topics.heartbeat, 1, "delete", _HOUR_MS, dated_by_broker=False),
     )
 
@@ -186,7 +192,7 @@ def _partition_problems(admin: Any, topics: TopicNames, counts: dict[str, int]) 
     return problems + [
         f"{name}: has {counts[name]} partitions, must have 1\n"
         f"  kafka-topics.sh --bootstrap-server {_bootstrap(admin)} --delete --topic {name}   # then start again"
-        for name in (topics.config, topics.heartbeat)
+        for name in (topics.config, topics.feedback, topics.heartbeat)
         if counts.get(name, 1) != 1
     ]
 

@@ -36,6 +36,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "incident is expected to get worse.",
         "incident_forecast_latest_timestamp_seconds{kind,severity,cluster,job}": "Latest time at which the incident "
         "is expected to get worse.",
+        "incident_acknowledged_timestamp_seconds{incident,cluster,person}": "Time at which an open incident was "
+        "acknowledged, and by whom.",
         "incidents_total{kind,severity}": "Incidents opened since this process started.",
     },
     "readings": {
@@ -101,6 +103,10 @@ _HELP: dict[Origin, dict[str, str]] = {
         "notification_log_entries{integration}": "Incidents in the notification log.",
         "notification_log_oldest_unsettled_timestamp_seconds{integration}": "Unix time at which the oldest entry "
         "of the notification log without a known outcome was written; absent if there is none.",
+        "slack_actions_total{action,result}": "Buttons pressed and commands given in Slack, by what became of them: "
+        "done, duplicate, refused, failed or invalid.",
+        "slack_socket_lost_total{reason}": "Connections for Slack's buttons that ended or could not be opened, by "
+        "reason.",
         "delivery_records_skipped_total{topic,reason}": "Records in flinkwatch's own topics that delivery could not "
         "read and skipped.",
     },

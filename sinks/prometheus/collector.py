@@ -13,9 +13,10 @@ from prometheus_client.registry import Collector
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.incident import Reading, Transition
 from detectors.incidents.shared_resources import is_part, is_shared
+from sinks.contract.feedback import FeedbackState
 from sinks.prometheus.catalogue import build_info
 from sinks.prometheus.delivery_metrics import DeliveryMetrics
-from sinks.prometheus.incident_metrics import OpenIncident, active_metrics, open_metrics
+from sinks.prometheus.incident_metrics import OpenIncident, acknowledged_metric, active_metrics, open_metrics
 from sinks.prometheus.reading_metrics import CANARY, Canary, compact, naming_problem, reading_metrics
 
 # One cluster, no cluster, and flinkwatch itself.
@@ -31,6 +32,7 @@ class IncidentCollector(Collector):
         self._readings: dict[str, Reading] = {}
         self._platforms: dict[str, Transition] = {}
         self.delivery = DeliveryMetrics()
+        self.feedback = FeedbackState()
         self.canary = Canary(wall)
 
     def show_incident(self, incident: str, transition: Transition | None) -> None:
@@ -48,6 +50,11 @@ class IncidentCollector(Collector):
         """The open incident of several clusters that this one is part of."""
         with self._lock:
             return next((whole for whole in self._platforms.values() if is_part(transition, whole)), None)
+
+    def open_incidents(self) -> dict[str, OpenIncident]:
+        """Those that are not resolved, by ID."""
+        with self._lock:
+            return dict(self._incidents)
 
     def knows_one_cluster(self) -> bool:
         """Whether there are readings, all of one cluster, and incidents of no other one."""
@@ -82,6 +89,7 @@ class IncidentCollector(Collector):
             incidents, readings = dict(self._incidents), list(self._readings.values())
         yield from open_metrics(incidents)
         yield from active_metrics(incidents.values())
+        yield acknowledged_metric(incidents, self.feedback.acknowledged())
         yield from reading_metrics(readings)
         yield from self.delivery.collect()
         yield from self.canary.collect()

@@ -35,6 +35,8 @@ class DeliveryMetrics:
         self.undelivered = lasting(Gauge, "notifications_undelivered")
         self.log_entries = lasting(Gauge, "notification_log_entries")
         self.unsettled = lasting(Gauge, "notification_log_oldest_unsettled_timestamp_seconds")
+        self.actions = lasting(Counter, "slack_actions_total")
+        self.socket_lost = lasting(Counter, "slack_socket_lost_total")
         self.skipped = lasting(Counter, "delivery_records_skipped_total")
 
     def add_receiver(self, receiver: str) -> None:

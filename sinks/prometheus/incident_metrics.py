@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 from prometheus_client.core import Metric
 
 from detectors.incident import SEVERITIES, Transition
+from sinks.contract.feedback import Mark
 from sinks.prometheus.catalogue import scraped
 
 _TIMES = (
@@ -49,6 +50,13 @@ def active_metrics(incidents: Collection[OpenIncident]) -> Iterator[Metric]:
             for at in one.times[number : number + 1]:
                 earliest[one.labels] = min(at, earliest.get(one.labels, at))
         yield scraped(name, ((labels, at / 1000) for labels, at in earliest.items()))
+
+
+def acknowledged_metric(incidents: Mapping[str, OpenIncident], acknowledged: Mapping[str, Mark]) -> Metric:
+    """When open incidents were acknowledged, and by whom."""
+    found = ((name, mark) for name, mark in acknowledged.items() if name in incidents)
+    series = [((name, incidents[name].labels[2], mark.by), mark.at / 1000) for name, mark in found]
+    return scraped("incident_acknowledged_timestamp_seconds", series)
 
 
 def open_metrics(incidents: Mapping[str, OpenIncident]) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from streaming.logs import configure_logs
 _LATER = {
     "capture": "streaming.cli.capture:capture",
     "config": "streaming.cli.config:config",
+    "feedback": "streaming.cli.feedback:feedback",
     "metrics": "streaming.cli.reference:metrics",
     "overview": "streaming.cli.overview:overview",
     "play": "streaming.cli.play:play",

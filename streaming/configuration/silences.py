@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from detectors.incident import Transition
-from detectors.incidents.silences import Silence, at
+from detectors.incidents.silences import Silence
 from detectors.settings.live import PublishedSilence
 from streaming.configuration.effective import about
 from streaming.configuration.topic import ConfigHistory
@@ -65,11 +65,9 @@ def expired(history: ConfigHistory, wanted: str, now: int) -> Silence:
 
 def _ended(published: PublishedSilence, now: int) -> Silence:
     silence = published.read()
-    begins, until = silence.edges()
-    if until <= now:
+    if silence.edges()[1] <= now:
         raise ConfigError(f"silence {silence.id} has ended already: {silence.until.isoformat()}")
-    # A pending silence loses its start, since it cannot end before it.
-    return silence.model_copy(update={"until": at(now), "begins": silence.begins if begins < now else None})
+    return silence.ended(now)
 
 
 def _listed(silence: Silence, origin: str, now: int, incidents: list[Transition] | None) -> SilenceRow:

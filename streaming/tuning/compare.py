@@ -36,8 +36,12 @@ class Comparison(msgspec.Struct):
     two.
 
     `silenced` and `unsilenced` incidents are muted under the new configuration only, or under the old one only. `span`
-    is the recorded time in ms.
+    is the recorded time in ms. `marked` are the IDs of incidents that people marked as not an incident, and
+    `marked_kept` those of them that the new configuration still reports.
     """
+
+    marked: frozenset[str] = frozenset()
+    marked_kept: list[ReplayedIncident] = []
 
     added: list[ReplayedIncident] = []
     removed: list[ReplayedIncident] = []
@@ -51,8 +55,9 @@ class Comparison(msgspec.Struct):
     span: int = 0
 
     def exceeds(self, max_new: int = 0, max_lost: int = 0) -> bool:
-        """Whether more incidents are added or removed than is allowed."""
-        return len(self.added) > max_new or len(self.removed) > max_lost
+        """Whether more incidents are added or lost than is allowed. A removed one that was none is not lost."""
+        lost = sum(one.incident not in self.marked for one in self.removed)
+        return len(self.added) > max_new or lost > max_lost
 
     def moved(self) -> dict[str, list[Moved]]:
         """The lists of incidents that both configurations report, by name."""
@@ -64,6 +69,7 @@ class Comparison(msgspec.Struct):
         known = {id(t) for pair in pairs for t in pair}
         self.removed += [t for t in old if id(t) not in known]
         self.added += [t for t in new if id(t) not in known]
+        self.marked_kept += [a for a, _ in pairs if a.incident in self.marked]
         for a, b in pairs:
             changes = list(_changes(a, b))
             for change in changes:
@@ -87,13 +93,19 @@ class Replayed:
 
 
 def compare(
-    files: Iterable[Path], old: LiveSettings, new: LiveSettings, settings: Settings, progress: Progress = lambda _: None
+    files: Iterable[Path],
+    old: LiveSettings,
+    new: LiveSettings,
+    settings: Settings,
+    progress: Progress = lambda _: None,
+    marked: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare the incidents under `old` and `new`; `settings` name the metric topics and the rules for cluster names.
+    `marked` are the IDs of incidents that people marked as not an incident.
 
     Raises RecordingError, which names file and line.
     """
-    found = Comparison()
+    found = Comparison(marked=marked)
     for stream in streams(files):
         both = Replayed(old), Replayed(new)
         begin = last = 0

@@ -22,6 +22,10 @@ def print_comparison(found: Comparison) -> None:
         console.print(table)
     counts = {"added": len(found.added), "removed": len(found.removed)} | {k: len(v) for k, v in found.moved().items()}
     summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    if found.marked_kept:
+        console.print(Text("marked as not an incident, and still reported:", "yellow"))
+        for one in found.marked_kept:
+            console.print(Text(f"  {one.incident}  {one.cause} on {one.cluster} {one.job}, {clock(one.opened_at)}"))
     same = f"{found.same} incident{'s' * (found.same != 1)} the same in both"
     console.print(f"{humanize(found.span)} of recordings: {summary or 'no difference'}; {same}.")
 

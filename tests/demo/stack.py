@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from tests.embedded.broker import Broker
 from tests.embedded.job_process import JobProcess
-from tests.fake_slack.server import TOKEN, Call, SlackServer
+from tests.fake_slack.server import APP_TOKEN, TOKEN, Call, SlackServer
 
 CHANNEL = "flink-alerts"
+TOKENS = {"SLACK_BOT_TOKEN": TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
 
 
 class Stack:
@@ -33,7 +34,7 @@ class Stack:
             )
             self.slack = self._exits.enter_context(SlackServer(channels=(CHANNEL,), on_call=self._on_slack_call))
             self.broker = self._exits.enter_context(Broker())
-            self.job = JobProcess(folder, self._configuration(folder), environment={"SLACK_BOT_TOKEN": TOKEN})
+            self.job = JobProcess(folder, self._configuration(folder), environment=TOKENS)
             self._exits.callback(self.job.terminate)
         except BaseException:
             self._exits.close()
@@ -46,9 +47,12 @@ class Stack:
         self._exits.close()
 
     def _configuration(self, folder: Path) -> dict[str, Any]:
+        actions = {"enabled": True, "allowed": ["*"]}
         return {
             "kafka": {"access": {"bootstrap_servers": self.broker.bootstrap}},
             # The player sends the heartbeat, with the recording's time.
             "streaming": {"checkpoint": str(folder / "checkpoint"), "starting_offsets": "earliest", "heartbeat": False},
-            "sinks": {"slack": {"enabled": True, "channel": CHANNEL, "base_url": self.slack.base_url}},
+            "sinks": {
+                "slack": {"enabled": True, "channel": CHANNEL, "base_url": self.slack.base_url, "actions": actions}
+            },
         }

@@ -23,7 +23,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PROJECT = Path(__file__).parents[2]
 CANARY = b"canary-"
-VARIABLES = ("KAFKA_PASSWORD", "SLACK_BOT_TOKEN", "PAGERDUTY_ROUTING_KEY", "WEBHOOK_KEY", "WEBHOOK_TOKEN", "AM_TOKEN")
+VARIABLES = (
+    "KAFKA_PASSWORD",
+    "SLACK_BOT_TOKEN",
+    "SLACK_APP_TOKEN",
+    "PAGERDUTY_ROUTING_KEY",
+    "WEBHOOK_KEY",
+    "WEBHOOK_TOKEN",
+    "AM_TOKEN",
+)
 UI_PAGES = ("/environment/", "/jobs/", "/SQL/", "/executors/", "/StreamingQuery/", "/api/v1/applications")
 
 
@@ -55,7 +63,8 @@ def configured(access: dict[str, Any], slack: SlackServer, folder: Path, ui_port
     nowhere = f"http://127.0.0.1:{free_port()}"
     access = {k: v for k, v in access.items() if k != "sasl_password_file"} | {"sasl_password_env": "KAFKA_PASSWORD"}
     sinks = {
-        "slack": {"enabled": True, "channel": "#flink-alerts", "base_url": slack.base_url, "charts": False},
+        "slack": {"enabled": True, "channel": "#flink-alerts", "base_url": slack.base_url, "charts": False}
+        | {"actions": {"enabled": True, "allowed": ["*"]}},
         "webhook": {"enabled": True, "url": nowhere, "secret_env": "WEBHOOK_KEY", "token_env": "WEBHOOK_TOKEN"},
         "alertmanager": {"enabled": True, "urls": [nowhere], "token_env": "AM_TOKEN"},
         "pagerduty": {"enabled": True, "url": nowhere},

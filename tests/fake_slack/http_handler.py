@@ -20,6 +20,12 @@ class Slack(Protocol):
     def handle(self, method: str, body: Body, token: str) -> tuple[Fault | None, Body]:
         """A fault to act out, or none, and the body."""
 
+    def take_answer(self, user: str, body: Body) -> None:
+        """An answer to one person."""
+
+    def press(self, ts: str, wish: str, *, choice: str = "") -> object:
+        """A person presses a button."""
+
     def wait_silently(self, seconds: float) -> None:
         """Waits, but not beyond the server's end."""
 
@@ -46,6 +52,13 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/upload/"):
             self._take_file(path.removeprefix("/upload/"))
             return
+        if path.startswith("/answer/"):
+            self.slack.take_answer(path.split("/")[2], self._body())
+            self._send(HTTPStatus.OK, {"Content-Type": "text/plain"}, b"ok")
+            return
+        if path == "/press":
+            self._press(self._body())
+            return
         body = self._body()
         token = self.headers.get("Authorization", "").removeprefix("Bearer ") or str(body.pop("token", ""))
         method = path.removeprefix("/api/")
@@ -56,6 +69,15 @@ class Handler(BaseHTTPRequestHandler):
         status = fault.status if fault is not None and fault.status is not None else HTTPStatus.OK
         headers = {"Content-Type": "application/json; charset=utf-8", **(fault.headers if fault is not None else {})}
         self._send(status, headers, json.dumps(answer).encode())
+
+    def _press(self, body: Body) -> None:
+        """A button of the page."""
+        try:
+            self.slack.press(str(body["ts"]), str(body["wish"]), choice=str(body.get("choice", "")))
+        except (AssertionError, LookupError, StopIteration):
+            self._send(HTTPStatus.BAD_REQUEST, {"Content-Type": "text/plain"}, b"no such button")
+        else:
+            self._send(HTTPStatus.OK, {"Content-Type": "text/plain"}, b"ok")
 
     def _take_file(self, name: str) -> None:
         """The upload itself: the bytes alone, the address is the permission."""

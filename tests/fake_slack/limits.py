@@ -8,6 +8,9 @@ SECTION_LIMIT = 3000
 FIELDS_LIMIT = 10
 FIELD_LIMIT = 2000
 CONTEXT_LIMIT = 10
+ACTIONS_LIMIT = 25
+BUTTON_LIMIT = 75
+VALUE_LIMIT, OPTION_VALUE_LIMIT = 2000, 150
 MESSAGE_LIMIT = 13_200
 """Characters of all texts together: beyond it Slack answers `msg_blocks_too_long`, which is documented nowhere."""
 
@@ -35,8 +38,24 @@ def _fits(block: dict[str, Any]) -> bool:
             elements = block.get("elements", [])
             texts = [one for one in elements if one.get("type") != "image"]
             return 0 < len(elements) <= CONTEXT_LIMIT and all(_text_fits(one, SECTION_LIMIT) for one in texts)
-        case "divider" | "image" | "actions":
+        case "actions":
+            elements = block.get("elements", [])
+            return 0 < len(elements) <= ACTIONS_LIMIT and all(map(_element_fits, elements))
+        case "divider" | "image":
             return True
+        case _:
+            return False
+
+
+def _element_fits(element: Any) -> bool:
+    match element:
+        case {"type": "button", "action_id": str(), "text": text, "value": str(value)}:
+            return _text_fits(text, BUTTON_LIMIT, {"plain_text"}) and len(value) <= VALUE_LIMIT
+        case {"type": "static_select", "action_id": str(), "placeholder": words, "options": [_, *_] as options}:
+            fits = all(
+                _text_fits(one["text"], BUTTON_LIMIT) and 0 < len(one["value"]) <= OPTION_VALUE_LIMIT for one in options
+            )
+            return fits and _text_fits(words, BUTTON_LIMIT * 2, {"plain_text"})
         case _:
             return False
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BOT_USER = "U0FLINKWATCH"
+TEAM = "T0LOCAL"
 
 Body = dict[str, Any]
 
@@ -70,3 +71,8 @@ class Fault:
     silent_s: float = 0.0
     reset: bool = False
     accept: bool = False
+
+
+def buttons(blocks: list[Any]) -> list[Body]:
+    """The buttons and menus of a message."""
+    return [element for block in blocks if block.get("type") == "actions" for element in block["elements"]]

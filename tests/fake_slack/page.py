@@ -30,6 +30,8 @@ h1{font-size:18px;margin:0;padding:14px 20px;border-bottom:1px solid #ddd;positi
 code{color:#c01343;background:#f6f6f6;border:1px solid #ddd;border-radius:3px;padding:1px 3px;font-size:12px}
 pre{background:#f6f6f6;border:1px solid #ddd;border-radius:4px;padding:8px;margin:4px 0;font-size:12px;
  white-space:pre-wrap;overflow-wrap:anywhere}
+.actions{display:flex;gap:8px;margin:8px 0}.actions>*{font:inherit;font-weight:700;padding:4px 10px;background:#fff;
+ border:1px solid #bbb;border-radius:4px}
 .mention{background:#fdf2d0;color:#b7791f}.empty{padding:20px;color:#616061}
 .file{display:block;max-width:100%;border:1px solid #ddd;border-radius:8px;margin:4px 0}
 .thread{border-left:3px solid #ddd;padding-left:10px;margin-top:6px}
@@ -39,6 +41,10 @@ pre{background:#f6f6f6;border:1px solid #ddd;border-radius:4px;padding:8px;margi
 _SCRIPT = """
 let last="";setInterval(async()=>{try{const t=await(await fetch("/fragment")).text();
 if(t!==last){last=t;document.getElementById("channel").innerHTML=t}}catch{}},1000);
+const press=e=>fetch("/press",{method:"POST",headers:{"Content-Type":"application/json"},body:JSON.stringify(
+{ts:e.closest(".message").id,wish:e.dataset.wish,choice:e.value||""})});
+document.addEventListener("click",e=>{if(e.target.matches("button[data-wish]"))press(e.target)});
+document.addEventListener("change",e=>{if(e.target.matches("select[data-wish]")&&e.target.value)press(e.target)});
 """
 
 
@@ -96,10 +102,23 @@ def _block(block: Block) -> str:
             return text + (f'<div class="fields">{fields}</div>' if fields else "")
         case "context":
             return f'<div class="context">{" ".join(map(_object, block["elements"]))}</div>'
+        case "actions":
+            return f'<div class="actions">{"".join(map(_button, block["elements"]))}</div>'
         case "divider":
             return "<hr>"
         case _:
             return ""
+
+
+def _button(element: Block) -> str:
+    wish = html.escape(element["action_id"].partition("_")[2])
+    if element["type"] == "button":
+        return f'<button data-wish="{wish}">{_object(element["text"])}</button>'
+    options = "".join(
+        f'<option value="{html.escape(one["value"].partition("/")[2])}">{_object(one["text"])}</option>'
+        for one in element["options"]
+    )
+    return f'<select data-wish="{wish}"><option value="">{_object(element["placeholder"])}</option>{options}</select>'
 
 
 def _object(text: Block) -> str:

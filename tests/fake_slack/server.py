@@ -8,6 +8,7 @@ the channel ID, an edit without blocks keeps the old ones, errors are `ok: false
         server.fail_next("chat.postMessage", status=429, headers={"Retry-After": "1"})
 """
 
+import itertools
 import json
 import threading
 import time
@@ -15,17 +16,19 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 from tests.fake_slack.http_handler import Handler
-from tests.fake_slack.objects import Body, Call, Fault, Posted, Upload
+from tests.fake_slack.objects import TEAM, Body, Call, Fault, Posted, Upload, buttons
 from tests.fake_slack.page import fragment, page
 from tests.fake_slack.rates import Rates
+from tests.fake_slack.socket_mode import Envelope, SocketMode
 from tests.fake_slack.workspace import Workspace, error
 
 TOKEN = "xoxb-local-stand-in"  # nosec B105 - the stand-in's own, worth nothing elsewhere
+APP_TOKEN = "xapp-local-stand-in"  # nosec B105 - the same
 
-__all__ = ["TOKEN", "Body", "Call", "Posted", "SlackServer", "Upload"]
+__all__ = ["APP_TOKEN", "TOKEN", "Body", "Call", "Posted", "SlackServer", "Upload"]
 
 _HTML = "text/html; charset=utf-8"
 
@@ -53,7 +56,12 @@ class SlackServer:
         handler = type("OurHandler", (Handler,), {"slack": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
+        self.sockets = SocketMode()
         self._workspace = Workspace(channels, token, self.url)
+        self.answers: list[Body] = []
+        """What was answered to people, ephemeral messages with the user."""
+        self._answered = threading.Condition(self._lock)
+        self._asked = itertools.count(1)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="slack", daemon=True)
         self._thread.start()
 
@@ -80,6 +88,7 @@ class SlackServer:
     def close(self) -> None:
         """Stops; requests that are kept waiting end without an answer."""
         self._closing.set()
+        self.sockets.close()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2)
@@ -142,6 +151,11 @@ class SlackServer:
         with self._lock:
             self._workspace.scopes.discard(scope)
 
+    def add_group(self, group: str, users: list[str]) -> None:
+        """Makes a user group with these members."""
+        with self._lock:
+            self._workspace.groups[group] = users
+
     def remove_bot(self, channel: str) -> None:
         """Removes the bot from a channel."""
         with self._lock:
@@ -152,7 +166,69 @@ class SlackServer:
         with self._lock:
             self._workspace.left.discard(self.channel_id(channel))
 
+    def press(
+        self,
+        ts: str,
+        wish: str,
+        *,
+        choice: str = "",
+        user: str = "U0ANN",
+        name: str = "ann",
+        envelope_id: str = "",
+        **changes: Any,
+    ) -> Envelope:
+        """A person presses a button of message `ts`, or chooses `choice` of its menu. `changes` replace fields.
+
+        AssertionError: the message has no such button.
+        """
+        message = next(one for one in self.messages if one.ts == ts)
+        element = next((one for one in buttons(message.blocks) if one["action_id"].endswith(f"_{wish}")), None)
+        assert element is not None, f"no button {wish} in {buttons(message.blocks)}"
+        action = {"type": element["type"], "block_id": "flinkwatch", "action_id": element["action_id"]}
+        action["action_ts"] = f"{time.time():.6f}"
+        if element["type"] == "static_select":
+            option = next(one for one in element["options"] if one["value"].endswith(f"/{choice}"))
+            action["selected_option"] = option
+        else:
+            action["value"] = element["value"]
+        payload = {
+            "type": "block_actions",
+            "user": {"id": user, "username": name, "name": name, "team_id": TEAM},
+            "team": {"id": TEAM, "domain": "local"},
+            "container": {"type": "message", "message_ts": ts, "channel_id": message.channel},
+            "channel": {"id": message.channel},
+            "message": message.as_slack(with_metadata=True),
+            "response_url": f"{self.url}answer/{user}/{next(self._asked)}",
+            "actions": [action],
+        }
+        return self.sockets.send("interactive", payload | changes, envelope_id)
+
+    def command(self, text: str, user: str = "U0ANN", name: str = "ann") -> Envelope:
+        """A person gives the command /flinkwatch."""
+        payload = {
+            "command": "/flinkwatch",
+            "text": text,
+            "user_id": user,
+            "user_name": name,
+            "team_id": TEAM,
+            "channel_id": next(iter(self._workspace.channels.values())),
+            "response_url": f"{self.url}answer/{user}/{next(self._asked)}",
+        }
+        return self.sockets.send("slash_commands", payload)
+
+    def wait_for_answers(self, count: int, seconds: float = 60) -> list[Body]:
+        """The answers to people, once there are so many."""
+        with self._answered:
+            assert self._answered.wait_for(lambda: len(self.answers) >= count, seconds), self.answers
+            return list(self.answers)
+
     # What follows is for the request handler.
+
+    def take_answer(self, user: str, body: Body) -> None:
+        """A POST to a response_url."""
+        with self._answered:
+            self.answers.append(body | {"user": user})
+            self._answered.notify_all()
 
     def handle(self, method: str, body: Body, token: str) -> tuple[Fault | None, Body]:
         """What to answer: a fault to act out, or none, and the body."""
@@ -195,6 +271,8 @@ class SlackServer:
                 return None
 
     def _answer(self, method: str, body: Body, token: str) -> Body:
+        if method == "apps.connections.open":
+            return {"ok": True, "url": self.sockets.address()} if token == APP_TOKEN else error("invalid_auth")
         if method == "upload":
             return {"ok": self._workspace.receive(body["file"], body["content"])}
         return self._workspace.answer(method, body, token)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.fake_slack.limits import blocks_problem
-from tests.fake_slack.objects import BOT_USER, Body, Posted, Upload
+from tests.fake_slack.objects import BOT_USER, TEAM, Body, Posted, Upload
 
 _TEXT_LIMIT = 40_000
 _HISTORY_DEFAULT = 100
-_SCOPES = frozenset({"chat:write", "channels:history", "files:write"})
+_SCOPES = frozenset({"chat:write", "channels:history", "files:write", "usergroups:read"})
 _NEEDED = {
     "chat.postMessage": "chat:write",
     "chat.update": "chat:write",
@@ -18,6 +18,7 @@ _NEEDED = {
     "conversations.replies": "channels:history",
     "files.getUploadURLExternal": "files:write",
     "files.completeUploadExternal": "files:write",
+    "usergroups.users.list": "usergroups:read",
 }
 
 
@@ -30,6 +31,7 @@ class Workspace:
         self.files: dict[str, Upload] = {}
         self.scopes = set(_SCOPES)
         self.left: set[str] = set()
+        self.groups: dict[str, list[str]] = {}
         self._token = token
         self._url = url
         self._numbers = itertools.count(1)
@@ -41,6 +43,7 @@ class Workspace:
             "conversations.replies": self._replies,
             "files.getUploadURLExternal": self._announce_file,
             "files.completeUploadExternal": self._share_files,
+            "usergroups.users.list": self._members,
         }
 
     def answer(self, method: str, body: Body, token: str) -> Body:
@@ -73,7 +76,18 @@ class Workspace:
         return [message for message in self.messages if message.thread_ts == ts]
 
     def _auth_test(self, _: Body) -> Body:
-        return {"ok": True, "url": self._url, "team": "Local", "user": "flinkwatch", "user_id": BOT_USER}
+        return {
+            "ok": True,
+            "url": self._url,
+            "team": "Local",
+            "user": "flinkwatch",
+            "user_id": BOT_USER,
+            "team_id": TEAM,
+        }
+
+    def _members(self, body: Body) -> Body:
+        group = str(body.get("usergroup", ""))
+        return {"ok": True, "users": self.groups[group]} if group in self.groups else error("no_such_subteam")
 
     def _post(self, body: Body) -> Body:
         name = str(body.get("channel", "")).lstrip("#")

@@ -22,7 +22,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 
 from sinks.kafka import clients
 from streaming.cli.main import cli
-from tests.fake_slack.server import TOKEN
+from tests.fake_slack.server import APP_TOKEN, TOKEN
 
 SESSION_MS = 1_500
 """How long the group waits for a member that was killed, unless a test wants the product's 10 s."""
@@ -37,6 +37,8 @@ IN_PROCESS = (
     "after the log entry",
     "after the commit",
     "during a rebalance",
+    "before the feedback",
+    "after the feedback",
 )
 """Points at which the process kills itself; the stand-in kills it at the others."""
 
@@ -134,7 +136,7 @@ def _deliver(config: str, log: str, point: str, count: int, session_ms: int) -> 
     # The product is silent about what kafka-python tries again; who looks for a reason wants to know.
     logging.getLogger("kafka.coordinator").setLevel(logging.WARNING)
     faulthandler.register(signal.SIGUSR1, sys.stderr)
-    os.environ["SLACK_BOT_TOKEN"] = TOKEN
+    os.environ |= {"SLACK_BOT_TOKEN": TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
     _Fuse.point, _Fuse.left = point, count
     _Consumer.session_ms = session_ms
     clients.KafkaConsumer, clients.KafkaProducer = _Consumer, _Producer
@@ -196,9 +198,15 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class _Producer(KafkaProducer):  # type: ignore[misc]
     def send(self, topic: str, value: Any = None, **options: Any) -> Any:
         state = _state(value)
+        if topic.endswith(".feedback"):
+            # Slack has the acknowledgement of the press.
+            _Fuse.reach("before the feedback")
         if state == "sent":
             _Fuse.reach("after the answer")
         future = super().send(topic, value=value, **options)
+        if topic.endswith(".feedback") and _Fuse.point == "after the feedback":
+            future.get(END_S)
+            _Fuse.reach("after the feedback")
         if state in {"intent", "sent"} and _Fuse.point in {"after the intent", "after the log entry"}:
             future.get(END_S)
             _Fuse.reach("after the intent" if state == "intent" else "after the log entry")

@@ -65,6 +65,17 @@ class SlackClient:
 
         return self._outcome(put, calls=3)
 
+    def ask(
+        self, method: str, parameters: dict[str, Any], token: str | None = None
+    ) -> dict[str, Any] | RetryAfter | Unknown | Refused:
+        """Makes any other call and returns Slack's answer. `token`: another one than the bot's."""
+
+        def call(web: WebClient) -> dict[str, Any]:
+            answer = web.api_call(method, params=parameters).data
+            return answer if isinstance(answer, dict) else {}
+
+        return self._outcome(call, token=token)
+
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
         """Our newest message of `incident` in channel ID `channel` since `since` (epoch ms).
 
@@ -111,10 +122,10 @@ class SlackClient:
             return RetryAfter(None, page.reason, page.failure)
         return _Page({}, "") if isinstance(page, Refused) else page
 
-    def _web(self) -> WebClient:
+    def _web(self, token: str | None = None) -> WebClient:
         # A new client for each call, so that a rotated token takes effect. It keeps no connection open.
         web = WebClient(
-            token=self._config.token(),
+            token=self._config.token() if token is None else token,
             base_url=self._config.base_url,
             timeout=max(1, self._config.timeout // 1000),
             retry_handlers=[],
@@ -133,10 +144,12 @@ class SlackClient:
 
         return self._outcome(call)
 
-    def _outcome(self, call: Callable[[WebClient], _T], calls: int = 1) -> _T | RetryAfter | Unknown | Refused:
+    def _outcome(
+        self, call: Callable[[WebClient], _T], calls: int = 1, token: str | None = None
+    ) -> _T | RetryAfter | Unknown | Refused:
         """Makes one or more calls. The timeout applies to connection and response of each, so the limit is twice it."""
         try:
-            web = self._web()
+            web = self._web(token)
             limit_s = 2 * web.timeout * calls
             return within(f"{self._config.base_url} {self._config.channel}", limit_s, lambda: call(web))
         except SecretError as error:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from detectors.incident import Severity
 from detectors.values.durations import Duration
 from sinks.integrations.shared_settings import RunbookBaseUrl, file_with
+from sinks.integrations.slack.actions.settings import SlackActionsConfig
 from sinks.integrations.slack.message.links import check_template
 from sinks.secret import Secret, read_header_secret
 
@@ -89,6 +90,9 @@ class SlackConfig(BaseModel):
         description="Number of new messages, waiting for a channel or sent to it within a minute, from which further "
         "incidents are collected in one message, the digest. The number is twice as high for critical incidents. 30 "
         "messages take half a minute.",
+    )
+    actions: SlackActionsConfig = Field(
+        default_factory=SlackActionsConfig, description="Buttons in messages, and the command /flinkwatch."
     )
     timeout: Duration = Field(
         default=10_000,

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
 from sinks.contract.phrases import chart_title, ended_at, since
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Traits
+from sinks.integrations.slack.actions.buttons import action_blocks, render_reminder
+from sinks.integrations.slack.actions.socket import SocketLostError, socket_address
 from sinks.integrations.slack.charts.draw import ChartRequest
 from sinks.integrations.slack.charts.worker import ChartImage, Charts
 from sinks.integrations.slack.client import SlackClient
@@ -41,6 +43,7 @@ class SlackSink(EditingSink):
         return Traits(
             can_look_up=True,
             digests=True,
+            shows_marks=self._config.actions.enabled,
             min_severity=self._config.min_severity,
             post_rate=_rate(self._config.posts_per_minute),
             edit_rate=_rate(self._config.edits_per_minute),
@@ -64,12 +67,17 @@ class SlackSink(EditingSink):
         if notification.summary is not None or not isinstance(outcome, Delivered):
             return outcome
         transition = notification.transition
-        planned = plan(notification.before, transition, notification.at, self._config, edited=edited)
+        planned = plan(
+            notification.before, transition, notification.at, self._config, edited=edited, seen=notification.seen
+        )
         attachments = []
         where = outcome.channel, outcome.ts
         if planned.reply:
             line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
             attachments.append(Attachment(partial(self._client.reply, *where, line, broadcast=planned.broadcast)))
+        if notification.remind:
+            text = render_reminder(transition, self._config.actions)
+            attachments.append(Attachment(partial(self._client.reply, *where, text, broadcast=True)))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None
             order = ChartRequest(
@@ -107,12 +115,23 @@ class SlackSink(EditingSink):
             return Refused(outcome.code, reason, "setup", outcome.failure)
         return outcome
 
+    def try_actions(self) -> Outcome | None:
+        if not self._config.actions.enabled:
+            return None
+        try:
+            socket_address(self._config, self._client)
+        except SocketLostError as error:
+            return Refused(error.code, str(error), "setup", "other")
+        return Delivered()
+
     def _message(self, notification: Notification) -> Message:
         if notification.summary is not None:
             return render_digest(notification.summary, plain_text=notification.plain)
         if notification.plain:
             return render_plain(notification.transition)
-        return render(notification.transition, self._links, notification.note)
+        transition, marks = notification.transition, notification.marks
+        extra = action_blocks(transition, marks) if self._config.actions.enabled else []
+        return render(transition, self._links, notification.note, extra)
 
 
 def _rate(per_minute: int) -> Rate:

@@ -34,11 +34,18 @@ class ThreadPlan(NamedTuple):
 
 
 def plan(
-    before: NotifiedState | None, transition: Transition, now: int, config: SlackConfig, *, edited: bool
+    before: NotifiedState | None,
+    transition: Transition,
+    now: int,
+    config: SlackConfig,
+    *,
+    edited: bool,
+    seen: bool = False,
 ) -> ThreadPlan:
     """What to do once the message shows `transition`, at `now` (epoch ms, wall clock).
 
     `before` is what was reported of the incident, None if nothing is known. `edited`: the message is not new.
+    `seen`: it has shown this transition before.
     """
     current = notified_state(transition)
     still_open = current.change in {"opened", "updated"}
@@ -46,7 +53,7 @@ def plan(
     was_critical = before is None or (before.severity == "critical" and not unsilenced)
     became_critical = current.severity == "critical" and not was_critical
     replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
-    in_thread = edited and config.thread_updates and not current.silence
+    in_thread = edited and not seen and config.thread_updates and not current.silence
     broadcast = in_thread and config.broadcast_critical and still_open and became_critical
     news = before is None or not before.same_but_for_numbers(current)
     open_for = replied_at - transition.opened_at if transition.opened_at else 0
@@ -56,8 +63,20 @@ def plan(
     chart = chart and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
     # A new message contains everything, so it counts as a line in the thread.
     replied_at = now if reply or not edited else replied_at
-    kept = msgspec.structs.replace(current, replied_at=replied_at, charted_at=now if chart else charted_at)
+    kept = msgspec.structs.replace(
+        current,
+        replied_at=replied_at,
+        charted_at=now if chart else charted_at,
+        critical_at=_critical_at(before, current, now) if config.actions.remind_after else 0,
+    )
     return ThreadPlan(reply, broadcast, chart, kept, unsilenced)
+
+
+def _critical_at(before: NotifiedState | None, current: NotifiedState, now: int) -> int:
+    """Since when readers have known that it is critical; a silence ends that."""
+    if current.severity != "critical" or current.silence:
+        return 0
+    return (before.critical_at if before is not None else 0) or now
 
 
 def _worth_drawing(transition: Transition, long_ago: bool) -> bool:

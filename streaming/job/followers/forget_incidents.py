@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
 from detectors.incident import decode_transition
 from detectors.values.bounded import put_bounded
@@ -58,7 +58,7 @@ class ForgetIncidents(TopicFollower):
             del self._ended[place]
         return found
 
-    def _begin(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+    def _begin(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         self._ended.clear()
         for record in read_to_end(consumer, partitions):
             self._take(record)

@@ -7,8 +7,9 @@ within the last day, since the job may have ended in between.
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
 from detectors.incident import decode_transition
 from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
@@ -78,7 +79,7 @@ class SharedResources(TopicFollower):
         for line in lines:
             self._publish_line(line)
 
-    def _begin(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+    def _begin(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         self.begin((record.key, record.value) for record in read_to_end(consumer, partitions))
 
     def polled(self) -> None:

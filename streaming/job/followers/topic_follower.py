@@ -4,7 +4,7 @@ from contextlib import closing
 from typing import Any
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from sinks.kafka import clients
@@ -30,7 +30,7 @@ class TopicFollower(Background):
         """Take a record of the topic."""
         raise NotImplementedError
 
-    def _begin(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+    def _begin(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Position the consumer where `take` should begin; the partitions are assigned to it."""
         consumer.seek_to_end(*partitions)
 

@@ -65,6 +65,14 @@ class MemoryKafka:
     def board_consumer(self) -> Any:
         return BoardConsumer(self)
 
+    def feedback_consumer(self) -> Any:
+        return FeedbackConsumer(self)
+
+    def write_record(self, topic: str, key: bytes, value: bytes) -> None:
+        if self.refuse_writes:
+            _refuse(0.0)
+        self.write(topic, key.decode(), value)
+
     def producer(self) -> Any:
         return Producer(self)
 
@@ -182,6 +190,18 @@ class BoardConsumer(_Consumer):
 
     def position(self, partition: TopicPartition, timeout_ms: int) -> int:
         return self._positions[partition]
+
+
+class FeedbackConsumer(BoardConsumer):
+    """Reads people's feedback and the configuration topic."""
+
+    def __init__(self, kafka: MemoryKafka) -> None:
+        super().__init__(kafka)
+        self._positions = {TopicPartition(topic, 0): 0 for topic in (TOPICS.feedback, TOPICS.config)}
+
+    def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Kept]]:
+        time.sleep(0.01)
+        return _Consumer.poll(self, timeout_ms, max_records)
 
 
 class Producer:

@@ -4,10 +4,12 @@ The message shows the person on call what is broken, where, how severe it is, wh
 from logs passes through `escape`.
 """
 
+from collections.abc import Sequence
+
 from detectors.incident import Transition
 from sinks.contract import phrases
 from sinks.contract.wording import clock_time, late_words, silence_words
-from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
+from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Block, Message
 from sinks.integrations.slack.message.escape import prose
 from sinks.integrations.slack.message.links import NO_LINKS, Links
 from sinks.integrations.slack.message.phrases import identity
@@ -20,14 +22,15 @@ _PLAIN_LIMIT = 3000
 _SCALES = (1.0, 0.6, 0.35, 0.15)
 
 
-def render(transition: Transition, links: Links = NO_LINKS, note: str = "") -> Message:
+def render(transition: Transition, links: Links = NO_LINKS, note: str = "", extra: Sequence[Block] = ()) -> Message:
     """The message of an incident after a transition, at most MESSAGE_LIMIT characters.
 
-    `note` is a sentence put in front, such as the reason why this is a new message and not an edit.
+    `note` is a sentence put in front, such as the reason why this is a new message and not an edit. `extra`
+    blocks follow the sections.
     """
     text = prose(f"{phrases.title(transition)} — {transition.summary}", _TEXT_LIMIT)
     for scale in _SCALES:
-        message = Message(text, sections(transition, links, note, scale))
+        message = Message(text, [*sections(transition, links, note, scale), *extra])
         if message.size() <= MESSAGE_LIMIT:
             break
     return message

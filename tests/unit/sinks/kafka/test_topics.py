@@ -61,6 +61,7 @@ def test_missing_topics_are_made_with_their_policies() -> None:
             "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
             "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
             "flinkwatch.deliveries": (4, {"cleanup.policy": "compact"}),
+            "flinkwatch.feedback": (1, {"cleanup.policy": "compact"}),
             "flinkwatch.heartbeat": (1, {"cleanup.policy": "delete", "retention.ms": "3600000"}),
         }.items()
     }
@@ -152,7 +153,8 @@ def test_somebody_else_making_a_topic_at_the_same_time_is_no_error() -> None:
 
 def test_the_prefix_names_all_topics() -> None:
     assert {topic.name for topic in wanted_topics(TopicNames(prefix="team.fw"))} == {
-        f"team.fw.{name}" for name in ("incidents", "readings", "rejected", "config", "deliveries", "heartbeat")
+        f"team.fw.{name}"
+        for name in ("incidents", "readings", "rejected", "config", "deliveries", "feedback", "heartbeat")
     }
     with pytest.raises(ValidationError):
         TopicNames(prefix="not allowed")

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from detectors import DETECTORS
 from detectors.incident import Reading
+from sinks.contract.feedback import Feedback
 from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, MetricDescription
 from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.delivery_metrics import set_time
@@ -105,6 +106,11 @@ def test_no_label_is_a_message_an_exception_or_an_id(one: MetricDescription) -> 
     if one.name in ("incident_open", "incident_info"):
         # What an alert is known by; the series end with the incident.
         allowed.add("incident")
+    if one.name == "incident_acknowledged_timestamp_seconds":
+        # Few, and they end with the incident, too.
+        allowed |= {"incident", "person"}
+    if one.name == "slack_actions_total":
+        allowed |= {"action", "result"}
     assert set(one.labels) <= allowed | {"hash", "version", "check"}
 
 
@@ -134,7 +140,10 @@ def every_metric() -> Shown:
     set_time(board.delivery.unsettled, "slack", 1_000)
     board.delivery.suppressed.labels("slack", "silence")
     board.delivery.skipped.labels("flinkwatch.incidents", "undecodable")
+    board.delivery.actions.labels("acknowledge", "done")
+    board.delivery.socket_lost.labels("refresh_requested")
     board.show_incident("i", make_transition())
+    board.feedback.add(Feedback(incident="i", answer="acknowledged", person="ann", user="U0ANN", at=1))
     board.show_reading("", Reading(name="canary_timestamp_seconds", labels={}, value=2_000.0, at=0))
     telemetry.progressed(progress(0))
     for one in TABLE["readings"]:

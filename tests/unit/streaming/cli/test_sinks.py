@@ -13,7 +13,7 @@ from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
 from streaming.cli.main import cli
-from tests.fake_slack.server import TOKEN, SlackServer
+from tests.fake_slack.server import APP_TOKEN, TOKEN, SlackServer
 from tests.unit.sinks.receiver import Receiver
 
 MANIFEST = Path(__file__).parents[4] / "conf" / "slack-app-manifest.yaml"
@@ -113,6 +113,18 @@ def test_a_channel_name_works_and_its_id_is_shown(slack: SlackServer, tmp_path: 
     assert slack.channel_id("flink-alerts") in result.output
 
 
+@pytest.mark.parametrize(("token", "says"), [(APP_TOKEN, "ok"), ("xapp-old", "invalid_auth: set the app-level token")])
+def test_the_connection_for_buttons_is_tried(
+    slack: SlackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str, says: str
+) -> None:
+    monkeypatch.setenv("SLACK_APP_TOKEN", token)
+    actions = {"enabled": True, "allowed": ["*"]}
+    result = run(tmp_path, slack=slack_section(slack, actions=actions))
+    assert result.exit_code == 0, result.output
+    (line,) = (line for line in result.output.splitlines() if "buttons in messages" in line)
+    assert says in line
+
+
 def test_a_single_receiver_can_be_tried(slack: SlackServer, tmp_path: Path) -> None:
     with Receiver() as receiver:
         sections = {"slack": slack_section(slack), "webhook": {"enabled": True, "url": receiver.url}}
@@ -134,6 +146,7 @@ NEEDED = {
     "conversations.history": {"channels:history", "groups:history"},
     "files.getUploadURLExternal": {"files:write"},
     "files.completeUploadExternal": {"files:write"},
+    "usergroups.users.list": {"usergroups:read"},
 }
 """What Slack's reference says of each method: any of these scopes, according to the kind of channel."""
 
@@ -149,9 +162,11 @@ def test_the_manifest_asks_for_what_the_client_needs_and_nothing_else(slack: Sla
     client.upload(channel, ts, ChartImage(b"png", "title", "alt"))
     client.find(channel, "i", 0)
     client.recent(channel, 0)
+    client.ask("usergroups.users.list", {"usergroup": "S0ONCALL"})
     public = {name for name in vars(SlackClient) if not name.startswith("_")}
-    assert public == {"post", "edit", "reply", "upload", "find", "recent"}, "a new call belongs into this test"
+    assert public == {"post", "edit", "reply", "upload", "ask", "find", "recent"}, "a new call belongs into this test"
     called = {call.method for call in slack.calls if "." in call.method}
     manifest = yaml.safe_load(MANIFEST.read_text())
     scopes = set(manifest["oauth_config"]["scopes"]["bot"])
-    assert set().union(*(NEEDED[method] for method in called)) == scopes
+    # No method needs `commands`, but Slack's command does.
+    assert set().union(*(NEEDED[method] for method in called)) == scopes - {"commands"}

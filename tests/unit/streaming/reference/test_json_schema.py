@@ -193,7 +193,11 @@ def test_every_setting_is_described_and_unknown_keys_are_refused_everywhere() ->
 def test_the_defaults_an_editor_offers_are_the_defaults() -> None:
     blocks = DEFAULTS["detectors"] | {"Streaming": DEFAULTS["streaming"], "SlackConfig": DEFAULTS["sinks"]["slack"]}
     for name, block in blocks.items():
-        offered = {
-            key: one["default"] for key, one in SCHEMA["definitions"][name]["properties"].items() if key != "spark"
+        # A section has the defaults of its own settings.
+        properties = {
+            k: v for k, v in SCHEMA["definitions"][name]["properties"].items() if not {"$ref", "allOf"} & set(v)
         }
-        assert offered == {key: value for key, value in block.items() if key != "spark"}
+        offered = {key: one["default"] for key, one in properties.items() if key != "spark"}
+        assert offered == {key: value for key, value in block.items() if key in offered}
+        sections = SCHEMA["definitions"][name]["properties"].keys() - properties.keys()
+        assert block.keys() - offered.keys() <= sections | {"spark"}

@@ -12,7 +12,7 @@ from streaming.cli.main import cli
 from streaming.configuration.settings import Settings
 from streaming.errors import RecordingError
 from streaming.tuning import events
-from streaming.tuning.compare import Replayed, compare
+from streaming.tuning.compare import Comparison, Replayed, compare
 from streaming.tuning.events import pieces, streams
 from streaming.tuning.incidents import ReplayedIncident, paired
 from tests.recorded import recording, records, said, summary
@@ -192,3 +192,14 @@ def test_a_person_is_shown_the_job_and_a_script_gets_json(lost: Path) -> None:
     assert [(t["cluster"], t["cause"]) for t in found["removed"]] == [("orders-prod", "checkpoint_overdue")]
     assert found["added"] == []
     assert found["span_seconds"] > 60
+
+
+def test_a_removed_incident_that_people_marked_as_none_is_not_lost() -> None:
+    found = Comparison(marked=frozenset({"gone", "kept", "another"}))
+    old = [incident_of("gone", 0, 10, "x", job="a"), incident_of("kept", 100, 110, "y", job="b")]
+    found.add(old, [incident_of("new", 100, 110, "y", job="b")])
+    assert [one.incident for one in found.removed] == ["gone"]
+    assert [one.incident for one in found.marked_kept] == ["kept"]
+    assert not found.exceeds()
+    found.add([incident_of("lost", 0, 10, "z", job="c")], [])
+    assert found.exceeds()
