@@ -1,16 +1,14 @@
 """An overview as Markdown, for a chat, a ticket or a terminal."""
 
-import re
 from collections.abc import Iterator
 
 from detectors.values.durations import humanize
-from detectors.values.texts import cut
+from sinks.contract.markdown import escaped
 from sinks.contract.overview import Overview, OverviewRow
 from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, kind_words, moment
 
 _SHOWN = 20
 _LONGEST = 300
-_MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def markdown(found: Overview, site: str = "") -> str:
@@ -31,9 +29,9 @@ def _head(found: Overview) -> Iterator[str]:
 def _sections(found: Overview, site: str) -> Iterator[str]:
     yield from _list("Open", [_incident(row, found.until, site) for row in found.open])
     yield from _list("Recurring", [f"{_name(row, site)}: {row.recurs}" for row in found.recurring])
-    yield from _list("Most frequent kinds", [f"{escape(name)}: {count:,}" for name, count in found.kinds])
-    yield from _list("Jobs with most incidents", [f"{escape(name)}: {count:,}" for name, count in found.jobs])
-    ending = [f"{moment(s.until)}: {escape(s.comment)} ({escape(s.author)})" for s in found.silences_ending]
+    yield from _list("Most frequent kinds", [f"{_text(name)}: {count:,}" for name, count in found.kinds])
+    yield from _list("Jobs with most incidents", [f"{_text(name)}: {count:,}" for name, count in found.jobs])
+    ending = [f"{moment(s.until)}: {_text(s.comment)} ({_text(s.author)})" for s in found.silences_ending]
     yield from _list("Silences that end soon", ending)
     if found.upgrade is not None:
         yield ""
@@ -55,15 +53,14 @@ def _list(title: str, rows: list[str]) -> Iterator[str]:
 
 def _incident(row: OverviewRow, until: int, site: str) -> str:
     silenced = f", silenced until {moment(row.silence.until)}" if row.silence is not None else ""
-    return f"{_name(row, site)}, open for {humanize(max(until - row.opened, 0))}{silenced}: {escape(row.summary)}"
+    return f"{_name(row, site)}, open for {humanize(max(until - row.opened, 0))}{silenced}: {_text(row.summary)}"
 
 
 def _name(row: OverviewRow, site: str) -> str:
-    words = f"{kind_words(row.cause)} on {escape(f'{row.cluster}/{row.job}' if row.job else row.cluster)}"
+    words = f"{kind_words(row.cause)} on {_text(f'{row.cluster}/{row.job}' if row.job else row.cluster)}"
     named = f"[{words}]({site}/incidents/{row.incident})" if site else f"{words} ({row.incident})"
     return f"{SEVERITY_MARKS[row.severity]} {named}"
 
 
-def escape(text: str) -> str:
-    """Text from logs in Markdown: one line, without formatting, links or HTML."""
-    return _MARKUP.sub(r"\\\1", cut(" ".join(text.split()), _LONGEST))
+def _text(text: str) -> str:
+    return escaped(text, _LONGEST)

@@ -2,7 +2,7 @@
 
 from detectors.incidents.known_issues import IssueCatalogue
 from sinks.contract.overview import overview
-from sinks.contract.overview_markdown import escape, markdown
+from sinks.contract.overview_markdown import markdown
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
 HOUR = 3_600_000
@@ -32,7 +32,3 @@ def test_an_incident_links_to_its_page_if_the_site_has_an_address() -> None:
 def test_text_from_logs_is_one_line_without_markup() -> None:
     line = next(line for line in text(summary="a\n# b <script> [x](y) | `c`").splitlines() if "open for" in line)
     assert line.endswith(r"a \# b \<script\> \[x\](y) \| \`c\`")
-
-
-def test_a_long_text_is_cut() -> None:
-    assert len(escape("x" * 1_000)) < 400
