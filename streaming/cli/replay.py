@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,11 +17,13 @@ from streaming.configuration.known_issues import in_force, read_files
 from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
-from streaming.recordings.replay import Arrived, run
-from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, status
+from streaming.recordings.replay import ONE_CLUSTER_BATCH_MS, Arrived, run
+from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, progress
 
 _NOT_UNDERSTOOD = 2
-_SAY_EVERY = 5_000
+_SAY_EVERY = 500
+# The share of the time that it takes to look at all files before the first event.
+_SURVEY = 0.2
 _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
@@ -51,12 +54,21 @@ def replay(
     issues = in_force(read_files(settings.known_issues.files))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
     found = replay_report.IncidentLog()
-    with status("reading") as say:
-        inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
-        arrived = _read(inputs, reader, topics.config, say)
+    with progress("reading") as show:
+        survey = partial(_show_survey, show)
+        inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=survey)
+        arrived = _read(inputs, reader, topics.config, show)
         published = publish(settings.live, at=0, by="replay")
         with gc_paused():
-            for transition in run(arrived, published, topics.config, versions=inputs.versions(), issues=issues):
+            transitions = run(
+                arrived,
+                published,
+                topics.config,
+                versions=inputs.versions(),
+                issues=issues,
+                one_cluster_ms=ONE_CLUSTER_BATCH_MS,
+            )
+            for transition in transitions:
                 if as_json:
                     echo_json(msgspec.json.encode(transition))
                 else:
@@ -90,13 +102,20 @@ def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline:
         echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
-def _read(inputs: InputFiles, reader: Reader, config_topic: str, say: Callable[[str], None]) -> Iterator[Arrived]:
+def _show_survey(show: Callable[[float, str], None], share: float, file: str) -> None:
+    show(_SURVEY * share, f"looking at {file}")
+
+
+def _read(
+    inputs: InputFiles, reader: Reader, config_topic: str, show: Callable[[float, str], None]
+) -> Iterator[Arrived]:
     """Read each arrival, count it by file, and report the progress."""
     for number, (clock, file, record) in enumerate(inputs.arrivals()):
-        found = [] if record.topic == config_topic else reader.read(record)
-        inputs.files[file].take(record, found)
+        found = [] if record is None or record.topic == config_topic else reader.read(record)
+        if record is not None:
+            inputs.files[file].take(record, found)
         if number % _SAY_EVERY == 0:
-            say(f"{number:,} lines, {UTC_CLOCK.time(clock)}")
+            show(_SURVEY + (1 - _SURVEY) * inputs.share(clock), UTC_CLOCK.time(clock))
         yield clock, record, found
 
 
