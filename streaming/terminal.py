@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
 # Control characters except line feed and tab, characters that change the writing direction, and lone surrogates.
@@ -50,6 +51,16 @@ def status(title: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal what a command does; the function that is yielded shows how far it is."""
     with Console(stderr=True).status(title) as shown:
         yield lambda detail: shown.update(f"{title}: {detail}")
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on a terminal; the function that is yielded takes the share that is done and a detail."""
+    columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False)
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task(title, total=1.0)
+        yield lambda share, detail: shown.update(task, completed=share, description=f"{title}: {detail}")
 
 
 class Clock:

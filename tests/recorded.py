@@ -13,7 +13,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.incident import SEVERITIES, Transition
 from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
-from streaming.recordings.inputs import source_of
+from streaming.recordings.recorded_arrivals import source_of
 from streaming.recordings.replay import AFTER_MS, load, run
 
 SCENARIOS = Path(__file__).with_name("scenarios")

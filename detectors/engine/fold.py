@@ -137,6 +137,8 @@ class _Fold:
         readings, gone = self._readings(until)
         for kind, view in self._views.items():
             state.detectors[kind] = msgspec.Raw(_encode(view.state))
+            # The views of jobs hold each other, so otherwise only the cyclic collector would free them.
+            view.of_jobs.clear()
         removed = sorted({*self._removed, *gone})
         newly_cut = cut.news(self._cluster, before, state.topology.cut)
         return StepOutput(self._transitions, readings, removed, tuple(self._dropped), newly_cut, waiting)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,13 +20,15 @@ from streaming.configuration.settings import Settings
 from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
-from streaming.recordings.replay import Arrived, run
-from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, status
+from streaming.recordings.replay import ONE_CLUSTER_BATCH_MS, Arrived, run
+from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, progress
 
 NOT_UNDERSTOOD = 2
 """Exit status if a file has nothing that flinkwatch understands."""
 
-_SAY_EVERY = 5_000
+_SAY_EVERY = 500
+# The share of the time that it takes to look at all files before the first event.
+_SURVEY = 0.2
 _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
@@ -66,8 +69,8 @@ def replay(
     settings = settings_of(config_file)
     found = replay_report.IncidentLog()
     kept: list[Transition] = []
-    with status("reading") as say, gc_paused():
-        replayed = replay_files(paths, settings, time_zone, say)
+    with progress("reading") as show, gc_paused():
+        replayed = replay_files(paths, settings, time_zone, show)
         for transition in replayed.transitions:
             if folder is not None:
                 kept.append(transition)
@@ -100,16 +103,23 @@ class ReplayedFiles(NamedTuple):
 
 
 def replay_files(
-    paths: Iterable[Path], settings: Settings, time_zone: TimeZone | None, say: Callable[[str], None]
+    paths: Iterable[Path], settings: Settings, time_zone: TimeZone | None, show: Callable[[float, str], None]
 ) -> ReplayedFiles:
-    """A replay of files under the settings of `--config`; `say` shows how far it is. Raises RecordingError."""
+    """A replay of files under the settings of `--config`; `show` gets how far it is. Raises RecordingError."""
     reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
     issues = in_force(read_files(settings.known_issues.files))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
-    inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
-    arrived = _read(inputs, reader, topics.config, say)
-    published = publish(settings.live, at=0, by="replay")
-    return ReplayedFiles(inputs, run(arrived, published, topics.config, versions=inputs.versions(), issues=issues))
+    survey = partial(_show_survey, show)
+    inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=survey)
+    transitions = run(
+        _read(inputs, reader, topics.config, show),
+        publish(settings.live, at=0, by="replay"),
+        topics.config,
+        versions=inputs.versions(),
+        issues=issues,
+        one_cluster_ms=ONE_CLUSTER_BATCH_MS,
+    )
+    return ReplayedFiles(inputs, transitions)
 
 
 def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:
@@ -131,13 +141,20 @@ def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline:
         echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
-def _read(inputs: InputFiles, reader: Reader, config_topic: str, say: Callable[[str], None]) -> Iterator[Arrived]:
+def _show_survey(show: Callable[[float, str], None], share: float, file: str) -> None:
+    show(_SURVEY * share, f"looking at {file}")
+
+
+def _read(
+    inputs: InputFiles, reader: Reader, config_topic: str, show: Callable[[float, str], None]
+) -> Iterator[Arrived]:
     """Read each arrival, count it by file, and report the progress."""
     for number, (clock, file, record) in enumerate(inputs.arrivals()):
-        found = [] if record.topic == config_topic else reader.read(record)
-        inputs.files[file].take(record, found)
+        found = [] if record is None or record.topic == config_topic else reader.read(record)
+        if record is not None:
+            inputs.files[file].take(record, found)
         if number % _SAY_EVERY == 0:
-            say(f"{number:,} lines, {UTC_CLOCK.time(clock)}")
+            show(_SURVEY + (1 - _SURVEY) * inputs.share(clock), UTC_CLOCK.time(clock))
         yield clock, record, found
 
 

@@ -16,7 +16,7 @@ from streaming.errors import PublishedError, ReportError
 from streaming.gc_pause import gc_paused
 from streaming.incident_pages import IncidentSet, of_replay, write_pages, write_text
 from streaming.recordings import read_report
-from streaming.terminal import echo, status
+from streaming.terminal import echo, progress
 
 if TYPE_CHECKING:
     from sinks.web.page_context import SentNotification
@@ -103,8 +103,8 @@ def _replayed(sources: tuple[str, ...], settings: Settings, time_zone: TimeZone 
     paths = [Path(source) for source in sources]
     if missing := [path for path in paths if not path.exists()]:
         raise ReportError(f"{missing[0]}: no such file, and not the ID of an incident (hex digits, as in its message)")
-    with status("reading") as say, gc_paused():
-        replayed = replay_files(paths, settings, time_zone, say)
+    with progress("reading") as show, gc_paused():
+        replayed = replay_files(paths, settings, time_zone, show)
         transitions = list(replayed.transitions)
     failed = read_report.failures(replayed.inputs.files)
     for one in failed:

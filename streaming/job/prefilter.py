@@ -62,6 +62,11 @@ def _text_may_matter(values: pa.Array, metrics: bool) -> pa.Array:
     return mask if bad is None else pc.or_(mask, bad)
 
 
+def has_literal(values: pa.Array, metrics: bool) -> pa.Array:
+    """Whether each contains a literal of the vocabulary, as every record with an event does."""
+    return matches(values, _LITERALS[metrics])
+
+
 def log_shaped(values: pa.Array) -> pa.Array:
     """Whether each looks like a log record. The usual form is checked first, at a quarter of the cost."""
     usual = pc.and_(pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}"))

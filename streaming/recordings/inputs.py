@@ -6,32 +6,22 @@ zone that was inferred from other files. Log files without any time are placed a
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from detectors.engine.replay_clock import SLACK_MS, trusted_clock
-from detectors.events.event import Event, Record, Rejected
-from detectors.events.layouts.wrappers import head
 from detectors.events.reader import Reader
 from streaming.errors import RecordingError
-from streaming.recordings.log_file import LineRun, LogFile, Zone, opened, records, survey, unpacked, utc
-from streaming.recordings.recording import is_page, is_recording, page_of, records_of, stamps_of
+from streaming.recordings.input_file import Arrival, InputFile
+from streaming.recordings.log_file import opened, survey, unpacked
+from streaming.recordings.log_lines import LineRun, LogFile
+from streaming.recordings.log_section import Zone, records, utc
+from streaming.recordings.recorded_arrivals import clocked, relevant, times_of
+from streaming.recordings.recording import is_page, is_recording, page_of
 
 _SKIPPED = {".jar", ".class", ".hprof", ".sst", ".png", ".zip", ".tar", ".tgz", ".yaml", ".yml", ".xml", ".properties"}
-
-
-class Arrival(NamedTuple):
-    """A record, the stream's clock when it arrives, and the number of its file."""
-
-    clock: int
-    file: int
-    record: Record
 
 
 class Stream(NamedTuple):
@@ -39,39 +29,6 @@ class Stream(NamedTuple):
 
     begin: int
     open: Callable[[], Iterator[Arrival]]
-
-
-class InputFile(msgspec.Struct):
-    """One file and what was read of it so far; `kind` is recording, log or page.
-
-    `walked` is true if the file was found in a folder, not given by name.
-    """
-
-    path: Path
-    kind: str
-    walked: bool = False
-    log: LogFile | None = None
-    records: int = 0
-    understood: int = 0
-    events: int = 0
-    rejected: Counter[str] = msgspec.field(default_factory=Counter)
-
-    @property
-    def problem(self) -> str:
-        """Why the file cannot be read; empty if it can."""
-        if self.log is not None:
-            return self.log.problem
-        return "" if self.records else "empty"
-
-    def take(self, record: Record, found: list[Event] | Rejected) -> None:
-        self.records += 1
-        if isinstance(found, Rejected):
-            self.rejected[found.reason] += 1
-            return
-        self.events += len(found)
-        # The lines of a recording are checked only until an event shows that they are understood.
-        if self.log is None and (found or not self.understood):
-            self.understood += bool(found) or _in_layout(record)
 
 
 class InputFiles:
@@ -88,16 +45,18 @@ class InputFiles:
         *,
         config_topic: str = "",
         zone: Zone | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        say: Callable[[float, str], None] = lambda _share, _detail: None,
     ) -> None:
+        """`say` is called with the share of the files that has been surveyed and the next one."""
         self._reader = reader
         self._topics = topics
         self._config_topic = config_topic
         self._given = zone
         self.files: list[InputFile] = []
         found = list(_walk(paths))
-        for path, label, walked in found:
-            say(f"looking at {path}")
+        sizes = [path.stat().st_size for path, _, _ in found]
+        for number, (path, label, walked) in enumerate(found):
+            say(sum(sizes[:number]) / max(sum(sizes), 1), str(path))
             self.files.append(self._input(path, label, walked))
         zones = Counter(zone for log in self._logs() for zone in log.zones)
         self.zone = zones.most_common(1)[0][0] if zones else None
@@ -108,6 +67,12 @@ class InputFiles:
         """Whether some times are local times."""
         return any(log.local for log in self._logs())
 
+    def share(self, clock: int) -> float:
+        """The share of the time in the files that is before this time, as far as the files show it."""
+        first = min((one.first for one in self.files if one.first >= 0), default=clock)
+        last = max((one.last for one in self.files), default=clock)
+        return min(max((clock - first) / (last - first), 0.0), 1.0) if last > first else 0.0
+
     def versions(self) -> dict[str, str]:
         """Flink's version of each cluster: the first that its log files print."""
         first: dict[str, tuple[int, str]] = {}
@@ -117,10 +82,10 @@ class InputFiles:
                     first[cluster] = time, version
         return {cluster: version for cluster, (_, version) in first.items()}
 
-    def arrivals(self) -> Iterator[Arrival]:
-        """All records in order of the stream's clock, which never goes back."""
+    def arrivals(self, *, every: bool = False) -> Iterator[Arrival]:
+        """The records that may matter, or every record, in order of the stream's clock, which never goes back."""
         with ExitStack() as stack:
-            streams = [s for i, one in enumerate(self.files) for s in self._streams(i, one, stack)]
+            streams = [s for i, one in enumerate(self.files) for s in self._streams(i, one, stack, every)]
             clock = 0
             for arrival in merged(streams):
                 clock = max(clock, arrival.clock)
@@ -128,15 +93,17 @@ class InputFiles:
 
     def _input(self, path: Path, label: str, walked: bool) -> InputFile:
         if is_recording(path):
-            return InputFile(path, "recording", walked)
+            return InputFile(path, "recording", walked, None, *times_of(path, self._config_topic))
         if is_page(path):
             return InputFile(path, "page", walked)
-        return InputFile(path, "log", walked, survey(path, label, self._reader))
+        log = survey(path, label, self._reader)
+        times = [time for section in log.sections for time in (section.first, section.last) if time >= 0]
+        return InputFile(path, "log", walked, log, min(times, default=-1), max(times, default=-1))
 
     def _logs(self) -> list[LogFile]:
         return [one.log for one in self.files if one.log is not None]
 
-    def _streams(self, number: int, one: InputFile, stack: ExitStack) -> Iterator[Stream]:
+    def _streams(self, number: int, one: InputFile, stack: ExitStack, every: bool) -> Iterator[Stream]:
         if one.log is not None:
             sections = one.log.sections
             path = stack.enter_context(unpacked(one.path)) if len(sections) > 1 else one.path
@@ -144,14 +111,18 @@ class InputFiles:
                 zone = self.zone_in(one.log, section)
                 dated = section.first >= 0
                 begin = utc(section, section.first, zone) if dated else self._undated(one.log, section)
-                yield Stream(max(begin, 0), partial(_of_section, number, one.log, section, path, zone, begin))
+                yield Stream(max(begin, 0), partial(_of_section, number, one.log, section, path, zone, begin, every))
         elif one.kind == "page":
             page = page_of(one.path, self._topics[1])
             yield Stream(page.timestamp, lambda: iter([Arrival(page.timestamp, number, page)]))
         else:
-            clocks = clocks_of(one.path, self._reader, self._config_topic)
-            pairs = zip(clocks, records_of(one.path), strict=True)
-            yield Stream(0, lambda: (Arrival(clock, number, record) for clock, record in pairs))
+            yield Stream(0, partial(self._of_recording, number, one, every))
+
+    def _of_recording(self, number: int, one: InputFile, every: bool) -> Iterator[Arrival]:
+        found = clocked(one, self._reader, self._config_topic)
+        if every:
+            return (Arrival(clock, number, record) for clock, record in found)
+        return relevant(one, number, found, frozenset({self._topics[1], self._config_topic}))
 
     def zone_in(self, log: LogFile, section: LineRun) -> Zone:
         """The zone of a section: `--time-zone`, else its own, else that of its file, else that of the run, else UTC."""
@@ -197,46 +168,12 @@ def merged(streams: Iterable[Stream]) -> Iterator[Arrival]:
                 heapq.heapreplace(heads, (following.clock, number, following, stream))
 
 
-def _of_section(number: int, log: LogFile, section: LineRun, path: Path, zone: Zone, undated: int) -> Iterator[Arrival]:
+def _of_section(
+    number: int, log: LogFile, section: LineRun, path: Path, zone: Zone, undated: int, every: bool
+) -> Iterator[Arrival]:
     with opened(path) as file:
-        for record in records(log, section, file, zone, undated):
-            yield Arrival(record.timestamp, number, record)
-
-
-def clocks_of(file: Path, reader: Reader, config_topic: str = "") -> Iterable[int]:
-    """The stream's clock at each record of a recording.
-
-    Only if records are late, their sources are needed to decide which clock to trust. Configuration records do not
-    advance the clock.
-    """
-    stamps = list(stamps_of(file))
-    moving = [time for topic, time in stamps if topic != config_topic]
-    highest = list(accumulate(moving, max))
-    if any(high - time > SLACK_MS for high, time in zip(highest, moving, strict=True)):
-        others = (r for r in records_of(file) if r.topic != config_topic)
-        highest = trusted_clock([(source_of(r, reader.read(r)), r.timestamp) for r in others])
-    if len(moving) == len(stamps):
-        return highest
-    return _with_changes([topic == config_topic for topic, _ in stamps], highest)
-
-
-def source_of(record: Record, read: list[Event] | Rejected) -> str:
-    """The source of a record, even if it has no event."""
-    if isinstance(read, list) and read:
-        return read[0].source
-    return f"{record.topic}/{record.key!r}/{dict(record.headers).get('host', b'')!r}"
-
-
-def _with_changes(changes: Sequence[bool], clocks: Sequence[int]) -> Iterator[int]:
-    clock, others = (clocks[0] if clocks else 0), iter(clocks)
-    for change in changes:
-        clock = clock if change else next(others)
-        yield clock
-
-
-def _in_layout(record: Record) -> bool:
-    lines = (record.value or b"").decode(errors="replace").splitlines()
-    return any(head(line) is not None for line in lines)
+        for time, record in records(log, section, file, zone, undated, every=every):
+            yield Arrival(time, number, record)
 
 
 def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:

@@ -2,27 +2,31 @@
 
 A file is read twice. The first pass finds its format, its time zone, the Flink versions in it, and its sections: a file
 may contain several logs one after the other (`cat`, `kubectl logs -l …`, `yarn logs`), each of which starts where the
-time goes back. The second pass returns the lines of one section.
+time goes back. The second pass returns the lines of one section. Both take a block of lines at a time if they can
+(`line_blocks.py`), and otherwise each line by itself.
 """
 
 import gzip
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, NamedTuple, cast
+from typing import IO, cast
 
-import msgspec
+import numpy as np
 
 from detectors.events.event import LogEvent, Record
-from detectors.events.layouts.wrappers import PLAIN, UnwrappedLine, WrapperFormat, continues, guess, head, zone_of
-from detectors.events.layouts.yarn_aggregate import NO_PART, AggregateFile, part_of
+from detectors.events.layouts.wrappers import continues, guess, head, zone_of
+from detectors.events.layouts.yarn_aggregate import NO_PART
 from detectors.events.reader import Reader
 from streaming.errors import RecordingError
+from streaming.recordings.line_blocks import LineBlock, classify, read_blocks
+from streaming.recordings.log_lines import MAX_LINE, LineRun, LogFile, LogLine, LogLines, where_of
 
 _GZIP = b"\x1f\x8b"
 _SAMPLE = 2_000
@@ -30,64 +34,13 @@ _SAMPLE_BYTES = 1 << 20
 _HEAD_BYTES = 8_192
 _BACK_MS = 5_000
 _MAX_SECTIONS = 500
-_MAX_LINE = 512 * 1024
+_UNTIL_END = 1 << 62
 _ZONE_OR_VERSION = (b"Triggering checkpoint ", b"(Version: ")
 _ROTATED = re.compile(r"(\.(?:log|out|err))[.-][\d.-]*\d(?:\.gz)?$|\.gz$")
 _FLINKS_NAME = re.compile(
     r"flink-.+?-(?:taskexecutor|taskmanager|standalone\w+|jobmanager|client|kubernetes-\w+)-\d+-(.+)"
 )
 _CONTAINERS_NAME = re.compile(r"([a-z0-9.-]+)_[a-z0-9.-]+_([a-z0-9.-]+)-[0-9a-f]{12,64}$")
-
-Zone = Callable[[int], int]
-"""Maps a local time (ms, read as UTC) to its offset from UTC (ms)."""
-
-
-class LineRun(msgspec.Struct):
-    """A section: lines in order of time, from byte `begin` to byte `end`, starting at line number `line`.
-
-    `first` and `last` are times as printed (ms, -1 if none), in UTC if `utc`. `zone` is inferred from the lines.
-    """
-
-    begin: int
-    line: int
-    part: AggregateFile
-    end: int = 0
-    first: int = -1
-    last: int = -1
-    zone: int | None = None
-    utc: bool = False
-
-
-class LogFile(msgspec.Struct):
-    """The result of the first pass.
-
-    `understood` counts lines in a known layout and their stack traces, `local` the lines whose time has no zone.
-    `problem` says why the file is not readable text. `versions` are Flink's, as (cluster, time, version).
-    """
-
-    path: Path
-    host: str
-    file: str
-    format: WrapperFormat = PLAIN
-    problem: str = ""
-    lines: int = 0
-    understood: int = 0
-    local: int = 0
-    sections: list[LineRun] = []
-    versions: list[tuple[str, int, str]] = []
-
-    @property
-    def zones(self) -> list[int]:
-        """The zones that were inferred from its sections."""
-        return [s.zone for s in self.sections if s.zone is not None]
-
-
-class _LogLine(NamedTuple):
-    number: int
-    begin: int
-    inner: UnwrappedLine
-    part: AggregateFile
-    value: bytes
 
 
 def survey(path: Path, label: str, reader: Reader) -> LogFile:
@@ -106,27 +59,6 @@ def survey(path: Path, label: str, reader: Reader) -> LogFile:
     if not found.lines:
         found.problem = "empty"
     return found
-
-
-def records(log: LogFile, section: LineRun, file: IO[bytes], zone: Zone, undated: int = 0) -> Iterator[Record]:
-    """The lines of a section as records in order of time. Lines before the first time get that time, or `undated`."""
-    headers: dict[tuple[str, str], tuple[tuple[str, bytes], ...]] = {}
-    time = undated if section.first < 0 else utc(section, section.first, zone)
-    file.seek(section.begin)
-    topic = str(log.path)
-    for line in _lines(file, log.format, section):
-        printed, zoned = _time_of(line.inner)
-        if printed >= 0:
-            time = max(time, printed if zoned else printed - zone(printed))
-        place = _where(log, line)
-        known = headers.get(place)
-        if known is None:
-            known = headers[place] = (("host", place[0].encode()), ("file", place[1].encode()))
-        yield Record(topic, 0, line.number, max(time, 0), None, line.value, known)
-
-
-def utc(section: LineRun, time: int, zone: Zone) -> int:
-    return time if section.utc else time - zone(time)
 
 
 @contextmanager
@@ -164,18 +96,47 @@ class _Survey:
         self._last: dict[str, int] = {}
 
     def run(self, file: IO[bytes]) -> None:
-        whole = LineRun(0, 1, NO_PART, end=1 << 62)
-        position = 0
-        for line in _lines(file, self._log.format, whole):
-            self._take(line)
-            position = line.begin
+        lines = LogLines(self._log.format, LineRun(0, 1, NO_PART))
+        for data in read_blocks(file, _UNTIL_END):
+            block = classify(data) if self._expects(lines) else None
+            if block is not None and self._continues(block):
+                self._take_block(data, block, lines)
+            else:
+                for line in lines.of(data):
+                    self._take(line)
         if self._log.sections:
-            self._log.sections[-1].end = max(file.tell(), position)
+            self._log.sections[-1].end = file.tell()
 
-    def _take(self, line: _LogLine) -> None:
+    def _expects(self, lines: LogLines) -> bool:
+        """Whether the lines that follow may be those of one process, with local times."""
+        sections = self._log.sections
+        return lines.plain and bool(sections) and sections[-1].first >= 0 and not sections[-1].utc
+
+    def _continues(self, block: LineBlock) -> bool:
+        """Whether a block belongs to the last section as a whole."""
+        times = block.times[block.times >= 0]
+        last = self._last.get("", self._log.sections[-1].last)
+        return bool((times >= np.maximum.accumulate(np.append(last, times))[:-1] - _BACK_MS).all())
+
+    def _take_block(self, data: bytes, block: LineBlock, lines: LogLines) -> None:
+        log, section = self._log, self._log.sections[-1]
+        log.lines += block.lines
+        log.understood += block.understood
+        log.local += int((block.times >= 0).sum())
+        section.last = max(section.last, int(block.times.max()))
+        self._last[""] = section.last
+        for literal in _ZONE_OR_VERSION:
+            at = data.find(literal)
+            while at >= 0:
+                place = bisect_right(block.begins, at) - 1
+                self._learn(lines.line(data, block, place), section)
+                at = data.find(literal, int(block.begins[place + 1]))
+        lines.skip(data, block)
+
+    def _take(self, line: LogLine) -> None:
         log, inner = self._log, line.inner
         log.lines += 1
-        text = inner.text[:_MAX_LINE].decode(errors="replace")
+        text = inner.text[:MAX_LINE].decode(errors="replace")
         found = head(text)
         log.understood += found is not None or continues(text)
         arrives = inner.arrival >= 0
@@ -197,7 +158,7 @@ class _Survey:
         if any(literal in inner.text for literal in _ZONE_OR_VERSION):
             self._learn(line, section)
 
-    def _section(self, line: _LogLine, time: int) -> LineRun:
+    def _section(self, line: LogLine, time: int) -> LineRun:
         """The section of a line. A new one starts at the next file of an aggregate, or where the time goes back."""
         sections = self._log.sections
         origin = line.inner.host
@@ -215,8 +176,8 @@ class _Survey:
         before = self._last.get(origin, sections[-1].last)
         return 0 <= time < before - _BACK_MS and len(sections) < _MAX_SECTIONS
 
-    def _learn(self, line: _LogLine, section: LineRun) -> None:
-        host, file = _where(self._log, line)
+    def _learn(self, line: LogLine, section: LineRun) -> None:
+        host, file = where_of(self._log, line)
         headers = (("host", host.encode()), ("file", file.encode()))
         read = self._reader.read(Record(str(self._log.path), 0, line.number, 0, None, line.value, headers))
         for event in read if isinstance(read, list) else ():
@@ -228,46 +189,6 @@ class _Survey:
             if event.event_type == "checkpoint_triggered" and epoch and event.local_time >= 0 and not event.zoned:
                 zone = zone_of(event.local_time, int(epoch))
                 section.zone = section.zone if zone is None else zone
-
-
-def _lines(file: IO[bytes], kind: WrapperFormat, section: LineRun) -> Iterator[_LogLine]:
-    """The lines of a log with their numbers, without blank lines and the lines between the files of an aggregate."""
-    position, number, part = section.begin, section.line - 1, section.part
-    cut: list[bytes] = []
-    for raw in file:
-        begin, position, number = position, position + len(raw), number + 1
-        if begin >= section.end:
-            return
-        line = raw.rstrip(b"\r\n")
-        if not line or line.isspace():
-            continue
-        between = part_of(line, part) if kind is PLAIN else None
-        if between is not None:
-            part = between
-            continue
-        inner = kind.unwrap(line) or UnwrappedLine(line)
-        if inner.partial and sum(map(len, cut)) < _MAX_LINE:
-            cut.append(inner.text)
-            continue
-        if cut:
-            inner = inner._replace(text=b"".join([*cut, inner.text]))
-            cut = []
-        if inner.text.strip():
-            yield _LogLine(number, begin, inner, part, inner.text if inner.value is None else inner.value)
-
-
-def _time_of(inner: UnwrappedLine) -> tuple[int, bool]:
-    if inner.arrival >= 0:
-        return inner.arrival, True
-    found = head(inner.text[:_MAX_LINE].decode(errors="replace"))
-    return (-1, False) if found is None else found
-
-
-def _where(log: LogFile, line: _LogLine) -> tuple[str, str]:
-    part, inner = line.part, line.inner
-    if part.container:
-        return part.host or log.host, f"{part.container}/{part.file}"
-    return (inner.host, inner.container or log.file) if inner.host else (log.host, log.file)
 
 
 def _place(label: str) -> tuple[str, str]:
@@ -296,7 +217,7 @@ def _some(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The first lines, as many as are needed to guess the format."""
     size = 0
     for line in lines:
-        yield line[:_MAX_LINE]
+        yield line[:MAX_LINE]
         size += len(line)
         if size > _SAMPLE_BYTES:
             return

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from streaming.recordings.inputs import InputFile, InputFiles
+from streaming.recordings.input_file import InputFile
+from streaming.recordings.inputs import InputFiles
 from streaming.terminal import Clock
 
 _FREE_TEXT = (".out", ".err", "stdout", "stderr")

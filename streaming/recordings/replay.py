@@ -30,13 +30,15 @@ from streaming.recordings.inputs import InputFiles
 from streaming.recordings.recording import is_recording, records_of
 
 TRIGGER_MS = 1_000
+ONE_CLUSTER_BATCH_MS = 10_000
+"""The transitions of one cluster do not depend on how long a batch is, and each batch has fixed costs."""
 # In the live job, the heartbeat advances the clock. A log often ends with what killed its process, and detectors wait a
 # little for the reason, or for an orderly exit, before they report it.
 AFTER_MS = 5_000
 _READER = Reader(Identity(), frozenset())
 
-Arrived = tuple[int, Record, list[Event] | Rejected]
-"""The stream's clock, a record, and the events or the rejection read from it."""
+Arrived = tuple[int, Record | None, list[Event] | Rejected]
+"""The stream's clock, a record, and the events or the rejection read from it; without a record only the clock."""
 
 
 def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Record]:
@@ -45,7 +47,8 @@ def load(paths: Iterable[Path], logs_topic: str, metrics_topic: str) -> list[Rec
     if len(paths) == 1 and is_recording(paths[0]):
         return list(records_of(paths[0]))
     reader = Reader(Identity(), frozenset({metrics_topic}))
-    return [a.record for a in InputFiles(paths, reader, (logs_topic, metrics_topic)).arrivals()]
+    arrivals = InputFiles(paths, reader, (logs_topic, metrics_topic)).arrivals(every=True)
+    return [a.record for a in arrivals if a.record is not None]
 
 
 def run(
@@ -56,22 +59,24 @@ def run(
     versions: Mapping[str, str] | None = None,
     after_ms: int = AFTER_MS,
     issues: IssueCatalogue | None = None,
+    one_cluster_ms: int = TRIGGER_MS,
 ) -> Iterator[Transition]:
     """The transitions of arriving records, which are processed one at a time.
 
     A record of `config_topic` applies to all records after it, as in the job. The clock advances by `after_ms` after
     the last record. `versions` are the Flink versions of clusters that are known from the beginning; `issues` are the
-    known issues if they are not only the shipped ones.
+    known issues if they are not only the shipped ones. A batch has `one_cluster_ms` until a second cluster is met: what
+    several clusters report about a shared resource is read with the next batch.
     """
     index = bucket.BucketIndex(published=published)
     store = MemoryStore(versions)
-    driver = _Driver(partial(step, index, store, issues=issues))
+    driver = _Driver(partial(step, index, store, issues=issues), one_cluster_ms)
     process = driver.step
     events: list[Event] = []
     limit = last = None
     changed = False
     for clock, record, found in arrived:
-        if record.topic == config_topic:
+        if record is not None and record.topic == config_topic:
             if limit is not None and last is not None:
                 yield from process(events, last, last)
             _configure(index, record)
@@ -81,10 +86,12 @@ def run(
             yield from process(events, last, last)
             events, limit = [], None
         if limit is None:
-            limit = clock + TRIGGER_MS
+            limit = clock + driver.batch_ms
         last, changed = clock, False
-        if not isinstance(found, Rejected):
-            events += found
+        read = [] if isinstance(found, Rejected) else found
+        events += read
+        if driver.meets_others(read):
+            limit = clock
     if limit is not None and last is not None:
         yield from process(events, last, last)
     if changed:
@@ -105,12 +112,26 @@ def run(
 class _Driver:
     """The job's driver, as far as the stream reads what it writes: lines about shared resources, for the next step."""
 
-    def __init__(self, process: Callable[..., list[Transition]]) -> None:
+    def __init__(self, process: Callable[..., list[Transition]], one_cluster_ms: int) -> None:
         self._process = process
+        self._one_cluster_ms = one_cluster_ms
         self._troubles = SharedTroubles()
         self._lines: list[str] = []
         self._named: set[str] = set()
+        self._met: set[str] = set()
         self._count = self._repeated_at = 0
+
+    @property
+    def batch_ms(self) -> int:
+        """The length of the next batch, by the stream's clock."""
+        return TRIGGER_MS if len(self._met) > 1 else self._one_cluster_ms
+
+    def meets_others(self, events: list[Event]) -> bool:
+        """Whether these events are the first of a second cluster."""
+        if not events or len(self._met) > 1:
+            return False
+        self._met.update(event.cluster for event in events)
+        return len(self._met) > 1
 
     @property
     def clusters(self) -> int:

@@ -113,7 +113,7 @@ def _pieces(stream: Stream, settings: Settings) -> Iterator[Batches]:
                 yield piece
                 piece = []
         last = clock
-        found = reader.read(record) if record.topic not in own else []
+        found = reader.read(record) if record is not None and record.topic not in own else []
         if not isinstance(found, Rejected):
             events += found
     if limit:

@@ -80,20 +80,20 @@ class Line(NamedTuple):
         return crc32(self.cluster.encode()) % partitions
 
 
-def dense(count: int, start: int) -> Iterator[Line]:
+def dense(count: int, start: int, clusters: int = CLUSTERS) -> Iterator[Line]:
     """`count` lines that all matter, from `start` (epoch ms) on, in order of time."""
-    jobs = [_job(f"cluster-{i:02d}", start + i * 997, random.Random(i)) for i in range(CLUSTERS)]
+    jobs = [_job(f"cluster-{i:02d}", start + i * 997, random.Random(i)) for i in range(clusters)]
     for line, _ in zip(heapq.merge(*jobs), range(count), strict=False):
         yield line
 
 
-def sparse(count: int, start: int, share: float = 0.03) -> Iterator[Line]:
+def sparse(count: int, start: int, share: float = 0.03, clusters: int = CLUSTERS) -> Iterator[Line]:
     """`count` lines of which `share` matter, from `start` (epoch ms) on, in order of time."""
     chance = random.Random(0)
     matters = round(count * share)
     between = count // matters - 1
     written = 0
-    for line in dense(matters, start):
+    for line in dense(matters, start, clusters):
         for _ in range(between + (chance.random() < count / matters - 1 - between)):
             if written < count - 1:
                 yield _noise(line, chance)

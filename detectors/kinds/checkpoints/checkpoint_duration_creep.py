@@ -50,6 +50,7 @@ from detectors.values.durations import Duration, flink_duration
 _REPORT_AGAIN = 0.1
 _LOADED = 1.2
 _MAX_GAPS = 3
+_SLOPE_EVERY = 4
 
 _Job: TypeAlias = "JobView[CheckpointDurationCreep.Config, CheckpointDurationCreep.State, JobCreep]"
 _View: TypeAlias = "View[CheckpointDurationCreep.Config, CheckpointDurationCreep.State]"
@@ -68,7 +69,8 @@ class Creep(msgspec.Struct, array_like=True):
 class JobCreep(msgspec.Struct, array_like=True):
     """The checkpoint durations of one job.
 
-    `slope` is cached, because it takes a while to compute: it holds for the first `sloped` checkpoints. `accepted` is
+    `slope` is computed with every fourth checkpoint, because it takes as long as ten lines in the step: it is that of
+    the first `sloped` checkpoints. `accepted` is
     the level (ms) that lasted for so long after a step that it is the usual one.
     """
 
@@ -206,7 +208,7 @@ class CheckpointDurationCreep(JobDetector):
         durations, open_one = job.own.durations, job.own.open
         points = durations.history.points(0)
         if len(points) >= job.config.min_checkpoints:
-            if job.own.sloped != durations.seen:
+            if not 0 <= durations.seen - job.own.sloped < _SLOPE_EVERY:
                 job.own.slope = theil_sen([p.time for p in points], [p.value for p in points]).slope
                 job.own.sloped = durations.seen
             yield job.reading("checkpoint_duration_slope_ratio", job.own.slope, job=job.label)

@@ -38,7 +38,7 @@ def test_every_file_is_read_in_order_of_time_and_none_raises(files: list[list[by
         for path, content in zip(paths, files, strict=True):
             path.write_bytes(b"".join(content))
         try:
-            arrivals = list(InputFiles(paths, READER, TOPICS).arrivals())
+            arrivals = list(InputFiles(paths, READER, TOPICS).arrivals(every=True))
         except RecordingError:
             # Bytes that begin as gzip or as a recording and are none.
             return
@@ -75,7 +75,7 @@ def test_of_hundreds_of_logs_one_after_the_other_few_are_open_at_a_time(
         (tmp_path / f"taskmanager.log.{number}").write_text(line.format(1) + line.format(2))
     found = InputFiles([tmp_path], READER, TOPICS)
     monkeypatch.setattr(module, "opened", Counted)
-    assert len(list(found.arrivals())) == 600
+    assert len(list(found.arrivals(every=True))) == 600
     assert (is_open, most) == (0, 1)
 
 
@@ -84,7 +84,7 @@ def test_a_packed_log_of_several_is_unpacked_once_and_its_copy_is_removed(tmp_pa
     (tmp_path / "all.log.gz").write_bytes(gzip.compress(one * 5))
     found = InputFiles([tmp_path / "all.log.gz"], READER, TOPICS)
     assert len(found.files[0].log.sections if found.files[0].log else []) == 5
-    assert [a.record.offset for a in found.arrivals()] == [1, 3, 5, 7, 9, 2, 4, 6, 8, 10]
+    assert [a.record.offset for a in found.arrivals(every=True)] == [1, 3, 5, 7, 9, 2, 4, 6, 8, 10]
 
 
 @pytest.mark.parametrize("name", ["input.jsonl", "input.jsonl.gz"])

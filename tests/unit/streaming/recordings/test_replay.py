@@ -5,7 +5,7 @@ import pytest
 from detectors.events.event import Record
 from detectors.kinds.telemetry.unread_records_lost import UnreadRecordsLost
 from streaming.recordings.replay import run
-from tests.recorded import said
+from tests.recorded import PUBLISHED, READER, said
 from tests.unit.detectors.streams import START, alone, log
 
 
@@ -40,6 +40,14 @@ def test_what_several_clusters_report_with_the_last_line_is_one_incident() -> No
     found = said(sorted([*refused("billing"), *refused("orders")], key=lambda r: r.timestamp))
     assert [t.cause for t in found] == ["broker_unreachable", "broker_unreachable", "platform_incident"]
     assert found[-1].findings[0].entity["clusters"] == "billing, orders"
+
+
+def test_long_batches_of_one_cluster_change_nothing_also_when_others_follow() -> None:
+    records = sorted([*refused("billing"), *refused("orders")], key=lambda r: r.timestamp)
+    arrived = [(r.timestamp, r, READER.read(r)) for r in records]
+    found = [t.cause for t in run(arrived, PUBLISHED, "")]
+    assert found == ["broker_unreachable", "broker_unreachable", "platform_incident"]
+    assert [*run(arrived, PUBLISHED, "", one_cluster_ms=10_000)] == [*run(arrived, PUBLISHED, "")]
 
 
 def refused(cluster: str) -> list[Record]:
