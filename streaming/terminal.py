@@ -6,20 +6,25 @@ this module, which a lint rule enforces.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 # Control characters except line feed and tab, characters that change the writing direction, and lone surrogates.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # JSON itself escapes the others.
 _IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_WIDE = 200
 
 
 def printable(text: str) -> str:
@@ -43,6 +48,22 @@ class Console(RichConsole):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+def clear_screen() -> None:
+    """Clear the terminal; what is printed to a pipe or a file stays."""
+    click.clear()
+
+
+def print_table(rows: Iterable[Sequence[str | Text]], *titles: str) -> None:
+    """Print a table without frames. Long cells are wrapped."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    # A pipe has no width to wrap lines at.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from sinks.kafka.reading import newest_values
 from streaming.configuration.settings import Kafka
 from streaming.configuration.silences import muted
 from streaming.errors import PublishedError
+from streaming.stored_incidents import existing_partitions
 
 _SHOWN = 5
 _Value = TypeVar("_Value")
@@ -32,11 +33,12 @@ def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
 
 
 def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
-    """The newest value of each key of a compacted topic. Raises PublishedError."""
+    """The newest value of each key of a compacted topic. Raises PublishedError, also if Kafka has no such topic."""
     with (
         explained(access, PublishedError, f"{topic} could not be read: "),
         closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
     ):
+        existing_partitions(consumer, topic)
         return newest_values(consumer, topic, within_ms / 1000)
 
 

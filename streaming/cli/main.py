@@ -18,6 +18,7 @@ _LATER = {
     "replay": "streaming.cli.replay:replay",
     "silence": "streaming.cli.silence:silence",
     "sinks": "streaming.cli.sinks:sinks",
+    "status": "streaming.cli.status:status",
     "tune": "streaming.cli.tune:tune",
 }
 

@@ -1,8 +1,9 @@
-"""Commands on a real broker: what `play` writes, and what a silence matches."""
+"""Commands on a real broker: what `play` writes, what a silence matches, and which incidents are open."""
 
 import gzip
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -43,6 +44,10 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
 
 
+def json_lines(result: Result) -> list[Any]:
+    return [msgspec.json.decode(line) for line in result.stdout.split("\n") if line]
+
+
 def test_what_is_played_is_marked_as_an_exercise_in_every_record(broker: Broker, config: Path, tmp_path: Path) -> None:
     text = (
         "2026-11-21 02:14:5{},000 INFO  o.a.f.r.r.StandaloneResourceManager [] - TaskManager with id a:1-b is closed."
@@ -75,12 +80,9 @@ def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config
     producer.close()
     added = run("silence", "add", "--config", config, "--job", "orders*", "--for", "1h", "--comment", "x")
     assert "It matches 1 open incident: a " in added.stdout
-    (row,) = [
-        msgspec.json.decode(line)
-        for line in run("silence", "list", "--json", "--config", config).stdout.split("\n")
-        if line
-    ]
+    (row,) = json_lines(run("silence", "list", "--json", "--config", config))
     assert (row["state"], row["mutes"]) == ("active", 1)
+    assert [t["incident"] for t in json_lines(run("status", "--json", "--config", config))] == ["a"]
     assert f"Ended silence {row['id']}." in run("silence", "expire", row["id"], "--config", config).stdout
 
 
