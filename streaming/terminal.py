@@ -66,6 +66,24 @@ def print_table(rows: Iterable[Sequence[str | Text]], *titles: str) -> None:
     Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
+def print_fields(title: Text, rows: Sequence[tuple[str, str]]) -> None:
+    """Print a title and labelled lines under it. A label that repeats is printed once."""
+    console = Console(highlight=False)
+    console.print(title, soft_wrap=True)
+    shown = [(label if i == 0 or rows[i - 1][0] != label else "", text) for i, (label, text) in enumerate(rows)]
+    if console.is_terminal:
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_column(style="dim", no_wrap=True, min_width=13)
+        table.add_column(overflow="fold")
+        for label, text in shown:
+            table.add_row(Text(f"  {label}"), Text(text))
+        console.print(table)
+    else:
+        for label, text in shown:
+            console.print(Text(f"  {label:12}{text}".replace("\n", " ")), soft_wrap=True)
+    console.print()
+
+
 @contextmanager
 def status(title: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal what a command does; the function that is yielded shows how far it is."""

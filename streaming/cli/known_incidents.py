@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import TypeVar
 
-from detectors.incident import Transition, decode_reading, decode_transition
+from detectors.incident import Reading, Transition, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.values.decoding import UndecodableError
 from sinks.contract.wording import kind_words
@@ -28,8 +28,13 @@ def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
 
 def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
     """Cluster and job of everything that flinkwatch has a reading of. Raises PublishedError."""
-    found = _decoded(decode_reading, newest(kafka.access, kafka.topics.readings, within_ms))
+    found = readings(kafka, within_ms)
     return {(reading.labels.get("cluster", ""), reading.labels.get("job", "")) for reading in found}
+
+
+def readings(kafka: Kafka, within_ms: int) -> list[Reading]:
+    """The newest value of each reading in the topic. Raises PublishedError."""
+    return list(_decoded(decode_reading, newest(kafka.access, kafka.topics.readings, within_ms)))
 
 
 def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
@@ -60,5 +65,5 @@ def _decoded(decode: Callable[[bytes], _Value], values: dict[bytes, bytes]) -> I
         try:
             yield decode(value)
         except UndecodableError:
-            # It was written by another version, which must not prevent a silence.
+            # It was written by another version, which must not hide the others.
             continue

@@ -1,4 +1,5 @@
-"""Commands on a real broker: what `play` writes, what a silence matches, and which incidents are open."""
+"""Commands on a real broker: what `play` writes, what a silence matches, which incidents are open,
+and what arrives."""
 
 import gzip
 import time
@@ -66,6 +67,8 @@ def test_what_is_played_is_marked_as_an_exercise_in_every_record(broker: Broker,
     played = _read(broker, f"{NAME}.logs")
     assert [dict(r.headers) for r in played] == [{"cluster": b"exercise-prod"}] * 3
     assert all(r.timestamp >= before for r in played)
+    (cluster,) = json_lines(run("inputs", "--json", "--config", config))
+    assert (cluster["cluster"], cluster["logs"]["records"]) == ("exercise-prod", 3)
 
 
 def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config: Path) -> None:
