@@ -19,6 +19,7 @@ from detectors.flink.facts import (
     CheckpointCompleted,
     CheckpointFailed,
     CheckpointsStopped,
+    CheckpointTimeoutSet,
     CheckpointTriggered,
     ClusterEnding,
     Configured,
@@ -42,6 +43,7 @@ from detectors.flink.facts import (
     TaskManagerStarted,
     TaskStateChanged,
 )
+from detectors.flink.flink_settings import FlinkSettings
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.processes.dying_processes import DyingProcesses
 from detectors.flink.processes.witnesses import Witnesses
@@ -134,6 +136,7 @@ class Topology(msgspec.Struct, array_like=True):
     witnesses: Witnesses = msgspec.field(default_factory=Witnesses)
     stalls: dict[str, WriteStalls] = {}
     graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
+    settings: FlinkSettings = msgspec.field(default_factory=FlinkSettings)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -212,6 +215,8 @@ class Topology(msgspec.Struct, array_like=True):
                 self._started(event.source, fact)
             case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
                 self.timeouts.learn(fact)
+        if isinstance(fact, Configured | CheckpointTimeoutSet):
+            self.settings.learn(fact)
 
     def _checkpoint(
         self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int

@@ -6,7 +6,7 @@ An unknown version does not, and the message says so.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Literal, NamedTuple
 
@@ -81,6 +81,7 @@ class IssueEntry(_Entry):
     signature: tuple[Signature, ...] = Field(min_length=1)
     affected: tuple[Affected, ...] = ()
     needs_version: bool = False
+    settings: dict[str, Pattern] = {}
     connector: str = Field("", max_length=200)
     certainty: Literal["sure", "likely", "possible"] = "likely"
     fixed_in: str = Field(min_length=3, max_length=200)
@@ -129,6 +130,34 @@ def find(
     return None
 
 
+def possible(
+    issues: IssueCatalogue, version: str, settings: Mapping[str, str], all_older: bool = False
+) -> list[KnownIssue]:
+    """The entries that a cluster of this Flink version may meet, though nothing has happened yet.
+
+    Only entries with affected versions, and none if the version is unknown. With `all_older` also those of which the
+    first affected version is not known, if the fix came later. Settings that the cluster has printed may rule out one.
+    """
+    number = version_numbers(version)
+    found = []
+    for issue in issues.entries:
+        ranges = [a for a in issue.affected if all_older or a.since != _FIRST]
+        if number and any(_holds(one, number) for one in ranges) and _set_so(issue, settings):
+            needs = f"with {issue.connector}" if issue.connector else f"Flink {version}"
+            found.append(KnownIssue(issue.id, issue.title, issue.fixed_in, issue.workaround, issue.link, needs))
+    return found
+
+
+def _set_so(issue: IssueEntry, settings: Mapping[str, str]) -> bool:
+    """Whether no known setting rules it out. Later versions of Flink call `state.backend` `state.backend.type`."""
+    known = ((settings.get(f"{key}.type") or settings.get(key, ""), pattern) for key, pattern in issue.settings.items())
+    return all(not value or re.search(pattern, value, re.IGNORECASE) for value, pattern in known)
+
+
+def _holds(affected: Affected, number: tuple[int, ...]) -> bool:
+    return version_numbers(affected.since) <= number < version_numbers(affected.before)
+
+
 def _applies(issue: IssueEntry, version: str) -> str | None:
     """Whether the Flink version is affected, as text for the message; None if it is not."""
     connector = f"; affected connector: {issue.connector}" if issue.connector else ""
@@ -138,7 +167,7 @@ def _applies(issue: IssueEntry, version: str) -> str | None:
     number = version_numbers(version)
     if not number:
         return None if issue.needs_version else f"may apply: the version of Flink is unknown{doubt}{connector}"
-    found = next((a for a in issue.affected if version_numbers(a.since) <= number < version_numbers(a.before)), None)
+    found = next((a for a in issue.affected if _holds(a, number)), None)
     if found is None:
         return None
     how = f"is older than the fix in {found.before}" if found.since == _FIRST else "is affected"

@@ -12,6 +12,7 @@ from streaming.logs import configure_logs
 _LATER = {
     "capture": "streaming.cli.capture:capture",
     "config": "streaming.cli.config:config",
+    "doctor": "streaming.cli.doctor:doctor",
     "inputs": "streaming.cli.inputs:inputs",
     "metrics": "streaming.cli.reference:metrics",
     "play": "streaming.cli.play:play",

@@ -19,7 +19,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.flink.topology import Topology
-from detectors.incident import Transition
+from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
 from detectors.settings.live import PublishedConfiguration, read_change
@@ -56,16 +56,17 @@ def run(
     versions: Mapping[str, str] | None = None,
     after_ms: int = AFTER_MS,
     issues: IssueCatalogue | None = None,
+    measured: Callable[[list[Reading]], None] = lambda _: None,
 ) -> Iterator[Transition]:
     """The transitions of arriving records, which are processed one at a time.
 
     A record of `config_topic` applies to all records after it, as in the job. The clock advances by `after_ms` after
     the last record. `versions` are the Flink versions of clusters that are known from the beginning; `issues` are the
-    known issues if they are not only the shipped ones.
+    known issues if they are not only the shipped ones. `measured` gets the readings of each step.
     """
     index = bucket.BucketIndex(published=published)
     store = MemoryStore(versions)
-    driver = _Driver(partial(step, index, store, issues=issues))
+    driver = _Driver(partial(step, index, store, issues=issues, measured=measured))
     process = driver.step
     events: list[Event] = []
     limit = last = None
@@ -157,12 +158,14 @@ def step(
     until: int,
     front: int | None = None,
     issues: IssueCatalogue | None = None,
+    measured: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Transition]:
     """Process one second of the stream. Raises RecordingError if a detector fails."""
     result = bucket.step(index, store, events, until, issues or shipped(), front)
     if result.defects:
         defect = result.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")
+    measured(result.readings)
     return result.transitions
 
 
