@@ -13,6 +13,7 @@ _LATER = {
     "capture": "streaming.cli.capture:capture",
     "config": "streaming.cli.config:config",
     "doctor": "streaming.cli.doctor:doctor",
+    "explain": "streaming.cli.explain:explain",
     "inputs": "streaming.cli.inputs:inputs",
     "metrics": "streaming.cli.reference:metrics",
     "play": "streaming.cli.play:play",
