@@ -14,6 +14,7 @@ _LATER = {
     "config": "streaming.cli.config:config",
     "doctor": "streaming.cli.doctor:doctor",
     "explain": "streaming.cli.explain:explain",
+    "incident": "streaming.cli.incident:incident",
     "inputs": "streaming.cli.inputs:inputs",
     "metrics": "streaming.cli.reference:metrics",
     "play": "streaming.cli.play:play",

@@ -1,5 +1,4 @@
-"""Commands on a real broker: what `play` writes, what a silence matches, which incidents are open,
-and what arrives."""
+"""Commands on a real broker: what `play` writes, what a silence matches, what is open, what arrives, and why."""
 
 import gzip
 import time
@@ -15,8 +14,12 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
 from streaming.cli.main import cli
-from streaming.recordings.recording import line_of
+from streaming.configuration.settings import load
+from streaming.inspection.recomputation import replay_cluster
+from streaming.recordings.recording import line_of, records_of
+from streaming.recordings.redate import redated
 from tests.embedded.broker import Broker
+from tests.recorded import recording
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e
@@ -87,6 +90,29 @@ def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config
     assert (row["state"], row["mutes"]) == ("active", 1)
     assert [t["incident"] for t in json_lines(run("status", "--json", "--config", config))] == ["a"]
     assert f"Ended silence {row['id']}." in run("silence", "expire", row["id"], "--config", config).stdout
+
+
+def test_an_incident_is_explained_and_exported(broker: Broker, config: Path, tmp_path: Path) -> None:
+    found = list(records_of(recording("taskmanager-killed-1.9.3")))
+    begin = round(time.time() * 1000)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for record in redated(found, begin):
+        headers, at = list(record.headers), record.timestamp
+        topic = record.topic.replace("flink", NAME)
+        producer.send(topic, key=record.key, value=record.value, headers=headers, timestamp_ms=at)
+    producer.flush()
+    recorded = tmp_path / "recorded.jsonl.gz"
+    assert run("capture", "--last", "1d", "--out", recorded, "--config", config).exit_code == 0
+    for t in replay_cluster(load(config), recorded, "flink-1.9.3"):
+        producer.send(f"{NAME}.incidents", key=t.incident.encode(), value=msgspec.json.encode(t))
+        incident = t.incident
+    producer.flush()
+    producer.close()
+    explained = run("explain", incident, "--config", config).stdout
+    assert "no longer retained" not in explained
+    assert explained.splitlines()[-1].startswith("reproduced: yes")
+    done = run("incident", "export", incident, "--out", tmp_path / "found", "--config", config)
+    assert done.stdout.endswith("A replay of them reports: TaskManager lost.\n")
 
 
 def _read(broker: Broker, topic: str) -> list[Record]:
