@@ -45,7 +45,7 @@ def cluster() -> dashboard.Dashboard:
     for severity in ("critical", "warning"):
         made.annotation(_Incidents(severity))
     rows = {"": _incidents(), "Checkpoints": _checkpoints(), "Load": _load(), "Memory": _memory()}
-    return fill(made, {**rows, "Telemetry": _telemetry()})
+    return fill(made, {**rows, "Telemetry": _telemetry(), "Set-up": _set_up()})
 
 
 class _Incidents(AnnotationQuery, Builder[AnnotationQuery]):
@@ -107,6 +107,12 @@ def _checkpoints() -> Iterator[Panel]:
         Query(f"time() - {_job('checkpoint_in_flight_since_timestamp_seconds')}", "{{job}}"),
         Query(_job("checkpoint_overdue_limit_seconds"), "{{job}}, overdue above", limit=True),
         unit="s",
+    )
+    yield graph(
+        "Checkpoint size",
+        "The largest of the last twelve checkpoints. `flinkwatch doctor` compares it with the state backend.",
+        Query(_job("checkpoint_size_bytes"), "{{job}}"),
+        unit="bytes",
     )
     yield graph(
         "Growth of checkpoint durations",
@@ -196,4 +202,22 @@ def _telemetry() -> Iterator[Panel]:
         Query(f"time() - {_job('last_log_line_timestamp_seconds')}", "{{job}}"),
         unit="s",
         limit=TelemetryLost.Config().min_gap / 1000,
+    )
+
+
+def _set_up() -> Iterator[Panel]:
+    yield listing(
+        "Flink's version",
+        "As the last process that started printed it. `flinkwatch doctor` lists its known issues.",
+        Column(f"max by (version) (flinkwatch_flink_info{{{_HERE}}})", "known", "none"),
+        hidden=("Value",),
+        width=8,
+    )
+    yield listing(
+        "Flink's settings",
+        "Those on which incidents depend, as the last process that started printed them. `flinkwatch doctor` judges "
+        "them.",
+        Column(f"max by (key, value) (flinkwatch_flink_setting_info{{{_HERE}}})", "known", "none"),
+        hidden=("Value",),
+        width=16,
     )

@@ -1,14 +1,18 @@
 """Transitions as the incidents topic keeps them, for commands that show incidents."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from threading import Event
+from typing import Any
+
+from kafka import TopicPartition
 
 from detectors.incident import Transition, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka import clients
 from sinks.kafka.diagnosis import explained
-from sinks.kafka.reading import partitions_of, read_to_end
+from sinks.kafka.reading import follow, partitions_of, read_to_end
 from streaming.configuration.settings import Kafka
 from streaming.errors import PublishedError
 
@@ -23,8 +27,43 @@ def stored_transitions(kafka: Kafka, within_ms: int, incident: str = "") -> dict
         explained(kafka.access, PublishedError, f"{topic} could not be read: "),
         closing(clients.consumer(kafka.access, connect_ms=within_ms)) as consumer,
     ):
-        records = read_to_end(consumer, partitions_of(consumer, topic), within_s=within_ms / 1000)
+        records = read_to_end(consumer, existing_partitions(consumer, topic), within_s=within_ms / 1000)
         return by_incident(((record.key or b"", record.value) for record in records), incident)
+
+
+def followed_transitions(kafka: Kafka, within_ms: int, stop: Event) -> Iterator[list[Transition]]:
+    """All transitions in the topic as one list, then the new ones after each poll, until `stop`.
+
+    Raises PublishedError if the topic cannot be read to its present end. A later outage only delays the next ones.
+    """
+    topic = kafka.topics.incidents
+    with (
+        explained(kafka.access, PublishedError, f"{topic} could not be read: "),
+        closing(clients.consumer(kafka.access, connect_ms=within_ms)) as consumer,
+    ):
+        partitions = existing_partitions(consumer, topic)
+        yield readable(record.value for record in read_to_end(consumer, partitions, within_s=within_ms / 1000))
+        for records in follow(consumer, stop):
+            yield readable(record.value for record in records)
+
+
+def existing_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
+    """The partitions of one of flinkwatch's own topics. Raises PublishedError if Kafka does not have it."""
+    if not (found := partitions_of(consumer, topic)):
+        raise PublishedError(f"Kafka has no topic {topic}: has `flinkwatch run` been started there?")
+    return found
+
+
+def readable(values: Iterable[bytes | None]) -> list[Transition]:
+    """The transitions in values of the topic, without tombstones and records that another version wrote."""
+    found = []
+    for value in values:
+        try:
+            found += [decode_transition(value)] if value is not None else []
+        except UndecodableError:
+            # It must not hide the others.
+            continue
+    return found
 
 
 def by_incident(records: Iterable[tuple[bytes, bytes | None]], incident: str = "") -> dict[str, list[Transition]]:

@@ -6,21 +6,26 @@ this module, which a lint rule enforces.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 # Control characters except line feed and tab, characters that change the writing direction, and lone surrogates.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # JSON itself escapes the others.
 _IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_WIDE = 200
 
 
 def printable(text: str) -> str:
@@ -44,6 +49,40 @@ class Console(RichConsole):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+def clear_screen() -> None:
+    """Clear the terminal; what is printed to a pipe or a file stays."""
+    click.clear()
+
+
+def print_table(rows: Iterable[Sequence[str | Text]], *titles: str) -> None:
+    """Print a table without frames. Long cells are wrapped."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    # A pipe has no width to wrap lines at.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+
+
+def print_fields(title: Text, rows: Sequence[tuple[str, str]]) -> None:
+    """Print a title and labelled lines under it. A label that repeats is printed once."""
+    console = Console(highlight=False)
+    console.print(title, soft_wrap=True)
+    shown = [(label if i == 0 or rows[i - 1][0] != label else "", text) for i, (label, text) in enumerate(rows)]
+    if console.is_terminal:
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_column(style="dim", no_wrap=True, min_width=13)
+        table.add_column(overflow="fold")
+        for label, text in shown:
+            table.add_row(Text(f"  {label}"), Text(text))
+        console.print(table)
+    else:
+        for label, text in shown:
+            console.print(Text(f"  {label:12}{text}".replace("\n", " ")), soft_wrap=True)
+    console.print()
 
 
 @contextmanager

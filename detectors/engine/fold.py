@@ -424,5 +424,8 @@ class _Fold:
                     state.keep_reading_keys(detector.kind, keys)
                 readings += new
         readings += cut.readings(self._cluster, state.topology.cut, now)
+        profile, ended = state.profile.publish(self._cluster, state.topology, now)
+        readings += profile
+        gone += ended
         state.readings_at, state.unread = now, []
         return readings, sorted(gone)

@@ -4,6 +4,7 @@ import zlib
 
 import msgspec
 
+from detectors.engine.cluster_profile import ClusterProfile
 from detectors.engine.delta_sums import DeltaSums
 from detectors.engine.late_lines import LateLines
 from detectors.engine.time_zones import TimeZoneOffsets
@@ -45,10 +46,11 @@ class ClusterState(msgspec.Struct):
     mark: str = ""
     deltas: DeltaSums = msgspec.field(default_factory=DeltaSums)
     late: LateLines = msgspec.field(default_factory=LateLines)
+    profile: ClusterProfile = msgspec.field(default_factory=ClusterProfile)
 
     def reading_keys(self) -> list[str]:
         """The keys of all readings that are published."""
-        return [key for kind in self.readings for key in self.reading_keys_of(kind)]
+        return [*self.profile.keys, *(key for kind in self.readings for key in self.reading_keys_of(kind))]
 
     def reading_keys_of(self, kind: str) -> list[str]:
         """The keys of the published readings of a detector."""

@@ -19,6 +19,7 @@ from detectors.flink.facts import (
     CheckpointCompleted,
     CheckpointFailed,
     CheckpointsStopped,
+    CheckpointTimeoutSet,
     CheckpointTriggered,
     ClusterEnding,
     Configured,
@@ -43,6 +44,7 @@ from detectors.flink.facts import (
     TaskManagerStarted,
     TaskStateChanged,
 )
+from detectors.flink.flink_settings import FlinkSettings
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.processes.dying_processes import DyingProcesses
 from detectors.flink.processes.witnesses import Witnesses
@@ -138,6 +140,7 @@ class Topology(msgspec.Struct, array_like=True):
     stalls: dict[str, WriteStalls] = {}
     graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
     throttling: CpuThrottling = msgspec.field(default_factory=CpuThrottling)
+    settings: FlinkSettings = msgspec.field(default_factory=FlinkSettings)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -218,6 +221,8 @@ class Topology(msgspec.Struct, array_like=True):
                 self._started(event.source, fact)
             case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
                 self.timeouts.learn(fact)
+        if isinstance(fact, Configured | CheckpointTimeoutSet):
+            self.settings.learn(fact)
 
     def _checkpoint(
         self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int

@@ -6,7 +6,7 @@ An unknown version does not, and the message says so.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Literal, NamedTuple
 
@@ -85,6 +85,7 @@ class IssueEntry(_Entry):
     signature: tuple[Signature, ...] = Field(min_length=1)
     affected: tuple[Affected, ...] = ()
     needs_version: bool = False
+    settings: dict[str, Pattern] = {}
     connector: str = Field("", max_length=200)
     certainty: Literal["sure", "likely", "possible"] = "likely"
     fixed_in: str = Field(min_length=3, max_length=200)
@@ -131,6 +132,30 @@ def find(
         if applies is not None and (stays or any(_shows(s, findings, throwables) for s in issue.signature)):
             return KnownIssue(issue.id, issue.title, issue.fixed_in, issue.workaround, issue.link, applies)
     return None
+
+
+def possible(
+    issues: IssueCatalogue, version: str, settings: Mapping[str, str], all_older: bool = False
+) -> list[KnownIssue]:
+    """The entries that a cluster of this Flink version may meet, though nothing has happened yet.
+
+    Only entries with affected versions, and none if the version is unknown. With `all_older` also those of which the
+    first affected version is not known, if the fix came later. Settings that the cluster has printed may rule out one.
+    """
+    number = version_numbers(version)
+    found = []
+    for issue in issues.entries:
+        ranges = [a for a in issue.affected if all_older or a.since != _FIRST]
+        if number and any(one.includes(number) for one in ranges) and _set_so(issue, settings):
+            needs = f"with {issue.connector}" if issue.connector else f"Flink {version}"
+            found.append(KnownIssue(issue.id, issue.title, issue.fixed_in, issue.workaround, issue.link, needs))
+    return found
+
+
+def _set_so(issue: IssueEntry, settings: Mapping[str, str]) -> bool:
+    """Whether no known setting rules it out. Later versions of Flink call `state.backend` `state.backend.type`."""
+    known = ((settings.get(f"{key}.type") or settings.get(key, ""), pattern) for key, pattern in issue.settings.items())
+    return all(not value or re.search(pattern, value, re.IGNORECASE) for value, pattern in known)
 
 
 def _applies(issue: IssueEntry, version: str) -> str | None:

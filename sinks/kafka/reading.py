@@ -36,10 +36,31 @@ def read_to_end(
     consumer.seek_to_beginning(*assigned)
     for partition, offset in (begins or {}).items():
         consumer.seek(partition, offset)
+    yield from _read(consumer, ends, within_s)
+
+
+def read_spans(
+    consumer: Any, spans: Mapping[TopicPartition, tuple[int, int]], within_s: float | None = None
+) -> Iterator[Any]:
+    """The records of each partition from the first offset of its span up to the second, which is not included.
+
+    Raises KafkaTimeoutError as `read_to_end` does.
+    """
+    consumer.assign([*spans])
+    for partition, (begin, _) in spans.items():
+        consumer.seek(partition, begin)
+    ends = {partition: end for partition, (_, end) in spans.items()}
+    for record in _read(consumer, ends, within_s):
+        if record.offset < ends[TopicPartition(record.topic, record.partition)]:
+            yield record
+
+
+def _read(consumer: Any, ends: Mapping[TopicPartition, int], within_s: float | None) -> Iterator[Any]:
+    """What the consumer polls until each partition has reached its end; the last poll may hold later records."""
     limit = _SILENT_S if within_s is None else within_s
     deadline, before = time.monotonic() + limit, None
     # By positions and not by records: markers of transactions and compacted records have offsets, too.
-    while behind := {p: position for p in assigned if (position := consumer.position(p)) < ends[p]}:
+    while behind := {p: position for p, end in ends.items() if (position := consumer.position(p)) < end}:
         if within_s is None and behind != before:
             deadline, before = time.monotonic() + limit, behind
         if time.monotonic() > deadline:

@@ -78,6 +78,11 @@ _HELP: dict[Origin, dict[str, str]] = {
         "cluster_entries_cut_total{cluster,what}": "Live jobs or TaskManagers that were dropped because their cluster "
         "has more than flinkwatch keeps.",
         "state_rows": "Rows of flinkwatch's state: one for each cluster and one for each bucket.",
+        "flink_info{cluster,version}": "Flink's version, as the last process that started printed it.",
+        "flink_setting_info{cluster,key,value}": "A setting that Flink printed at a start, from a short list of those "
+        "that incidents depend on. The keys are in docs/commands.md.",
+        "checkpoint_size_bytes{cluster,job}": "Size of the largest of the job's last twelve checkpoints, without what "
+        "incremental checkpoints share with earlier ones.",
         "stream_time_timestamp_seconds": "Time up to which the input has been read; deadlines are measured by it. "
         "It is updated every 15 s.",
         "clock_host_ahead_seconds": "How far the clock of the job's host is ahead of the time in use; negative if it "

@@ -30,6 +30,7 @@ _SUFFIX = re.compile(r"_(total|info|bucket|sum|count|created)$")
 _RESERVED = frozenset(
     _SUFFIX.sub("", one.name) for origin, group in TABLE.items() if origin != "readings" for one in group
 )
+_SUFFIX_OF = {"counter": "_total", "info": "_info"}
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -56,11 +57,12 @@ def reading_metrics(readings: Iterable[Reading]) -> Iterator[Metric]:
     for reading in readings:
         by_name[reading.name].append(reading)
     for name, group in by_name.items():
-        kind = group[0].type
         known = READINGS.get(name)
-        family = NAMESPACE + (name.removesuffix("_total") if kind == "counter" else name)
+        kind = "info" if known is not None and known.type == "info" else group[0].type
+        suffix = _SUFFIX_OF.get(kind, "")
+        family = NAMESPACE + name.removesuffix(suffix)
         metric = Metric(family, known.help if known is not None else _UNKNOWN_HELP, kind)
-        sample = f"{family}_total" if kind == "counter" else family
+        sample = family + suffix
         if kind == "counter" or name == _SUMMED_GAUGE:
             for labels, value in _summed(group, kind == "gauge").items():
                 metric.add_sample(sample, dict(labels), value)

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from detectors.settings.live import LiveSettings, publish
 from detectors.settings.overrides import Override
 from streaming.cli import config_report, options
-from streaming.cli.known_incidents import places
+from streaming.cli.incidents.known_incidents import places
 from streaming.cli.options import asking, config_option, history_of, json_option, settings_of, timeout_option
 from streaming.cli.reference import defaults, docs, schema
 from streaming.configuration.diff import changes

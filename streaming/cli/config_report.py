@@ -1,14 +1,10 @@
 """Tables that show the configuration on a terminal."""
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from detectors.settings.live import LiveSettings, PublishedConfiguration
 from detectors.values.durations import humanize
@@ -16,16 +12,14 @@ from streaming.configuration.diff import SettingChange, changes
 from streaming.configuration.effective import EffectiveSetting, about
 from streaming.configuration.silences import SilenceRow, listed
 from streaming.configuration.topic import ConfigHistory
-from streaming.terminal import UTC_CLOCK, Console, echo, echo_json
-
-_WIDE = 200
+from streaming.terminal import UTC_CLOCK, echo, echo_json, print_table
 
 
 def difference(found: Sequence[SettingChange]) -> None:
     if not found:
         echo("No setting changes.")
         return
-    _print_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new")
+    print_table([(c.key, c.before, c.after) for c in found], "setting", "in force", "new")
 
 
 def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) -> None:
@@ -34,12 +28,12 @@ def in_force(found: ConfigHistory, published: PublishedConfiguration, now: int) 
     usual = LiveSettings()
     detectors = changes(usual, usual.model_copy(update={"detectors": live.detectors}))
     if detectors:
-        _print_table([(c.key, c.after, c.before) for c in detectors], "setting", "value", "default")
+        print_table([(c.key, c.after, c.before) for c in detectors], "setting", "value", "default")
     else:
         echo("Every detector is at its defaults.")
     if live.overrides:
         rows = [(str(i), about(o), _settings_text(o.detectors)) for i, o in enumerate(live.overrides)]
-        _print_table(rows, "override", "for", "settings")
+        print_table(rows, "override", "for", "settings")
     silences(listed(found, now), now, ended=False)
 
 
@@ -56,7 +50,7 @@ def settings_for(
         echo(f"Every setting for {cluster}/{job} is at its default.")
         return
     rows = [(s.key, s.value, s.default, origin) for s, origin in zip(found, origins, strict=True)]
-    _print_table(rows, "setting", "value", "default", "from")
+    print_table(rows, "setting", "value", "default", "from")
 
 
 def history(found: list[PublishedConfiguration]) -> None:
@@ -67,7 +61,7 @@ def history(found: list[PublishedConfiguration]) -> None:
         text = "\n".join(str(change) for change in changes(before, after)) or "nothing"
         rows.append((UTC_CLOCK.time(published.at), published.hash, published.origin, published.by, text))
         before = after
-    _print_table(rows, "published", "hash", "origin", "by", "changes")
+    print_table(rows, "published", "hash", "origin", "by", "changes")
 
 
 def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
@@ -81,7 +75,7 @@ def silences(found: list[SilenceRow], now: int, ended: bool = True) -> None:
         (s.id, s.state, s.match, _until(s, now), count, f"{s.author}: {s.comment}", s.origin)
         for s, count in zip(shown, mutes, strict=True)
     ]
-    _print_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from")
+    print_table(rows, "silence", "state", "for", "until", "open incidents", "comment", "from")
 
 
 def _until(silence: SilenceRow, now: int) -> str:
@@ -101,13 +95,3 @@ def _head(published: PublishedConfiguration) -> str:
 
 def _settings_text(blocks: dict[str, dict[str, Any]]) -> str:
     return "\n".join(f"{kind}.{key}: {value}" for kind, block in blocks.items() for key, value in block.items())
-
-
-def _print_table(rows: Sequence[tuple[str, ...]], *titles: str) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    # A pipe has no width to wrap lines at.
-    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)

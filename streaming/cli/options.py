@@ -60,6 +60,22 @@ class PastTime(click.ParamType[int]):
         return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+class NamePattern(click.ParamType[str]):
+    """A pattern for names, as in overrides and silences."""
+
+    name = "pattern"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from pydantic import TypeAdapter, ValidationError
+
+        from detectors.values.name_pattern import Pattern
+
+        try:
+            return TypeAdapter[str](Pattern).validate_python(value)
+        except ValidationError as error:
+            self.fail(error.errors(include_url=False)[0]["msg"].removeprefix("Value error, "), param, ctx)
+
+
 config_option = click.option(
     "--config",
     "config_file",
@@ -67,6 +83,12 @@ config_option = click.option(
     envvar="FLINKWATCH_CONFIG",
     show_envvar=True,
     help="Configuration file. Default: conf/flinkwatch.yaml if it exists, else the built-in defaults.",
+)
+cluster_option = click.option(
+    "--cluster",
+    type=NamePattern(),
+    default="*",
+    help="Only clusters with such names: a glob such as prod-*, or ~ and an RE2 expression.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 timeout_option = click.option(

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
 from sinks.contract.wording import kind_words, with_words
-from streaming.terminal import UTC_CLOCK, Clock, Console
+from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
 # A job that has failed for good comes first, whatever caused it.
@@ -83,14 +82,12 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
 def print_incidents(
     incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
 ) -> None:
-    console = Console(highlight=False)
     for t in incidents:
         style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
         title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
-        console.print(title.append(f"{about} · cluster {t.cluster}", "default"), soft_wrap=True)
-        _print(console, list(rows(t, clock, files, runbooks.get(t.cause, ""))))
-        console.print()
+        title = title.append(f"{about} · cluster {t.cluster}", "default")
+        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""))))
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:
@@ -151,17 +148,3 @@ def _where(evidence: Evidence, files: Collection[str]) -> str:
     if evidence.topic in files:
         return f"{evidence.topic}:{evidence.offset}"
     return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"
-
-
-def _print(console: Console, found: list[Row]) -> None:
-    shown = [(label if i == 0 or found[i - 1][0] != label else "", text) for i, (label, text) in enumerate(found)]
-    if not console.is_terminal:
-        for label, text in shown:
-            console.print(Text(f"  {label:12}{text}".replace("\n", " ")), soft_wrap=True)
-        return
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(style="dim", no_wrap=True, min_width=13)
-    table.add_column(overflow="fold")
-    for label, text in shown:
-        table.add_row(Text(f"  {label}"), Text(text))
-    console.print(table)

@@ -13,7 +13,8 @@ from detectors import DETECTORS
 from detectors.incidents.silences import Silence, at
 from detectors.values.durations import format_duration, humanize, parse_duration
 from detectors.values.name_pattern import fits
-from streaming.cli import config_report, known_incidents, options
+from streaming.cli import config_report, options
+from streaming.cli.incidents import known_incidents
 from streaming.cli.options import asking, config_option, json_option, settings_of, timeout_option
 from streaming.configuration.effective import about
 from streaming.configuration.settings import Settings

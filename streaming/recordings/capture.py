@@ -47,11 +47,18 @@ class Captured(NamedTuple):
 
 
 def capture(
-    kafka: Kafka, since: int, out: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
+    kafka: Kafka,
+    since: int,
+    out: Path,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    *,
+    until: int | None = None,
+    most: int | None = None,
 ) -> Captured:
-    """Write the records from `since` (epoch ms) until now to `out`. An existing file is replaced at the end.
+    """Write the records from `since` to `until` (epoch ms; None: now) to `out`. An existing file is replaced.
 
-    `progress` is called with the number of records written and the expected total. Raises CaptureError.
+    `progress` is called with the number of records written and the expected total. Raises CaptureError, also if there
+    are more than `most` records.
     """
     part = out.with_name(out.name + ".part")
     count = first = last = 0
@@ -62,8 +69,10 @@ def capture(
             gzip.open(part, "wb", compresslevel=6) as file,
         ):
             there = consumer.topics()
-            spans = _spans(consumer, kafka, since, there)
+            spans = _spans(consumer, kafka, since, there, until)
             expected = sum(end - begin for begin, end in spans.values())
+            if most is not None and expected > most:
+                raise CaptureError(f"there are {expected:,} records in that time, more than the limit of {most:,}")
             partitions = (_of_partition(consumer, p, *span) for p, span in spans.items())
             for record in heapq.merge(*partitions, key=lambda r: r.timestamp):
                 file.write(line_of(record))
@@ -89,7 +98,9 @@ def _consumer(kafka: Kafka) -> Any:
     )
 
 
-def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> dict[TopicPartition, tuple[int, int]]:
+def _spans(
+    consumer: Any, kafka: Kafka, since: int, there: Collection[str], until: int | None
+) -> dict[TopicPartition, tuple[int, int]]:
     """The first offset and the end offset (exclusive) of each partition."""
     config = kafka.topics.config
     wanted = [*kafka.logs, *kafka.metrics]
@@ -97,7 +108,10 @@ def _spans(consumer: Any, kafka: Kafka, since: int, there: Collection[str]) -> d
         raise CaptureError(f"{', '.join(missing)}: {_MISSING}")
     topics = [*(topic for topic in wanted if topic in there), *([config] if config in there else [])]
     partitions = partitions_of(consumer, *topics)
-    ends = consumer.end_offsets(partitions)
+    ends = dict(consumer.end_offsets(partitions))
+    if until is not None:
+        after = consumer.offsets_for_times(dict.fromkeys(partitions, until + 1))
+        ends |= {p: at.offset for p, at in after.items() if at is not None}
     begins = consumer.beginning_offsets(partitions)
     found = consumer.offsets_for_times({p: since for p in partitions if p.topic != config})
     spans = {}

@@ -19,7 +19,7 @@ from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
 from detectors.flink.topology import Topology
-from detectors.incident import Transition
+from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
 from detectors.settings.live import PublishedConfiguration, read_change
@@ -60,17 +60,19 @@ def run(
     after_ms: int = AFTER_MS,
     issues: IssueCatalogue | None = None,
     one_cluster_ms: int = TRIGGER_MS,
+    measured: Callable[[list[Reading]], None] = lambda _: None,
 ) -> Iterator[Transition]:
     """The transitions of arriving records, which are processed one at a time.
 
     A record of `config_topic` applies to all records after it, as in the job. The clock advances by `after_ms` after
     the last record. `versions` are the Flink versions of clusters that are known from the beginning; `issues` are the
     known issues if they are not only the shipped ones. A batch has `one_cluster_ms` until a second cluster is met: what
-    several clusters report about a shared resource is read with the next batch.
+    several clusters report about a shared resource is read with the next batch. `measured` gets the readings of each
+    step.
     """
     index = bucket.BucketIndex(published=published)
     store = MemoryStore(versions)
-    driver = _Driver(partial(step, index, store, issues=issues), one_cluster_ms)
+    driver = _Driver(partial(step, index, store, issues=issues, measured=measured), one_cluster_ms)
     process = driver.step
     events: list[Event] = []
     limit = last = None
@@ -178,12 +180,14 @@ def step(
     until: int,
     front: int | None = None,
     issues: IssueCatalogue | None = None,
+    measured: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Transition]:
     """Process one second of the stream. Raises RecordingError if a detector fails."""
     result = bucket.step(index, store, events, until, issues or shipped(), front)
     if result.defects:
         defect = result.defects[0]
         raise RecordingError(f"{defect.event.topic}/{defect.event.partition}/{defect.event.offset}: {defect.error}")
+    measured(result.readings)
     return result.transitions
 
 

@@ -1,9 +1,10 @@
-"""Commands on a real broker: what `play` writes, what a silence matches, and the page of an incident of the topic."""
+"""Commands on a real broker: what `play` writes, what a silence matches, what is open, what arrives, and why."""
 
 import gzip
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,8 +17,12 @@ from detectors.events.event import Record
 from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
 from sinks.delivery.notification_log import Entry
 from streaming.cli.main import cli
-from streaming.recordings.recording import line_of
+from streaming.configuration.settings import load
+from streaming.inspection.recomputation import replay_cluster
+from streaming.recordings.recording import line_of, records_of
+from streaming.recordings.redate import redated
 from tests.embedded.broker import Broker
+from tests.recorded import recording
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 from tests.unit.sinks.web.page_samples import chain
 
@@ -47,6 +52,10 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
 
 
+def json_lines(result: Result) -> list[Any]:
+    return [msgspec.json.decode(line) for line in result.stdout.split("\n") if line]
+
+
 def test_what_is_played_is_marked_as_an_exercise_in_every_record(broker: Broker, config: Path, tmp_path: Path) -> None:
     text = (
         "2026-11-21 02:14:5{},000 INFO  o.a.f.r.r.StandaloneResourceManager [] - TaskManager with id a:1-b is closed."
@@ -65,6 +74,8 @@ def test_what_is_played_is_marked_as_an_exercise_in_every_record(broker: Broker,
     played = _read(broker, f"{NAME}.logs")
     assert [dict(r.headers) for r in played] == [{"cluster": b"exercise-prod"}] * 3
     assert all(r.timestamp >= before for r in played)
+    (cluster,) = json_lines(run("inputs", "--json", "--config", config))
+    assert (cluster["cluster"], cluster["logs"]["records"]) == ("exercise-prod", 3)
 
 
 def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config: Path) -> None:
@@ -79,12 +90,9 @@ def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config
     producer.close()
     added = run("silence", "add", "--config", config, "--job", "orders*", "--for", "1h", "--comment", "x")
     assert "It matches 1 open incident: a " in added.stdout
-    (row,) = [
-        msgspec.json.decode(line)
-        for line in run("silence", "list", "--json", "--config", config).stdout.split("\n")
-        if line
-    ]
+    (row,) = json_lines(run("silence", "list", "--json", "--config", config))
     assert (row["state"], row["mutes"]) == ("active", 1)
+    assert [t["incident"] for t in json_lines(run("status", "--json", "--config", config))] == ["a"]
     assert f"Ended silence {row['id']}." in run("silence", "expire", row["id"], "--config", config).stdout
 
 
@@ -107,6 +115,29 @@ def test_the_page_of_an_incident_shows_its_changes_its_thresholds_and_what_was_s
     assert [f'id="change-{n}"' in html for n in (1, 2, 3, 4)] == [True, True, True, False]
     assert "slack notified of change 1" in html
     assert re.search(r"late_barrier_acks\.settle</code></th><td>7s<", html)
+
+
+def test_an_incident_is_explained_and_exported(broker: Broker, config: Path, tmp_path: Path) -> None:
+    found = list(records_of(recording("taskmanager-killed-1.9.3")))
+    begin = round(time.time() * 1000)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for record in redated(found, begin):
+        headers, at = list(record.headers), record.timestamp
+        topic = record.topic.replace("flink", NAME)
+        producer.send(topic, key=record.key, value=record.value, headers=headers, timestamp_ms=at)
+    producer.flush()
+    recorded = tmp_path / "recorded.jsonl.gz"
+    assert run("capture", "--last", "1d", "--out", recorded, "--config", config).exit_code == 0
+    for t in replay_cluster(load(config), recorded, "flink-1.9.3"):
+        producer.send(f"{NAME}.incidents", key=t.incident.encode(), value=msgspec.json.encode(t))
+        incident = t.incident
+    producer.flush()
+    producer.close()
+    explained = run("explain", incident, "--config", config).stdout
+    assert "no longer retained" not in explained
+    assert explained.splitlines()[-1].startswith("reproduced: yes")
+    done = run("incident", "export", incident, "--out", tmp_path / "found", "--config", config)
+    assert done.stdout.endswith("A replay of them reports: TaskManager lost.\n")
 
 
 def _read(broker: Broker, topic: str) -> list[Record]:

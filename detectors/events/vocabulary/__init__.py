@@ -3,6 +3,7 @@
 from detectors.events.vocabulary import (
     checkpoints,
     flink_events,
+    flink_settings,
     flinkwatch_itself,
     jobs,
     kafka_clients,
@@ -20,6 +21,7 @@ _SUBJECTS = (
     jobs,
     processes,
     leadership,
+    flink_settings,
     flinkwatch_itself,
     resource_managers,
     kafka_source,

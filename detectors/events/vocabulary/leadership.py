@@ -4,15 +4,9 @@ Lines of the libraries Curator and fabric8 are included. `Authentication failed`
 because they are logged at every connection to ZooKeeper.
 """
 
-import re
-
 from detectors.events.vocabulary.pattern import JOB, LogPattern, N
 
 _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://flink@(?P<address>[^/\]\s]+)"
-
-
-def _configured(key: str) -> LogPattern:
-    return LogPattern("configured", rf"Loading configuration property: (?P<key>{re.escape(key)}), *(?P<value>.+)", key)
 
 
 PATTERNS: tuple[LogPattern, ...] = (
@@ -97,10 +91,4 @@ PATTERNS: tuple[LogPattern, ...] = (
         rf"Session establishment complete .*negotiated timeout = (?P<session>{N})",
         anchor="negotiated timeout = ",
     ),
-    _configured("taskmanager.registration.timeout"),
-    _configured("heartbeat.timeout"),
-    _configured("high-availability.zookeeper.client.session-timeout"),
-    # Whether barriers may overtake data
-    _configured("execution.checkpointing.unaligned"),
-    _configured("execution.checkpointing.unaligned.enabled"),
 )

@@ -25,7 +25,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> MemoryTopic:
     """What a job has published at its start."""
     made = MemoryTopic(publish(LiveSettings(), 1_795_228_000_000, "ann@job", "file"))
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", lambda access, name, timeout: made)
-    monkeypatch.setattr("streaming.cli.known_incidents.newest", lambda access, name, timeout: {})
+    monkeypatch.setattr("streaming.cli.incidents.known_incidents.newest", lambda access, name, timeout: {})
     return made
 
 
@@ -124,7 +124,7 @@ def test_apply_warns_of_an_override_that_matches_no_known_cluster_or_job(
         Reading(name="state_rows", labels={"bucket": "0"}, value=1.0, at=1),
     ]
     known = {r.key().encode(): msgspec.json.encode(r) for r in readings}
-    monkeypatch.setattr("streaming.cli.known_incidents.newest", lambda access, name, timeout: known)
+    monkeypatch.setattr("streaming.cli.incidents.known_incidents.newest", lambda access, name, timeout: known)
     output = applied(tmp_path, text, "--dry-run")
     assert [line for line in output.splitlines() if "Warning" in line] == [
         f"Warning: override {number} ({match}) matches none of the known clusters and jobs. Check the patterns."

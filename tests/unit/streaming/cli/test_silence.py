@@ -45,7 +45,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kafka:
     made = Kafka()
     monkeypatch.setattr("streaming.configuration.topic.ConfigTopic", made.config)
     monkeypatch.setattr(
-        "streaming.cli.known_incidents.newest", lambda _access, name, _timeout: made.newest.get(name, {})
+        "streaming.cli.incidents.known_incidents.newest", lambda _access, name, _timeout: made.newest.get(name, {})
     )
     return made
 
@@ -124,7 +124,7 @@ def test_a_silence_is_made_also_where_the_incidents_cannot_be_read(
     def fail(*_: object) -> None:
         raise PublishedError("no broker answers")
 
-    monkeypatch.setattr("streaming.cli.known_incidents.newest", fail)
+    monkeypatch.setattr("streaming.cli.incidents.known_incidents.newest", fail)
     done = run("silence", "add", "--job", "a", "--for", "1h", *COMMENT)
     assert done.exit_code == 0
     assert "The incidents that it matches could not be read: no broker answers" in done.stdout

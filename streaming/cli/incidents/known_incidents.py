@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import TypeVar
 
-from detectors.incident import Transition, decode_reading, decode_transition
+from detectors.incident import Reading, Transition, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.values.decoding import UndecodableError
 from sinks.contract.wording import kind_words
@@ -15,6 +15,7 @@ from sinks.kafka.reading import newest_values
 from streaming.configuration.settings import Kafka
 from streaming.configuration.silences import muted
 from streaming.errors import PublishedError
+from streaming.stored_incidents import existing_partitions
 
 _SHOWN = 5
 _Value = TypeVar("_Value")
@@ -27,16 +28,22 @@ def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
 
 def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:
     """Cluster and job of everything that flinkwatch has a reading of. Raises PublishedError."""
-    found = _decoded(decode_reading, newest(kafka.access, kafka.topics.readings, within_ms))
+    found = readings(kafka, within_ms)
     return {(reading.labels.get("cluster", ""), reading.labels.get("job", "")) for reading in found}
 
 
+def readings(kafka: Kafka, within_ms: int) -> list[Reading]:
+    """The newest value of each reading in the topic. Raises PublishedError."""
+    return list(_decoded(decode_reading, newest(kafka.access, kafka.topics.readings, within_ms)))
+
+
 def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
-    """The newest value of each key of a compacted topic. Raises PublishedError."""
+    """The newest value of each key of a compacted topic. Raises PublishedError, also if Kafka has no such topic."""
     with (
         explained(access, PublishedError, f"{topic} could not be read: "),
         closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
     ):
+        existing_partitions(consumer, topic)
         return newest_values(consumer, topic, within_ms / 1000)
 
 
@@ -58,5 +65,5 @@ def _decoded(decode: Callable[[bytes], _Value], values: dict[bytes, bytes]) -> I
         try:
             yield decode(value)
         except UndecodableError:
-            # It was written by another version, which must not prevent a silence.
+            # It was written by another version, which must not hide the others.
             continue

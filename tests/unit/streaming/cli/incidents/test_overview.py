@@ -18,7 +18,7 @@ def _topic(monkeypatch: pytest.MonkeyPatch) -> None:
     def stored(*_: Any) -> dict[str, list[Transition]]:
         return HISTORIES
 
-    monkeypatch.setattr("streaming.cli.overview.stored_transitions", stored)
+    monkeypatch.setattr("streaming.cli.incidents.overview.stored_transitions", stored)
     monkeypatch.setattr("streaming.cli.options.now", lambda: OPENED_AT + 3_600_000)
 
 

@@ -7,7 +7,7 @@ import click
 
 from detectors.values.decoding import UndecodableError
 from sinks.contract.feedback import Feedback, decode_feedback
-from streaming.cli import known_incidents
+from streaming.cli.incidents import known_incidents
 from streaming.cli.options import asking, config_option, json_option, settings_of, timeout_option
 from streaming.terminal import UTC_CLOCK, echo, echo_json
 

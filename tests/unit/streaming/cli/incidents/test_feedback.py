@@ -19,7 +19,7 @@ def answer(**changes: Any) -> Feedback:
 
 def run(monkeypatch: pytest.MonkeyPatch, answers: list[bytes], *arguments: str) -> Result:
     values = {str(number).encode(): value for number, value in enumerate(answers)}
-    monkeypatch.setattr("streaming.cli.known_incidents.newest", lambda *_: values)
+    monkeypatch.setattr("streaming.cli.incidents.known_incidents.newest", lambda *_: values)
     return CliRunner().invoke(cli, ["feedback", *arguments], catch_exceptions=False)
 
 

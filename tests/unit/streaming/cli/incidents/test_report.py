@@ -128,7 +128,7 @@ class Stored:
         monkeypatch.setattr("streaming.stored_incidents.stored_transitions", lambda *_: self.found)
         monkeypatch.setattr("streaming.stored_notifications.stored_notifications", self._notifications)
         monkeypatch.setattr(
-            "streaming.cli.report.history_of",
+            "streaming.cli.incidents.report.history_of",
             lambda *_: ConfigHistory(configurations=[publish(LiveSettings(), 1, "ann")]),
         )
 

@@ -1,0 +1,22 @@
+"""The settings of Flink that its processes have printed at their start."""
+
+import msgspec
+
+from detectors.flink.facts import CheckpointTimeoutSet, Configured
+
+CHECKPOINT_TIMEOUT = "execution.checkpointing.timeout"
+_MAX_VALUE = 100
+
+
+class FlinkSettings(msgspec.Struct, array_like=True):
+    """The value of each setting of the vocabulary that a line has shown, as Flink prints it.
+
+    Processes of a cluster have the same configuration, or nearly: the last one that started counts.
+    """
+
+    values: dict[str, str] = {}
+
+    def learn(self, fact: Configured | CheckpointTimeoutSet) -> None:
+        """Learn a setting from its line."""
+        key = fact.key if isinstance(fact, Configured) else CHECKPOINT_TIMEOUT
+        self.values[key] = fact.value.strip()[:_MAX_VALUE]
