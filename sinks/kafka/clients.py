@@ -112,6 +112,12 @@ class Clients:
         made.subscribe([self._topics.incidents, self._topics.readings])
         return made
 
+    def site_consumer(self) -> Any:
+        """A KafkaConsumer that reads all incidents, notification logs and configurations from their beginning."""
+        made = self._consumer()
+        made.subscribe([self._topics.incidents, self._topics.deliveries, self._topics.config])
+        return made
+
     def producer(self) -> Any:
         return producer(self._access, within_ms=_WRITE_MS)
 

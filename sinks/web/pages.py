@@ -1,0 +1,160 @@
+"""Makes pages from documents. Every page is complete without JavaScript."""
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from detectors.incident import SEVERITIES
+from detectors.values.durations import humanize
+from sinks.contract.wording import SEVERITY_WORDS, moment
+from sinks.web.documents import (
+    ClusterDocument,
+    Clusters,
+    ConfigurationDocument,
+    History,
+    IncidentDocument,
+    OpenIncidents,
+    Problem,
+    ReadingNow,
+    Receivers,
+)
+from sinks.web.query import KINDS, Query
+from sinks.web.templating import render
+
+REFRESH_S = 30
+"""How often a page that shows the present state loads itself again."""
+
+_NAVIGATION = (
+    ("Open incidents", "/"),
+    ("History", "/history"),
+    ("Clusters", "/clusters"),
+    ("Configuration", "/config"),
+    ("Receivers", "/receivers"),
+)
+
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page was asked for: its path without `prefix`, the query, and the time (epoch ms)."""
+
+    prefix: str
+    path: str
+    query: Query
+    now: int
+    refreshes: bool = False
+
+    def href(self, *parts: str) -> str:
+        """The address of another page, from parts that may contain any text."""
+        return "/".join((self.prefix, *(quote(part, safe="", errors="replace") for part in parts))) or "/"
+
+    def part(self, offset: int) -> str:
+        """The address of another part of the list on this page."""
+        return self.query.with_offset(self.prefix + self.path, offset)
+
+    def without_refresh(self) -> str:
+        return f"{self.prefix}{self.path}?{urlencode({**self.query.chosen(), 'refresh': 'off'}, errors='replace')}"
+
+    def ago(self, time: int) -> str:
+        """How long ago a time was, in words."""
+        return humanize(self.now - time)
+
+
+Page = Callable[[Any, Asked], str]
+
+
+def open_incidents(document: OpenIncidents, asked: Asked) -> str:
+    groups = [(name, list(found)) for name, found in groupby(document.incidents, lambda one: one.cluster)]
+    return _page("open.html.j2", asked, document, groups=groups, kinds=KINDS, severities=SEVERITIES[::-1])
+
+
+def incident(document: IncidentDocument, asked: Asked) -> str:
+    return _page("incident_of_site.html.j2", asked, document)
+
+
+def history(document: History, asked: Asked) -> str:
+    tables = (
+        ("Kind", document.kinds, "kind"),
+        ("Cluster", document.clusters, "cluster"),
+        ("Job", document.jobs, "job"),
+        ("Opened on", document.days, ""),
+    )
+    return _page("history.html.j2", asked, document, tables=tables, kinds=KINDS, severities=SEVERITIES[::-1])
+
+
+def clusters(document: Clusters, asked: Asked) -> str:
+    return _page("clusters.html.j2", asked, document)
+
+
+def cluster(document: ClusterDocument, asked: Asked) -> str:
+    return _page("cluster.html.j2", asked, document, now_words=now_words, limit_words=limit_words)
+
+
+def configuration(document: ConfigurationDocument, asked: Asked) -> str:
+    return _page("config.html.j2", asked, document, as_json=_as_json)
+
+
+def receivers(document: Receivers, asked: Asked) -> str:
+    return _page("receivers.html.j2", asked, document)
+
+
+def error_page(problem: Problem, prefix: str) -> str:
+    """The page of an error. It shows nothing of the request."""
+    asked = Asked(prefix=prefix, path="", query=Query(), now=0)
+    return render("error.html.j2", problem=problem, **_frame(asked))
+
+
+def now_words(reading: ReadingNow) -> str:
+    """What a reading shows now: its value, its age, or the time left.
+
+    >>> from sinks.web.documents import ReadingNow
+    >>> usual = dict(labels={}, at=0, help="", limit_from="", overridden=False, exceeded=False)
+    >>> now_words(ReadingNow(name="gc_time_ratio", value=0.25, measure="value", now=0.25, limit=0.3, **usual))
+    '0.25'
+    """
+    if reading.now is not None and reading.measure != "value":
+        late = reading.now < 0
+        words = humanize(abs(reading.now) * 1000)
+        return f"{words} ago" if reading.measure == "age" or late else f"in {words}"
+    return _quantity(reading.name, reading.value)
+
+
+def limit_words(reading: ReadingNow) -> str:
+    """The limit in the unit of the reading; empty without one."""
+    if reading.limit is None:
+        return ""
+    return humanize(reading.limit * 1000) if reading.measure != "value" else _quantity(reading.name, reading.limit)
+
+
+def _quantity(name: str, value: float) -> str:
+    if name.endswith("_timestamp_seconds"):
+        return _moment_of(value)
+    if name.endswith("_seconds") and 0 <= value < 1e9:
+        return humanize(value * 1000)
+    if name.endswith("_bytes"):
+        return f"{value / 2**20:,.4g} MB"
+    return f"{value:,.4g}"
+
+
+def _moment_of(seconds: float) -> str:
+    return moment(int(seconds * 1000)) if abs(seconds) < 1e12 else f"{seconds:g} s"
+
+
+def _as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _page(template: str, asked: Asked, document: msgspec.Struct, **values: object) -> str:
+    return render(template, document=document, **values, **_frame(asked))
+
+
+def _frame(asked: Asked) -> dict[str, Any]:
+    """What every page needs."""
+    return {
+        "asked": asked,
+        "navigation": [(label, asked.prefix + path or "/", asked.path == path) for label, path in _NAVIGATION],
+        "severity_words": SEVERITY_WORDS,
+        "refresh_s": REFRESH_S,
+    }
