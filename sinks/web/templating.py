@@ -1,4 +1,6 @@
-"""Renders HTML from the templates of this folder. Every value is escaped; text from logs never becomes markup."""
+"""Renders HTML from the templates of this folder. Every value is cleaned and escaped; text from logs never becomes
+markup.
+"""
 
 import base64
 import hashlib
@@ -7,7 +9,13 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from sinks.contract.one_line import shortened
+from sinks.contract.wording import kind_words, moment
+
 _FOLDER = files("sinks.web").joinpath("templates")
+_LONGEST = 2_000
+# Of a <meta> element, browsers ignore `frame-ancestors` and complain about it.
+_OF_HEADERS = "frame-ancestors 'none'; "
 
 
 @cache
@@ -18,11 +26,17 @@ def asset(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """The environment of all templates. `asset(name)` puts a file in as it is."""
+    """The environment of all templates. `asset(name)` puts a file in as it is; `name | cut(80)` shortens a text."""
     made = Environment(
-        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_cleaned,
     )
-    made.globals["asset"] = asset
+    made.globals |= {"asset": asset, "meta_policy": content_security_policy().replace(_OF_HEADERS, "")}
+    made.filters |= {"cut": shortened, "moment": moment, "kind_words": kind_words}
     return made
 
 
@@ -33,11 +47,16 @@ def render(template: str, **values: object) -> str:
 
 @cache
 def content_security_policy() -> str:
-    """The policy of every page: it permits the style sheet and the script of `base.html.j2`, by their hashes, and no more."""
+    """The policy of every page, for a header: it permits the style and the script of `base.html.j2` by their hashes."""
     return (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'self'; {_OF_HEADERS}"
         f"style-src {_hash('style.css')}; script-src {_hash('page.js')}"
     )
+
+
+def _cleaned(value: object) -> object:
+    """Each printed text without invisible characters, and not endless. Markup is a class of its own and is kept."""
+    return shortened(value, _LONGEST) if type(value) is str else value
 
 
 def _hash(name: str) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
+from sinks.contract.phrases import chart_title, ended_at, since
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Traits
 from sinks.integrations.slack.charts.draw import ChartRequest
 from sinks.integrations.slack.charts.worker import ChartImage, Charts
@@ -13,7 +14,6 @@ from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.message.digest import render_digest
 from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.message.message import render, render_plain, render_reply
-from sinks.integrations.slack.message.phrases import chart_title, ended_at, since
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.thread import plan
 

@@ -7,37 +7,31 @@ memory that matplotlib used.
 import os
 import sys
 import warnings
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from detectors.incident import Forecast, Series
+from sinks.contract.series_scale import (
+    FAR_ON,
+    FAR_UP,
+    Points,
+    UnitScale,
+    drawable,
+    drawable_time,
+    drawable_value,
+    scale_for,
+)
 
 WIDTH, HEIGHT = 900, 420
 """Pixels."""
 
 _DPI = 100
-_POINTS = 64
 _TITLE_LIMIT, _NAME_LIMIT = 90, 50
-# Times that can be drawn: from 1970 to the year 9000.
-_TIMES = range(221_845_392_000_000)
-_MUCH = 1e300
-# A limit or a forecast beyond this multiple of the values or of the time span would flatten the curve.
-_FAR_UP, _FAR_ON = 8.0, 4.0
 # Tick labels have no seconds in a chart of more than 20 minutes, and no time of day in one of more than 8 days.
 _SECONDS_BELOW_DAYS, _DATES_FROM_DAYS = 20 / 1440, 8.0
-# Of each unit in the readings: the units that people use, their size, and the value from which each is used. 1 kB is
-# 1,024 bytes, as in Flink's web UI.
-_UNITS: dict[str, list[tuple[str, float, float]]] = {
-    "bytes": [("bytes", 1, 0), *((name, 1024**n, 1024**n) for n, name in enumerate(("kB", "MB", "GB", "TB"), 1))],
-    "s": [("ms", 0.001, 0), ("s", 1, 1), ("min", 60, 180), ("h", 3600, 10_800), ("days", 86_400, 259_200)],
-}
-_WORDS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
-
-Points = list[tuple[int, float]]
 
 
 class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,32 +44,6 @@ class ChartRequest(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Forecast | None = None
 
 
-class UnitScale(NamedTuple):
-    """Values divided by `factor` are in `unit`; an empty one is a plain number."""
-
-    factor: float
-    unit: str
-
-    def format(self, value: float) -> str:
-        """A value with its unit, for instance "30 s"."""
-        return f"{value / self.factor:,.4g} {self.unit}".rstrip()
-
-    @property
-    def full_name(self) -> str:
-        return _WORDS.get(self.unit, self.unit)
-
-
-def scale_for(unit: str, values: Iterable[float]) -> UnitScale:
-    """The unit in which the greatest of `values` is a readable number.
-
-    >>> scale_for("bytes", [3e9]), scale_for("s", [240.0]), scale_for("MB", [12.0])
-    (UnitScale(factor=1073741824.0, unit='GB'), UnitScale(factor=60.0, unit='min'), UnitScale(factor=1.0, unit='MB'))
-    """
-    greatest = max(map(abs, values), default=0.0)
-    fitting = [UnitScale(float(size), name) for name, size, least in _UNITS.get(unit, ()) if greatest >= least]
-    return fitting[-1] if fitting else UnitScale(1.0, unit)
-
-
 def draw(order: ChartRequest) -> bytes:
     """The chart as a PNG of WIDTH × HEIGHT pixels, the same bytes for the same request.
 
@@ -85,7 +53,7 @@ def draw(order: ChartRequest) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    points, fit, failed = map(_drawable, (order.series.points, order.series.fit, order.series.failed))
+    points, fit, failed = map(drawable, (order.series.points, order.series.fit, order.series.failed))
     if not points:
         raise ValueError("no point of the series can be drawn")
     everything = sorted([*points, *failed])
@@ -111,20 +79,15 @@ def draw(order: ChartRequest) -> bytes:
     return written.getvalue()
 
 
-def _drawable(points: Points) -> Points:
-    """The newest points that can be drawn, in order of time."""
-    return sorted(point for point in points if point[0] in _TIMES and abs(point[1]) < _MUCH)[-_POINTS:]
-
-
 def _columns(points: Points, scale: UnitScale) -> tuple[list[datetime], list[float]]:
     return [_moment(time) for time, _ in points], [value / scale.factor for _, value in points]
 
 
 def _mark_limit(axes: Any, threshold: float | None, points: Points, scale: UnitScale) -> None:
-    if threshold is None or not abs(threshold) < _MUCH:
+    if threshold is None or not drawable_value(threshold):
         return
     label = f"limit {scale.format(threshold)}"
-    if abs(threshold) <= _FAR_UP * max(abs(value) for _, value in points):
+    if abs(threshold) <= FAR_UP * max(abs(value) for _, value in points):
         axes.axhline(threshold / scale.factor, color="#e01e5a", lw=1.2, label=label)
     else:
         axes.plot([], [], color="#e01e5a", lw=1.2, label=f"{label} (outside the chart)")
@@ -135,13 +98,13 @@ def _mark_times(axes: Any, order: ChartRequest, points: Points) -> None:
     span = max(last - first, 60_000)
     if first <= order.since <= last:
         axes.axvline(_moment(order.since), color="#616061", ls=":", lw=1.2, label="first symptom")
-    if order.until is not None and order.until in _TIMES and order.until - last <= _FAR_ON * span:
+    if order.until is not None and drawable_time(order.until) and order.until - last <= FAR_ON * span:
         axes.axvline(_moment(order.until), color="#2eb67d", lw=1.2, label="resolved")
     forecast = order.forecast
-    if forecast is None or not all(time in _TIMES for time in (forecast.at, forecast.earliest, forecast.latest)):
+    if forecast is None or not all(drawable_time(time) for time in (forecast.at, forecast.earliest, forecast.latest)):
         return
     what = f"{_text(forecast.what)}, {_moment(forecast.at):%Y-%m-%d %H:%M} UTC"
-    if forecast.at - last <= _FAR_ON * span:
+    if forecast.at - last <= FAR_ON * span:
         axes.axvspan(_moment(forecast.earliest), _moment(forecast.latest), color="#ecb22e", alpha=0.3, lw=0)
         axes.axvline(_moment(forecast.at), color="#b7791f", lw=1.2, label=what)
         axes.set_xlim(right=_moment(min(max(forecast.latest, last), max(forecast.at, last) + span // 2)))

@@ -7,8 +7,9 @@ escape for them.
 
 import re
 
+from sinks.contract.one_line import one_line
+
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 # `*` and `_` are formatting only next to a blank or punctuation, so `my_job_name` is unchanged and can be copied. The
 # tilde is always replaced, because the summary of a resolved incident is struck out with tildes.
 _FORMATTING = re.compile(r"(?<![^\W_])[*_]|[*_](?![^\W_])|[~`]")
@@ -24,7 +25,7 @@ _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 def prose(text: str, limit: int) -> str:
     """`text` as one line of mrkdwn that Slack shows unchanged, at most `limit` characters long."""
-    return _entities(_FORMATTING.sub(lambda found: _LOOK_ALIKES[found[0]], _one_line(text)), limit)
+    return _entities(_FORMATTING.sub(lambda found: _LOOK_ALIKES[found[0]], one_line(text)), limit)
 
 
 def code(text: str, limit: int) -> str:
@@ -32,16 +33,12 @@ def code(text: str, limit: int) -> str:
 
     Only the backtick ends code, so nothing else is replaced and a log line can be copied.
     """
-    return _entities(_one_line(text).replace("`", _LOOK_ALIKES["`"]), limit)
+    return _entities(one_line(text).replace("`", _LOOK_ALIKES["`"]), limit)
 
 
 def plain(text: str, limit: int) -> str:
     """`text` for a plain_text object, which has neither formatting nor mentions."""
-    return _entities(_one_line(text), limit)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(_CONTROL.sub(" ", text).split())
+    return _entities(one_line(text), limit)
 
 
 def _entities(text: str, limit: int) -> str:

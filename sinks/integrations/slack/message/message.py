@@ -5,11 +5,12 @@ from logs passes through `escape`.
 """
 
 from detectors.incident import Transition
+from sinks.contract import phrases
 from sinks.contract.wording import clock_time, late_words, silence_words
-from sinks.integrations.slack.message import phrases
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
 from sinks.integrations.slack.message.escape import prose
 from sinks.integrations.slack.message.links import NO_LINKS, Links
+from sinks.integrations.slack.message.phrases import identity
 from sinks.integrations.slack.message.sections import sections
 
 _TEXT_LIMIT = 400
@@ -48,7 +49,7 @@ def render_plain(transition: Transition) -> Message:
         lines += [transition.advice, phrases.issue_words(transition)]
     shown = [line for line in lines if line]
     text = "\n".join(prose(line, _PLAIN_LIMIT // len(shown)) for line in shown)
-    return Message(f"{text}\n{phrases.identity(transition, 1.0)}", [])
+    return Message(f"{text}\n{identity(transition, 1.0)}", [])
 
 
 def render_reply(transition: Transition, *, broadcast: bool = False, unsilenced: bool = False) -> Message:

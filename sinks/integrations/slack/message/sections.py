@@ -1,36 +1,30 @@
 """The sections of an incident's message as blocks."""
 
-import re
-
 from detectors.incident import Evidence, Finding, Transition
-from detectors.incidents.shared_resources import clusters_of
-from detectors.values.durations import humanize
-from sinks.contract.wording import clock_time, late_words, moment, silence_words
+from sinks.contract.phrases import (
+    CONFIDENCE_WORDS,
+    NO_DATA,
+    ended_at,
+    forecast_words,
+    issue_address,
+    issue_sentences,
+    known_at,
+    place,
+    places,
+    reason,
+    since,
+    times,
+    title,
+)
+from sinks.contract.wording import clock_time, late_words, silence_words
 from sinks.integrations.slack.message.blocks import Block, mrkdwn, plain_object, section
 from sinks.integrations.slack.message.escape import code, plain, prose
 from sinks.integrations.slack.message.links import Links
-from sinks.integrations.slack.message.phrases import (
-    codes,
-    ended_at,
-    forecast_words,
-    identity,
-    issue_sentences,
-    kind,
-    reason,
-    recurrence,
-    since,
-    title,
-)
+from sinks.integrations.slack.message.phrases import codes, identity, kind
 
-_ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
 _HEADER_LIMIT = 150
 _EVIDENCE_LINES = 5
 _TIMELINE_LINES = 8
-_NO_DATA = (
-    "*No data from this cluster:* it is not known whether the incident continues or has recovered. "
-    "First check that the cluster is running and that its logs and metrics reach Kafka."
-)
-_CONFIDENCE = {"learning": "confidence: learning (little history yet)", "sure": "confidence: sure"}
 
 
 def sections(transition: Transition, links: Links, note: str, scale: float) -> list[Block]:
@@ -59,7 +53,7 @@ def _summary(transition: Transition, scale: float) -> list[Block]:
     elif transition.transition == "resolved":
         lines = [f"~{summary}~" if summary else "", f"*Resolved because:* {change}" if change else ""]
     elif transition.transition == "stale":
-        lines = [_NO_DATA, change, summary]
+        lines = [f"*No data from this cluster:* {NO_DATA}", change, summary]
     elif transition.transition == "updated" and change and not transition.reason.endswith(transition.summary):
         lines = [summary, f"*What changed:* {change}"]
     text = "\n".join(line for line in lines if line)
@@ -74,31 +68,10 @@ def _late(transition: Transition, scale: float) -> list[Block]:
 
 def _fields(transition: Transition, scale: float) -> list[Block]:
     """Where it is, since when, and for how long."""
-
-    def names(word: str) -> list[str]:
-        found = (finding.entity.get(word, "") for finding in transition.findings)
-        return list(dict.fromkeys(name for name in found if name))
-
     limit = int(200 * scale)
-    job = [transition.job_name or transition.job_id] if transition.job_name or transition.job_id else names("job_name")
-    fields = [
-        ("Cluster", codes(list(clusters_of(transition)), limit)),
-        ("Job", codes(job, limit)),
-        ("TaskManager", codes(names("tm_id"), limit)),
-        ("Host", codes(names("host"), limit)),
-        ("Task", codes(names("task"), limit)),
-        ("Checkpoint", codes(names("checkpoint"), limit)),
-        ("Started", moment(since(transition))),
-        ("Recurring", prose(recurrence(transition), 200)),
-    ]
-    if transition.transition == "resolved":
-        fields += [("Ended", moment(ended_at(transition))), ("Cause", kind(transition.cause))]
-    elif transition.transition == "stale":
-        fields.append(("As of", moment(transition.at)))
-    elif transition.at > since(transition):
-        fields += [("Duration", f"{humanize(transition.at - since(transition))} as of {moment(transition.at)}")]
-    shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
-    return [{"type": "section", "fields": shown}]
+    fields = [(label, codes(names, limit)) for label, names in places(transition)]
+    fields += [(label, prose(words, 200)) for label, words in times(transition)]
+    return [{"type": "section", "fields": [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]}]
 
 
 def _forecast(transition: Transition, scale: float) -> list[Block]:
@@ -116,7 +89,8 @@ def _known_issue(transition: Transition, scale: float) -> list[Block]:
     issue = transition.known_issue
     if issue is None or transition.transition == "resolved":
         return []
-    name = f"<{issue.link}|{prose(issue.id, 60)}>" if _ADDRESS.fullmatch(issue.link) else prose(issue.id, 60)
+    name, address = prose(issue.id, 60), issue_address(issue)
+    name = f"<{address}|{name}>" if address else name
     return [section(f"*Looks like a known issue:* {name}\n{prose(issue_sentences(issue), int(1200 * scale))}")]
 
 
@@ -138,7 +112,7 @@ def _evidence_line(evidence: Evidence, now: int) -> str:
 
 def _timeline(transition: Transition, scale: float) -> list[Block]:
     """The findings, ordered by the time of the latest report about each."""
-    findings = sorted(transition.findings, key=_known_at)
+    findings = sorted(transition.findings, key=known_at)
     if not findings or (transition.transition == "opened" and len(findings) == 1):
         return []
     shown = findings[:_TIMELINE_LINES]
@@ -148,17 +122,13 @@ def _timeline(transition: Transition, scale: float) -> list[Block]:
 
 
 def _timeline_line(finding: Finding, now: int, limit: int) -> str:
-    where = finding.entity.get("tm_id") or finding.entity.get("host") or finding.entity.get("task") or ""
-    place = f" on `{code(where, limit // 4)}`" if where else ""
+    where = place(finding)
+    shown = f" on `{code(where, limit // 4)}`" if where else ""
     ended = ", resolved" if finding.closed_at is not None else ""
-    known = _known_at(finding)
+    known = known_at(finding)
     began = f" (began {clock_time(finding.since, now)})" if finding.since < known else ""
-    what = f"{kind(finding.kind)}{place}{ended}{began}"
+    what = f"{kind(finding.kind)}{shown}{ended}{began}"
     return f"• {clock_time(known, now)} {what}: {prose(finding.summary, limit // 2)}"
-
-
-def _known_at(finding: Finding) -> int:
-    return max(finding.at, finding.closed_at or 0)
 
 
 def _lines(lines: list[str], total: int) -> str:
@@ -168,8 +138,8 @@ def _lines(lines: list[str], total: int) -> str:
 
 def _context(transition: Transition, links: Links, scale: float) -> Block:
     words = [identity(transition, scale)]
-    if transition.confidence in _CONFIDENCE:
-        words.append(_CONFIDENCE[transition.confidence])
+    if transition.confidence in CONFIDENCE_WORDS:
+        words.append(CONFIDENCE_WORDS[transition.confidence])
     if transition.merged:
         words.append(f"merged with incident {codes(transition.merged, int(200 * scale))}")
     words += links.of(transition, since(transition), ended_at(transition))

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from detectors.events.identity import Identity
+from sinks.contract.phrases import title
 from sinks.integrations.pagerduty import event
-from sinks.integrations.slack.message.phrases import title
 from streaming.configuration.settings import Settings
 from streaming.errors import ConfigError, UserError
 from streaming.recordings.play import await_ready, exercise

@@ -19,10 +19,11 @@ from structlog.testing import capture_logs
 
 from detectors.incident import Forecast, Series
 from sinks.contract.outcome import Delivered
+from sinks.contract.series_scale import scale_for
 from sinks.contract.sink import Notification
 from sinks.delivery import service as delivery_module
 from sinks.delivery.service import Delivery
-from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw, scale_for
+from sinks.integrations.slack.charts.draw import HEIGHT, WIDTH, ChartRequest, draw
 from sinks.integrations.slack.charts.worker import Charts, DrawingError, draw_apart
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.message.message import render

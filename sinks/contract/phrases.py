@@ -1,0 +1,153 @@
+"""Phrases about an incident that messages and pages share. None is escaped: each place has a markup of its own."""
+
+import re
+
+from detectors.events.identity import EXERCISE
+from detectors.incident import Confidence, Finding, KnownIssue, Transition
+from detectors.incidents.recurrence import humanize_recurrence
+from detectors.incidents.shared_resources import clusters_of
+from detectors.values.durations import humanize
+from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, moment, with_words
+
+NO_DATA = (
+    "it is not known whether the incident continues or has recovered. "
+    "First check that the cluster is running and that its logs and metrics reach Kafka."
+)
+CONFIDENCE_WORDS: dict[Confidence, str] = {
+    "learning": "confidence: learning (little history yet)",
+    "sure": "confidence: sure",
+}
+PLACES = {"tm_id": "TaskManager", "host": "Host", "task": "Task", "checkpoint": "Checkpoint"}
+"""Keys of a finding's entity that messages show, and their labels."""
+
+_ADDRESS = re.compile(r"https://[\w./#-]{1,200}")
+
+
+def title(transition: Transition) -> str:
+    """The header: state, kind, and where."""
+    return f"{mark(transition)} {exercise(transition)}{state(transition)}: {subject_line(transition)}"
+
+
+def subject_line(transition: Transition) -> str:
+    """The kind of the cause, and the job or the cluster."""
+    clusters = clusters_of(transition)
+    where = transition.job_name or (clusters[0] if len(clusters) == 1 else f"{len(clusters)} clusters")
+    return f"{kind_words(transition.cause)} · {where}"
+
+
+def exercise(transition: Transition) -> str:
+    """A word in front of an incident that was only played; empty for a real one."""
+    return "EXERCISE, " if transition.cluster.startswith(EXERCISE) else ""
+
+
+def mark(transition: Transition) -> str:
+    """The emoji that shows state and severity."""
+    if transition.part_of:
+        return "🔗"
+    if transition.silence is not None and transition.transition != "resolved":
+        return "🔕"
+    marks = {"resolved": "✅", "stale": "⚪"}
+    return marks.get(transition.transition) or SEVERITY_MARKS[transition.severity]
+
+
+def state(transition: Transition) -> str:
+    """The severity of an open incident, or its state."""
+    if transition.part_of:
+        return "Merged into another incident"
+    if transition.transition == "resolved" and transition.late is not None:
+        return "Resolved"  # The message came long after the end.
+    if transition.transition == "resolved":
+        return f"Resolved after {humanize(ended_at(transition) - since(transition))}"
+    if transition.transition == "stale":
+        return "No data, state unknown" + (", silenced" if transition.silence is not None else "")
+    return SEVERITY_WORDS[transition.severity] + (", silenced" if transition.silence is not None else "")
+
+
+def since(transition: Transition) -> int:
+    """Time of the first symptom (epoch ms)."""
+    return min((finding.since for finding in transition.findings), default=transition.opened_at or transition.at)
+
+
+def ended_at(transition: Transition) -> int:
+    return transition.at if transition.ended_at is None else transition.ended_at
+
+
+def known_at(finding: Finding) -> int:
+    """Time of the latest report about a finding (epoch ms)."""
+    return max(finding.at, finding.closed_at or 0)
+
+
+def places(transition: Transition) -> list[tuple[str, list[str]]]:
+    """Where the incident is: a label and the names, such as ("TaskManager", ["tm-2:46793-5f48b6"])."""
+    job = transition.job_name or transition.job_id
+    found = [
+        ("Cluster", list(clusters_of(transition))),
+        ("Job", [job] if job else _names(transition, "job_name")),
+        *((label, _names(transition, key)) for key, label in PLACES.items()),
+    ]
+    return [(label, names) for label, names in found if names]
+
+
+def times(transition: Transition) -> list[tuple[str, str]]:
+    """Since when, for how long, how often: a label and the words."""
+    first = since(transition)
+    found = [("Started", moment(first)), ("Recurring", recurrence(transition))]
+    if transition.transition == "resolved":
+        found += [("Ended", moment(ended_at(transition))), ("Cause", kind_words(transition.cause))]
+    elif transition.transition == "stale":
+        found.append(("As of", moment(transition.at)))
+    elif transition.at > first:
+        found.append(("Duration", f"{humanize(transition.at - first)} as of {moment(transition.at)}"))
+    return [(label, words) for label, words in found if words]
+
+
+def _names(transition: Transition, key: str) -> list[str]:
+    found = (finding.entity.get(key, "") for finding in transition.findings)
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def place(finding: Finding) -> str:
+    """The TaskManager, host or task that a finding is about; empty if it is about none of them."""
+    return finding.entity.get("tm_id") or finding.entity.get("host") or finding.entity.get("task") or ""
+
+
+def reason(transition: Transition) -> str:
+    """What changed, with kinds as words; empty for the first message."""
+    return "" if transition.transition == "opened" else with_words(transition.reason)
+
+
+def forecast_words(transition: Transition) -> str:
+    """What is expected to happen next, with earliest and latest time; empty without a forecast."""
+    forecast, now = transition.forecast, transition.at
+    if forecast is None or transition.transition == "resolved":
+        return ""
+    if forecast.at >= now:
+        words = f"{forecast.what} at {clock_time(forecast.at, now)} UTC, in {humanize(forecast.at - now)}"
+    else:
+        words = f"{forecast.what}: expected at {clock_time(forecast.at, now)} UTC, {humanize(now - forecast.at)} ago"
+    if forecast.earliest < forecast.latest:
+        words += f" (between {clock_time(forecast.earliest, now)} and {clock_time(forecast.latest, now)} UTC)"
+    return words
+
+
+def recurrence(transition: Transition) -> str:
+    """Number of the occurrence and period; empty if the incident does not recur."""
+    return "" if transition.recurrence is None else humanize_recurrence(transition.recurrence)
+
+
+def issue_words(transition: Transition) -> str:
+    issue = transition.known_issue
+    return "" if issue is None else f"Looks like {issue.id}: {issue_sentences(issue)}"
+
+
+def issue_sentences(issue: KnownIssue) -> str:
+    return f"{issue.title} ({issue.applies}). Fixed in {issue.fixed_in}. Until then: {issue.workaround}"
+
+
+def issue_address(issue: KnownIssue) -> str:
+    """The address of a known issue; empty if it is none that can be a link."""
+    return issue.link if _ADDRESS.fullmatch(issue.link) else ""
+
+
+def chart_title(transition: Transition) -> str:
+    return f"{kind_words(transition.cause)} · {transition.job_name or transition.cluster}"
