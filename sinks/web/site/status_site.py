@@ -1,7 +1,7 @@
 """The status site: which path has which page and document, and who gets an answer.
 
-A request passes the check of its host name and its login first. Every path has a page for people and, under /api/v1, the
-same content as JSON. Nothing can be changed over HTTP.
+A request passes the check of its host name and its login first. Every path has a page for people and, under /api/v1,
+the same content as JSON. Nothing can be changed over HTTP.
 """
 
 import sqlite3
@@ -15,13 +15,13 @@ import msgspec
 import structlog
 
 from sinks.secret import SecretError
-from sinks.web import answers, pages, views
-from sinks.web.exchange import Request, Response
-from sinks.web.guard import allowed_names, host_problem, may_read
-from sinks.web.query import BadQueryError, Query, parse
-from sinks.web.schema import schema_text
-from sinks.web.settings import WebConfig
-from sinks.web.sources import Sources
+from sinks.web.site import answers, pages, views
+from sinks.web.site.exchange import Request, Response
+from sinks.web.site.guard import allowed_names, host_problem, may_read
+from sinks.web.site.query import BadQueryError, Query, parse
+from sinks.web.site.schema import schema_text
+from sinks.web.site.settings import WebConfig
+from sinks.web.site.sources import Sources
 
 log = structlog.get_logger()
 
@@ -90,7 +90,8 @@ class StatusSite:
     def _without_prefix(self, path: str) -> str:
         """The path without that of `external_url`, which a proxy may or may not have removed."""
         prefix = self._config.prefix
-        return path.removeprefix(prefix) or "/" if prefix and (path == prefix or path.startswith(f"{prefix}/")) else path
+        inside = prefix and (path == prefix or path.startswith(f"{prefix}/"))
+        return path.removeprefix(prefix) or "/" if inside else path
 
     def _refusal(self, request: Request, own: bool, as_json: bool) -> Response | None:
         if not own and (problem := host_problem(request.headers, self._names)):
@@ -102,7 +103,8 @@ class StatusSite:
             log.warning("the status site refuses everyone, because its secret cannot be read", error=str(error))
             detail = "the token or password of the status site cannot be read; see flinkwatch's log"
             return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, detail, as_json)
-        login = 'Basic realm="flinkwatch", charset="UTF-8"' if self._config.has_password else 'Bearer realm="flinkwatch"'
+        scheme = "Basic" if self._config.has_password else "Bearer"
+        login = f'{scheme} realm="flinkwatch"'
         return self._failure(HTTPStatus.UNAUTHORIZED, "a login is needed", as_json, login=login)
 
     def _answer(self, path: str, request: Request, as_json: bool) -> Response:
@@ -132,7 +134,12 @@ class StatusSite:
             return answers.document(_encode(document), headers)
         refreshes = "refresh" in route.parameters
         asked = pages.Asked(
-            prefix=prefix, path=path, query=query, now=self._sources.now_ms(), refreshes=refreshes
+            prefix=prefix,
+            path=path,
+            query=query,
+            now=self._sources.now_ms(),
+            refreshes=refreshes,
+            runbook_base_url=self._sources.runbook_base_url,
         )
         again = (("Refresh", str(pages.REFRESH_S)),) if refreshes and query.refresh != "off" else ()
         return answers.page(route.page(document, asked), headers=again)

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from detectors.incident import SEVERITIES, Transition, decode_transition
-from sinks.web.documents import ClusterSummary, Count, IncidentSummary, LoggedNotification
-from sinks.web.query import Query
+from sinks.web.site.documents import ClusterSummary, Count, IncidentSummary, LoggedNotification
+from sinks.web.site.query import Query
 
-_COLUMNS = (
-    "incident, cluster, job, kind, severity, state, summary, since, opened_at, changed_at, ended_at, seq, silenced, part_of"
-)
+_COLUMNS = ", ".join(IncidentSummary.__struct_fields__)
 # The cluster with the worst incident first, silenced incidents last in their cluster.
 _WORST = "CASE WHEN silenced THEN -1 ELSE severity END"
 _BY_CLUSTER = f"max({_WORST}) OVER (PARTITION BY cluster) DESC, cluster, {_WORST} DESC, since, incident"
+_RANKS: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _NEWEST = "opened_at DESC, incident"
 _NAMES_SHOWN, _EARLIER_SHOWN = 100, 10
 
@@ -37,7 +36,7 @@ def where(query: Query, *conditions: str, since: int = 0) -> Where:
             values.append(value)
     if query.severity:
         parts.append("severity = ?")
-        values.append(SEVERITIES.index(query.severity))  # type: ignore[arg-type]  # checked when it was parsed
+        values.append(_RANKS[query.severity])
     if since:
         parts.append(f"({OPEN} OR ended_at >= ?)")
         values.append(since)
@@ -89,7 +88,7 @@ def clusters(db: sqlite3.Connection, selected: Where = Where(OPEN)) -> list[Clus
     rows = db.execute(
         f"SELECT cluster, {', '.join(f'sum({_WORST} = {rank})' for rank in (2, 1, 0, -1))} "  # noqa: S608
         f"FROM incidents WHERE {selected.text} GROUP BY cluster "
-        f"ORDER BY max({_WORST}) DESC, count(*) DESC, cluster",
+        f"ORDER BY max({_WORST}) DESC, cluster",
         selected.values,
     )
     return [
@@ -138,9 +137,7 @@ def notifications(db: sqlite3.Connection, name: str) -> list[LoggedNotification]
     rows = db.execute(
         "SELECT receiver, incident, seq, state, at, reason FROM notifications WHERE incident = ? ORDER BY at", (name,)
     )
-    return [
-        LoggedNotification(**dict(zip(LoggedNotification.__struct_fields__, row, strict=True))) for row in rows
-    ]
+    return [LoggedNotification(**dict(zip(LoggedNotification.__struct_fields__, row, strict=True))) for row in rows]
 
 
 def notification_states(db: sqlite3.Connection) -> dict[str, tuple[dict[str, int], int]]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from sinks.web import lookup
-from sinks.web.documents import (
-    Clusters,
+from sinks.web.site import lookup
+from sinks.web.site.documents import (
     ClusterDocument,
+    Clusters,
     ClusterSummary,
     ConfigurationDocument,
     Document,
@@ -14,11 +14,11 @@ from sinks.web.documents import (
     OpenIncidents,
     Receivers,
 )
-from sinks.web.lookup import OPEN, Where, where
-from sinks.web.query import Query
-from sinks.web.readings import detectors_now, readings_now
-from sinks.web.receivers import receivers_health
-from sinks.web.sources import Sources
+from sinks.web.site.lookup import OPEN, Where, where
+from sinks.web.site.query import Query
+from sinks.web.site.readings import detectors_now, readings_now
+from sinks.web.site.receivers import receivers_health
+from sinks.web.site.sources import Sources
 
 _DAY_MS = 86_400_000
 _CLUSTERS_SHOWN = 100
@@ -46,14 +46,16 @@ def incident(sources: Sources, name: str, query: Query, path: str) -> IncidentDo
         if found is None:
             return None
         kept = lookup.numbers(db, name)
+        transitions = lookup.transitions(db, name, kept[::-1][query.offset : query.offset + query.limit])
         return IncidentDocument(
             problem=sources.problem(),
             incident=found,
             complete=kept == list(range(1, found.seq + 1)),
             total=len(kept),
-            transitions=lookup.transitions(db, name, kept[::-1][query.offset : query.offset + query.limit]),
+            transitions=transitions,
             notifications=lookup.notifications(db, name),
             earlier=lookup.earlier(db, found),
+            thresholds=sources.settings.thresholds(transitions[0]) if transitions else [],
             next=query.next(path, len(kept)),
         )
 

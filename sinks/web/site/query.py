@@ -7,7 +7,7 @@ import msgspec
 
 from detectors import DETECTORS
 from detectors.incident import SEVERITIES, Severity
-from sinks.web.documents import State
+from sinks.web.site.documents import State
 
 _LONGEST, _MOST_FIELDS = 1_000, 20
 _MOST, _USUAL, _FURTHEST = 500, 100, 1_000_000
@@ -47,7 +47,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         """The parameters that differ from their defaults, as text."""
         usual = Query()
         return {
-            name: str(value) for name in self.__struct_fields__ if (value := getattr(self, name)) != getattr(usual, name)
+            name: str(value)
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) != getattr(usual, name)
         }
 
     def with_offset(self, path: str, offset: int) -> str:
@@ -62,8 +64,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, allowed: tuple[str, ...]) -> Query:
-    """The query string of an address that has the parameters `allowed`. Empty values count as left out, since a form sends
-    every field. Raises BadQueryError.
+    """The query string of an address that has the parameters `allowed`. Empty values count as left out, since a form
+    sends every field. Raises BadQueryError.
     """
     try:
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_MOST_FIELDS)
@@ -91,4 +93,3 @@ def _value(name: str, value: str) -> str | int:
     if len(value) > _LONGEST:
         raise BadQueryError(f"{name} has more than {_LONGEST} characters", [f"at most {_LONGEST} characters"])
     return value
-

@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from sinks.web.documents import Problem
-from sinks.web.exchange import Response
-from sinks.web.pages import error_page
+from sinks.web.site.documents import Problem
+from sinks.web.site.exchange import Response
+from sinks.web.site.pages import error_page
 from sinks.web.templating import content_security_policy
 
 _JSON, _PROBLEM, _HTML = "application/json", "application/problem+json", "text/html; charset=utf-8"

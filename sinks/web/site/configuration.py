@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from detectors.detector import DetectorConfig
+from detectors.incident import Transition
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     DetectorSettings,
@@ -17,7 +18,8 @@ from detectors.settings.live import (
     read_change,
 )
 from detectors.settings.overrides import Override, matching, resolve
-from sinks.web.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow
+from sinks.web.page_context import ThresholdInForce
+from sinks.web.site.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow
 
 _CHANGES_SHOWN = 50
 _PATTERNS = ("cluster", "namespace", "job")
@@ -62,6 +64,26 @@ class PublishedSettings:
         """The settings of all detectors for a job of a cluster, by kind. `job` is empty where there is none."""
         live = self._live
         return _effective(live, tuple(matching(live.overrides, cluster, job)))
+
+    def thresholds(self, transition: Transition) -> list[ThresholdInForce]:
+        """The settings of the detectors that found something, if the transition was decided by those now in force."""
+        if transition.config != self.hash:
+            return []
+        usual = DetectorSettings().model_dump(mode="json")
+        effective = self.effective(transition.cluster, transition.job_name)
+        kinds = sorted({finding.kind for finding in transition.findings} & effective.keys())
+        return [
+            ThresholdInForce(
+                f"{kind}.{name}",
+                str(value),
+                str(usual[kind][name]),
+                type(effective[kind].config).model_fields[name].description or "",
+                "overrides" if name in effective[kind].overridden else "",
+            )
+            for kind in kinds
+            for name, value in effective[kind].written.items()
+            if name != "enabled"
+        ]
 
     def document(self, now: int, problem: str | None) -> ConfigurationDocument | None:
         """What is in force; None if no configuration was published yet."""
@@ -112,6 +134,4 @@ def _silence(one: Silence) -> SilenceNow:
     matches = {name: pattern for name in _PATTERNS if (pattern := getattr(one, name)) != "*"}
     if one.kinds != ("*",):
         matches["kind"] = ", ".join(one.kinds)
-    return SilenceNow(
-        id=one.id, begins=begins, until=until, author=one.author, comment=one.comment, matches=matches
-    )
+    return SilenceNow(id=one.id, begins=begins, until=until, author=one.author, comment=one.comment, matches=matches)

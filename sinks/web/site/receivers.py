@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import Metric
 
 from sinks.prometheus.catalogue import NAMESPACE
-from sinks.web.documents import ReceiverHealth
+from sinks.web.site.documents import ReceiverHealth
 
 _RECEIVER, _REASON = "integration", "reason"
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from detectors.incident import Reading
 from sinks.prometheus.catalogue import READINGS
-from sinks.web.configuration import Effective
-from sinks.web.documents import DetectorNow, Measure, ReadingNow
+from sinks.web.site.configuration import Effective
+from sinks.web.site.documents import DetectorNow, Measure, ReadingNow
 
 OTHER = "other"
 """The kind under which readings are listed that belong to no detector."""
@@ -15,8 +15,8 @@ OTHER = "other"
 class Compared(NamedTuple):
     """What a detector compares a reading with: one of its settings, or another reading with the same labels.
 
-    `per_unit`: how much of the setting's unit is one of the reading's, such as 1000 ms for a second. `below`: values under
-    the limit are the bad ones.
+    `per_unit`: how much of the setting's unit is one of the reading's, such as 1000 ms for a second. `below`: values
+    under the limit are the bad ones.
     """
 
     kind: str
@@ -43,7 +43,9 @@ COMPARED: Mapping[str, Compared] = {
     "checkpoints_since_commit": Compared("zero_input_leak", "min_checkpoints"),
     "gc_time_ratio": Compared("heap_exhaustion", "gc_share"),
     "heap_floor_bytes": Compared("zero_input_leak"),
-    "heap_full_timestamp_seconds": Compared("zero_input_leak", "horizon", measure="time_left", per_unit=1000, below=True),
+    "heap_full_timestamp_seconds": Compared(
+        "zero_input_leak", "horizon", measure="time_left", per_unit=1000, below=True
+    ),
     "input_skew_ratio": Compared("backpressure"),
     "last_log_line_timestamp_seconds": Compared("telemetry_lost", "min_gap", measure="age", per_unit=1000),
     "last_sample_timestamp_seconds": Compared("telemetry_lost", "min_gap", measure="age", per_unit=1000),

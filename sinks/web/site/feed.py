@@ -21,9 +21,9 @@ from sinks.kafka.clients import Clients
 from sinks.kafka.progress import Progress
 from sinks.kafka.reading import follow
 from sinks.kafka.topics import TopicNames
-from sinks.web.configuration import PublishedSettings
-from sinks.web.documents import LoggedNotification, SentState
-from sinks.web.store import IncidentStore
+from sinks.web.site.configuration import PublishedSettings
+from sinks.web.site.documents import LoggedNotification, SentState
+from sinks.web.site.store import IncidentStore
 
 log = structlog.get_logger()
 
@@ -80,10 +80,11 @@ class SiteFeed:
         return None if self._progress.complete else self._problem or "not all incidents have been read yet"
 
     def run(self, stop: Event) -> None:
-        """Read until `stop`. Raises kafka.errors.KafkaError, and sqlite3.Error if the store fails."""
+        """Read until `stop`, or until the store fails. Raises kafka.errors.KafkaError."""
         consumer: Any = None
         self._next_check = 0.0
         try:
+            self._store.open()
             consumer = self._clients.site_consumer()
             for records in follow(consumer, stop):
                 self._store_all(records)
@@ -91,11 +92,11 @@ class SiteFeed:
         except KafkaError as error:
             self._problem = f"Kafka cannot be read: {type(error).__name__}"
             raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._problem = f"incidents cannot be stored: {error}"
+            log.warning("the status site cannot store incidents and starts again", error=str(error))
             self._begin_again()
-            self._store.clear()
-            raise
+            self._store.close()
         finally:
             if consumer is not None:
                 consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
@@ -156,7 +157,8 @@ class SiteFeed:
             if any(end < self._stored.get(part, 0) for part, end in ends.items()):
                 log.warning("a topic is shorter than before, the status site reads all topics again")
                 self._begin_again()
-                self._store.clear()
+                self._store.close()
+                self._store.open()
                 consumer.seek_to_beginning(*assigned)
             positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
             behind = self._progress.note(ends, positions)

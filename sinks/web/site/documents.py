@@ -10,6 +10,7 @@ import msgspec
 
 from detectors.incident import Severity, Transition
 from detectors.settings.live import Origin
+from sinks.web.page_context import ThresholdInForce
 
 State = Literal["open", "stale", "resolved"]
 Measure = Literal["value", "age", "time_left"]
@@ -61,8 +62,8 @@ class OpenIncidents(msgspec.Struct, frozen=True, kw_only=True):
 class LoggedNotification(msgspec.Struct, frozen=True, kw_only=True):
     """What a receiver's notification log has of an incident: the change `seq`, written `at`.
 
-    `intent`: about to be sent; `sent`: accepted; `unknown`: sent without a clear answer; `folded`: reported in a digest;
-    `undelivered`: given up for now, for `reason`.
+    `intent`: about to be sent; `sent`: accepted; `unknown`: sent without a clear answer; `folded`: reported in a
+    digest; `undelivered`: given up for now, for `reason`.
     """
 
     receiver: str
@@ -76,7 +77,8 @@ class LoggedNotification(msgspec.Struct, frozen=True, kw_only=True):
 class IncidentDocument(msgspec.Struct, frozen=True, kw_only=True):
     """An incident with its transitions, newest first. `complete`: all from its first to its newest one are kept.
 
-    `earlier` are former incidents with the same cause on the same job and cluster, newest first.
+    `earlier` are former incidents with the same cause on the same job and cluster, newest first. `thresholds` are the
+    settings of the detectors that found something, empty if the configuration has changed since the newest transition.
     """
 
     problem: str | None
@@ -86,6 +88,7 @@ class IncidentDocument(msgspec.Struct, frozen=True, kw_only=True):
     transitions: list[Transition]
     notifications: list[LoggedNotification]
     earlier: list[IncidentSummary]
+    thresholds: list[ThresholdInForce]
     next: str | None
 
 
@@ -195,8 +198,8 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class ConfigurationDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration in force since `at`. `changed` has the settings that differ from their defaults; `detectors` has
-    all. `changes` are the last published configurations, newest first.
+    """The configuration in force since `at`. `changed` has the settings that differ from their defaults; `detectors`
+    has all. `changes` are the last published configurations, newest first.
     """
 
     problem: str | None
@@ -214,8 +217,8 @@ class ConfigurationDocument(msgspec.Struct, frozen=True, kw_only=True):
 class ReceiverHealth(msgspec.Struct, frozen=True, kw_only=True):
     """A receiver in this process since its start. `waiting` notifications wait, the oldest since `oldest_waiting`.
 
-    `states` counts what its notification log has by state, and `last_sent` is when it was last notified; both are of all
-    processes.
+    `states` counts what its notification log has by state, and `last_sent` is when it was last notified; both are of
+    all processes.
     """
 
     receiver: str

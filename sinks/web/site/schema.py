@@ -5,7 +5,7 @@ from functools import cache
 
 import msgspec
 
-from sinks.web.documents import ALL
+from sinks.web.site.documents import ALL
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

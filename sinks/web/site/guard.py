@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from sinks.secret import read_header_secret, read_secret
-from sinks.web.settings import WebConfig
+from sinks.web.site.settings import WebConfig
 
 
 def allowed_names(config: WebConfig, address: str) -> frozenset[str]:

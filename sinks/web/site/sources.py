@@ -7,9 +7,9 @@ import msgspec
 
 from detectors.incident import Reading
 from sinks.prometheus.collector import IncidentCollector
-from sinks.web.configuration import PublishedSettings
-from sinks.web.documents import Check
-from sinks.web.store import IncidentStore
+from sinks.web.site.configuration import PublishedSettings
+from sinks.web.site.documents import Check
+from sinks.web.site.store import IncidentStore
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     problem: Callable[[], str | None]
     incomplete: Callable[[], str | None]
     checks: Callable[[], list[Check]] = list
+    runbook_base_url: str = ""
     wall: Callable[[], float] = time.time
 
     def now_ms(self) -> int:

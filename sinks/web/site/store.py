@@ -5,15 +5,15 @@ thread writes; each reader has a connection of its own and sees the state after 
 """
 
 import sqlite3
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from detectors.incident import SEVERITIES, Transition
-from sinks.web.documents import LoggedNotification
+from sinks.web.site.documents import LoggedNotification
+from sinks.web.site.private_folder import private_folder
 
 _SCHEMA = """
 CREATE TABLE incidents (
@@ -38,7 +38,9 @@ _WHOLE = 1 << 53
 
 
 class IncidentStore:
-    """`most_bytes` bounds the file, and half of it the transitions. Every method raises sqlite3.Error if the file fails."""
+    """`most_bytes` bounds the file, and half of it the transitions. `folder` is where the file is made, by default
+    that of temporary files. Every method raises sqlite3.Error if the file fails, or if the store is not open.
+    """
 
     def __init__(
         self,
@@ -50,37 +52,45 @@ class IncidentStore:
     ) -> None:
         self._retention_ms = retention_ms
         self._most_bytes = most_bytes
+        self._parent = folder
         self._wall = wall
         self._written = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="flinkwatch-site-", dir=folder, ignore_cleanup_errors=True)
-        self._path = Path(self._folder.name, "incidents.sqlite")
-        self._writer = self._connect()
+        self._exits = ExitStack()
+        self._path: Path | None = None
+        self._opened: sqlite3.Connection | None = None
 
-    def _connect(self) -> sqlite3.Connection:
-        made = sqlite3.connect(self._path, timeout=_WAIT_S, check_same_thread=False)
-        # Without WAL readers and the writer would wait for each other. After a crash, the file is made again.
-        for pragma in ("journal_mode=WAL", "synchronous=OFF", f"cache_size=-{_WRITER_CACHE_KB}"):
-            made.execute(f"PRAGMA {pragma}")
-        made.execute(f"PRAGMA max_page_count={max(self._most_bytes // _PAGE_BYTES, 100)}")
-        made.executescript(_SCHEMA)
-        return made
-
-    def clear(self) -> None:
-        """Begin again with an empty file, whatever has become of the old one."""
-        self._writer.close()
-        for file in self._path.parent.iterdir():
-            file.unlink(missing_ok=True)
-        self._writer = self._connect()
+    def open(self) -> None:
+        """Begin with an empty file, unless one is open. Raises OSError if it cannot be made."""
+        if self._opened is not None:
+            return
+        try:
+            folder = self._exits.enter_context(private_folder(self._parent))
+            self._path = folder / "incidents.sqlite"
+            self._opened = self._exits.enter_context(closing(_connect(self._path, self._most_bytes)))
+            self._opened.executescript(_SCHEMA)
+        except BaseException:
+            self.close()
+            raise
         self._written = 0
 
     def close(self) -> None:
-        self._writer.close()
-        self._folder.cleanup()
+        """Remove the file. The next `open` makes an empty one."""
+        self._path = self._opened = None
+        self._exits.close()
+
+    @property
+    def _writer(self) -> sqlite3.Connection:
+        if self._opened is None:
+            raise sqlite3.OperationalError("the incident store is not open")
+        return self._opened
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that cannot write and that sees one state of the file throughout."""
-        with closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)) as connection:
+        path = self._path
+        if path is None:
+            raise sqlite3.OperationalError("the incident store is not open")
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)) as connection:
             connection.execute(f"PRAGMA cache_size=-{_READER_CACHE_KB}")
             connection.execute("BEGIN")
             yield connection
@@ -138,8 +148,8 @@ class IncidentStore:
         self._writer.commit()
 
     def prune(self) -> None:
-        """Remove what the bounds do not permit: the incidents that ended first, and the oldest transitions but the newest
-        of each incident.
+        """Remove what the bounds do not permit: the incidents that ended first, and the oldest transitions, but for the
+        newest of each incident.
         """
         before = int(self._wall() * 1000) - self._retention_ms
         ended = self._writer.execute("DELETE FROM incidents WHERE ended_at < ?", (before,)).rowcount
@@ -162,7 +172,9 @@ class IncidentStore:
 
     def _bound_transitions(self) -> None:
         """Keep about half of what the transitions may take, so that this is rare."""
-        count, size = self._writer.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM transitions").fetchone()
+        count, size = self._writer.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0) FROM transitions"
+        ).fetchone()
         if size > self._most_bytes // 2:
             self._writer.execute(
                 "DELETE FROM transitions WHERE number IN (SELECT number FROM transitions ORDER BY number LIMIT ?) "
@@ -171,6 +183,15 @@ class IncidentStore:
             )
             (size,) = self._writer.execute("SELECT coalesce(sum(length(body)), 0) FROM transitions").fetchone()
         self._written = size
+
+
+def _connect(path: Path, most_bytes: int) -> sqlite3.Connection:
+    made = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
+    # Without WAL readers and the writer would wait for each other. After a crash, the file is made again.
+    for pragma in ("journal_mode=WAL", "synchronous=OFF", f"cache_size=-{_WRITER_CACHE_KB}"):
+        made.execute(f"PRAGMA {pragma}")
+    made.execute(f"PRAGMA max_page_count={max(most_bytes // _PAGE_BYTES, 100)}")
+    return made
 
 
 def _whole(number: int) -> int:

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import msgspec
 
 from detectors.incident import SEVERITIES
 from detectors.values.durations import humanize
 from sinks.contract.wording import SEVERITY_WORDS, moment
-from sinks.web.documents import (
+from sinks.web.incident_page import render_incident
+from sinks.web.page_context import EarlierIncident, PageContext, SentNotification
+from sinks.web.site.documents import (
     ClusterDocument,
     Clusters,
     ConfigurationDocument,
@@ -21,7 +23,7 @@ from sinks.web.documents import (
     ReadingNow,
     Receivers,
 )
-from sinks.web.query import KINDS, Query
+from sinks.web.site.query import KINDS, Query
 from sinks.web.templating import render
 
 REFRESH_S = 30
@@ -36,7 +38,6 @@ _NAVIGATION = (
 )
 
 
-
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a page was asked for: its path without `prefix`, the query, and the time (epoch ms)."""
 
@@ -45,6 +46,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     query: Query
     now: int
     refreshes: bool = False
+    runbook_base_url: str = ""
 
     def href(self, *parts: str) -> str:
         """The address of another page, from parts that may contain any text."""
@@ -54,8 +56,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """The address of another part of the list on this page."""
         return self.query.with_offset(self.prefix + self.path, offset)
 
+    def narrowed(self, parameter: str, value: str) -> str:
+        """The address of this page with one more filter."""
+        narrowed = msgspec.structs.replace(self.query, **{parameter: value})
+        return narrowed.with_offset(self.prefix + self.path, 0)
+
     def without_refresh(self) -> str:
-        return f"{self.prefix}{self.path}?{urlencode({**self.query.chosen(), 'refresh': 'off'}, errors='replace')}"
+        return msgspec.structs.replace(self.query, refresh="off").with_offset(
+            self.prefix + self.path, self.query.offset
+        )
 
     def ago(self, time: int) -> str:
         """How long ago a time was, in words."""
@@ -71,7 +80,17 @@ def open_incidents(document: OpenIncidents, asked: Asked) -> str:
 
 
 def incident(document: IncidentDocument, asked: Asked) -> str:
-    return _page("incident_of_site.html.j2", asked, document)
+    context = PageContext(
+        earlier=[EarlierIncident(one.incident, one.summary, one.opened_at, one.ended_at) for one in document.earlier],
+        notifications=[
+            SentNotification(one.receiver, one.at, one.seq, one.state, one.reason) for one in document.notifications
+        ],
+        thresholds=document.thresholds,
+        incident_address=f"{asked.prefix}/incidents/{{incident}}",
+        runbook_base_url=asked.runbook_base_url,
+        navigation=[(label, asked.prefix + path) for label, path in _NAVIGATION],
+    )
+    return render_incident(document.transitions[::-1], context)
 
 
 def history(document: History, asked: Asked) -> str:
@@ -109,7 +128,7 @@ def error_page(problem: Problem, prefix: str) -> str:
 def now_words(reading: ReadingNow) -> str:
     """What a reading shows now: its value, its age, or the time left.
 
-    >>> from sinks.web.documents import ReadingNow
+    >>> from sinks.web.site.documents import ReadingNow
     >>> usual = dict(labels={}, at=0, help="", limit_from="", overridden=False, exceeded=False)
     >>> now_words(ReadingNow(name="gc_time_ratio", value=0.25, measure="value", now=0.25, limit=0.3, **usual))
     '0.25'
