@@ -4,7 +4,6 @@ The topic has only the sections that are reloaded without a restart, so it conta
 """
 
 from collections import deque
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from detectors.detector import DetectorConfig
@@ -22,6 +21,7 @@ from sinks.web.page_context import ThresholdInForce
 from sinks.web.site.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow
 
 _CHANGES_SHOWN = 50
+_MOST_KNOWN = 200
 _PATTERNS = ("cluster", "namespace", "job")
 
 
@@ -41,13 +41,16 @@ class PublishedSettings:
         self._silences: dict[str, Silence] = {}
         self._published: PublishedConfiguration | None = None
         self._live = LiveSettings()
+        # By the numbers of the overrides that apply; it begins empty with each configuration.
+        self._known: dict[tuple[int, ...], dict[str, Effective]] = {}
 
     def add(self, key: bytes | None, value: bytes | None, now: int) -> None:
         """Add a record. Raises UndecodableError, and then changes nothing."""
         change = read_change(key, value)
         if isinstance(change, PublishedConfiguration):
             self._changes.append(ConfigurationChange(change.hash, change.at, change.by, change.origin))
-            self._live = change.live()
+            # A reader that still has the old settings fills the old cache.
+            self._live, self._known = change.live(), {}
             self._published = change
         elif isinstance(change, PublishedSilence):
             silence = change.read()
@@ -62,8 +65,14 @@ class PublishedSettings:
 
     def effective(self, cluster: str, job: str) -> dict[str, Effective]:
         """The settings of all detectors for a job of a cluster, by kind. `job` is empty where there is none."""
-        live = self._live
-        return _effective(live, tuple(matching(live.overrides, cluster, job)))
+        known, live = self._known, self._live
+        chosen = tuple(matching(live.overrides, cluster, job))
+        found = known.get(chosen)
+        if found is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            found = known[chosen] = _effective(live, chosen)
+        return found
 
     def thresholds(self, transition: Transition) -> list[ThresholdInForce]:
         """The settings of the detectors that found something, if the transition was decided by those now in force."""
@@ -110,7 +119,6 @@ class PublishedSettings:
         )
 
 
-@lru_cache(maxsize=256)
 def _effective(live: LiveSettings, chosen: tuple[int, ...]) -> dict[str, Effective]:
     found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)
     written = {kind: {name: one.value for name, one in block.items()} for kind, block in found.items()}

@@ -126,7 +126,8 @@ class Clusters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadingNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A reading, in the base unit of its name, measured `at`, and what its detector compares with the limit.
+    """A reading, in the base unit of its name, measured `at`, and what its detector compares with the limit. Numbers
+    that JSON cannot express are null.
 
     `measure` says what that is: the value, the age of the time that it is, or the time left until then. `now` is that
     number, null if the detector compares nothing. `limit_from` is the setting or the reading that the limit is taken
@@ -136,7 +137,7 @@ class ReadingNow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     labels: dict[str, str]
-    value: float
+    value: float | None
     at: int
     help: str
     measure: Measure

@@ -63,7 +63,7 @@ class SiteFeed:
         self._settings = settings
         self._wall = wall
         self._problem: str | None = "Kafka has not been read yet"
-        self._next_check = self._next_prune = 0.0
+        self.next_check = self._next_prune = 0.0
         self._begin_again()
 
     def _begin_again(self) -> None:
@@ -82,7 +82,7 @@ class SiteFeed:
     def run(self, stop: Event) -> None:
         """Read until `stop`, or until the store fails. Raises kafka.errors.KafkaError."""
         consumer: Any = None
-        self._next_check = 0.0
+        self.next_check = 0.0
         try:
             self._store.open()
             consumer = self._clients.site_consumer()
@@ -147,7 +147,7 @@ class SiteFeed:
 
     def _check(self, consumer: Any) -> None:
         """Ask for the ends of the topics from time to time: a consumer alone does not notice that Kafka is down."""
-        if time.monotonic() < self._next_check:
+        if time.monotonic() < self.next_check:
             return
         assigned = consumer.assignment()
         if not any(part.topic == self._topics.incidents for part in assigned):
@@ -164,4 +164,4 @@ class SiteFeed:
             behind = self._progress.note(ends, positions)
             fine = behind == 0 or (self._problem is None and behind < _MUCH)
             self._problem = None if fine else f"{behind} records are unread"
-        self._next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)
+        self.next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)

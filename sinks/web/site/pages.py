@@ -73,6 +73,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 Page = Callable[[Any, Asked], str]
 
+# Seconds beyond which a time or a time span is no longer one that people know.
+_MUCH = 1e11
+
 
 def open_incidents(document: OpenIncidents, asked: Asked) -> str:
     groups = [(name, list(found)) for name, found in groupby(document.incidents, lambda one: one.cluster)]
@@ -135,30 +138,30 @@ def now_words(reading: ReadingNow) -> str:
     """
     if reading.now is not None and reading.measure != "value":
         late = reading.now < 0
-        words = humanize(abs(reading.now) * 1000)
+        words = _time_span(abs(reading.now))
         return f"{words} ago" if reading.measure == "age" or late else f"in {words}"
-    return _quantity(reading.name, reading.value)
+    return "" if reading.value is None else _quantity(reading.name, reading.value)
 
 
 def limit_words(reading: ReadingNow) -> str:
     """The limit in the unit of the reading; empty without one."""
     if reading.limit is None:
         return ""
-    return humanize(reading.limit * 1000) if reading.measure != "value" else _quantity(reading.name, reading.limit)
+    return _time_span(reading.limit) if reading.measure != "value" else _quantity(reading.name, reading.limit)
 
 
 def _quantity(name: str, value: float) -> str:
     if name.endswith("_timestamp_seconds"):
-        return _moment_of(value)
-    if name.endswith("_seconds") and 0 <= value < 1e9:
-        return humanize(value * 1000)
+        return moment(int(value * 1000)) if abs(value) < _MUCH else f"{value:g} s"
+    if name.endswith("_seconds"):
+        return _time_span(value)
     if name.endswith("_bytes"):
         return f"{value / 2**20:,.4g} MB"
     return f"{value:,.4g}"
 
 
-def _moment_of(seconds: float) -> str:
-    return moment(int(seconds * 1000)) if abs(seconds) < 1e12 else f"{seconds:g} s"
+def _time_span(seconds: float) -> str:
+    return humanize(seconds * 1000) if 0 <= seconds < _MUCH else f"{seconds:g} s"
 
 
 def _as_json(value: object) -> str:

@@ -1,5 +1,6 @@
 """The readings of a cluster next to the limits of their detectors, as both are now."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -110,12 +111,12 @@ def _with_limit(
         "age": now_ms / 1000 - reading.value,
         "time_left": reading.value - now_ms / 1000,
     }
-    now = by_measure[compared.measure] if limit is not None else None
+    now = _finite(by_measure[compared.measure]) if limit is not None else None
     described = READINGS.get(reading.name)
     return ReadingNow(
         name=reading.name,
         labels={name: value for name, value in reading.labels.items() if name != "cluster"},
-        value=reading.value,
+        value=_finite(reading.value),
         at=reading.at,
         help=described.help if described is not None else "",
         measure=compared.measure,
@@ -125,6 +126,10 @@ def _with_limit(
         overridden=settings is not None and compared.setting in settings.overridden,
         exceeded=now is not None and limit is not None and (now < limit if compared.below else now > limit),
     )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _key(name: str, labels: Mapping[str, str]) -> Key:
