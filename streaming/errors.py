@@ -31,6 +31,10 @@ class RecordingError(UserError):
     exit_status = 2
 
 
+class ReportError(UserError):
+    """There is no incident to report on, or more than one; the message names them."""
+
+
 class PublishedError(UserError):
     """The configuration topic cannot be read or written, or does not contain what was requested."""
 

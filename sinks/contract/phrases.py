@@ -63,6 +63,14 @@ def state(transition: Transition) -> str:
     return SEVERITY_WORDS[transition.severity] + (", silenced" if transition.silence is not None else "")
 
 
+def tone(transition: Transition) -> str:
+    """The name of the colour of an incident's state: its severity, `good` or `quiet`."""
+    if transition.part_of:
+        return "info"
+    states = {"resolved": "good", "stale": "quiet"}
+    return states.get(transition.transition, transition.severity)
+
+
 def since(transition: Transition) -> int:
     """Time of the first symptom (epoch ms)."""
     return min((finding.since for finding in transition.findings), default=transition.opened_at or transition.at)

@@ -1,7 +1,9 @@
 """Times, names and sentences that several receivers show. Times are UTC: Flink's logs mostly are."""
 
+import json
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 from detectors import DETECTORS
 from detectors.incident import Severity, Transition
@@ -77,6 +79,11 @@ def late_words(transition: Transition) -> str:
     written = first if first == last else f"{first} to {last}"
     lateness = humanize(max(late.arrived - late.last, 0))
     return f"Arrived {lateness} late: written {written}, read {clock_time(late.arrived, late.first)} UTC"
+
+
+def written(value: Any) -> str:
+    """The value of a setting as a person writes it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def runbook_url(base: str, kind: str) -> str:

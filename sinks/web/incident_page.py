@@ -53,7 +53,7 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         context=context,
         subject=phrases.exercise(last) + phrases.subject_line(last),
         state=phrases.state(last),
-        tone=_tone(last),
+        tone=phrases.tone(last),
         severity=_severity(transitions),
         notices=[words for words in (silence_words(last), late_words(last)) if words],
         places=phrases.places(last),
@@ -75,20 +75,14 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         recurrence=phrases.recurrence(last),
         confidence=phrases.CONFIDENCE_WORDS.get(last.confidence, ""),
         silences=_silences(transitions),
+        decided=[one for one in context.thresholds if one.key.startswith(f"{last.cause}.")],
+        others=[one for one in context.thresholds if not one.key.startswith(f"{last.cause}.")],
         place=phrases.place,
         reason=phrases.reason,
         forecast_of=phrases.forecast_words,
         state_of=phrases.state,
-        tone_of=_tone,
+        tone_of=phrases.tone,
     )
-
-
-def _tone(transition: Transition) -> str:
-    """The class of a state's colour."""
-    if transition.part_of:
-        return "info"
-    states = {"resolved": "good", "stale": "quiet"}
-    return states.get(transition.transition, transition.severity)
 
 
 def _severity(transitions: Sequence[Transition]) -> str:
@@ -147,13 +141,7 @@ def _findings(
 
 def _evidence(found: Sequence[Evidence], day: int, context: PageContext) -> list[ShownEvidence]:
     in_order_of_time = sorted(found, key=lambda e: e.time)
-    return [ShownEvidence(_address(e, context), clock_time(e.time, day), e.text) for e in in_order_of_time]
-
-
-def _address(evidence: Evidence, context: PageContext) -> str:
-    if evidence.topic in context.files:
-        return f"{evidence.topic}:{evidence.offset}"
-    return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"
+    return [ShownEvidence(context.place_of(e), clock_time(e.time, day), e.text) for e in in_order_of_time]
 
 
 def _silences(transitions: Sequence[Transition]) -> list[tuple[int, Silenced]]:

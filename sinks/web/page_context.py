@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from detectors.incident import Transition
+from detectors.incident import Evidence, Transition
 
 _MOST_EARLIER = 20
 _NAME = re.compile(r"[\w.~-]{1,200}")
@@ -67,6 +67,12 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
         if not self.incident_address or not _NAME.fullmatch(incident):
             return ""
         return self.incident_address.replace("{incident}", quote(incident, safe=""))
+
+    def place_of(self, evidence: Evidence) -> str:
+        """Where a record can be read again: `topic/partition@offset`, or `file:line`."""
+        if evidence.topic in self.files:
+            return f"{evidence.topic}:{evidence.offset}"
+        return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"
 
 
 NO_CONTEXT = PageContext()

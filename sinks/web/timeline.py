@@ -9,6 +9,7 @@ from detectors.incident import Finding, Transition
 from detectors.incidents.transitions import identity
 from detectors.values.durations import humanize
 from sinks.contract import phrases
+from sinks.contract.one_line import shortened
 from sinks.contract.wording import clock_time, kind_words, with_words
 from sinks.web.cause_tree import in_order
 from sinks.web.page_context import SentNotification
@@ -18,6 +19,7 @@ FIRST_SHOWN, LAST_SHOWN = 20, 60
 
 _NUMBERS = "new numbers of "
 _FINDINGS_SHOWN = 8
+_LONGEST_REASON = 400
 _WORDS = {
     "sent": "notified",
     "folded": "notified in a digest",
@@ -87,7 +89,7 @@ def _change(transition: Transition) -> str:
     if transition.seq == 1 or transition.transition == "opened":
         words = f"Opened as {kind_words(transition.cause)}"
         return f"{words}, {with_words(transition.reason)}" if transition.reason.startswith("recurring") else words
-    words = with_words(transition.reason)
+    words = with_words(shortened(transition.reason, _LONGEST_REASON))
     if transition.part_of:
         return f"Merged into incident {transition.part_of}"
     if transition.transition == "resolved":

@@ -16,6 +16,7 @@ _LATER = {
     "play": "streaming.cli.play:play",
     "rebuild": "streaming.cli.rebuild:rebuild",
     "replay": "streaming.cli.replay:replay",
+    "report": "streaming.cli.report:report",
     "silence": "streaming.cli.silence:silence",
     "sinks": "streaming.cli.sinks:sinks",
     "tune": "streaming.cli.tune:tune",

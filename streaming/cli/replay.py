@@ -1,25 +1,30 @@
 """`flinkwatch replay` shows which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
 
 from detectors.events.reader import Reader
+from detectors.incident import Transition
 from detectors.settings.live import publish
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
 from streaming.cli.time_zone import TimeZone, ZoneOption
 from streaming.configuration.known_issues import in_force, read_files
+from streaming.configuration.settings import Settings
 from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
 from streaming.recordings.replay import Arrived, run
 from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, status
 
-_NOT_UNDERSTOOD = 2
+NOT_UNDERSTOOD = 2
+"""Exit status if a file has nothing that flinkwatch understands."""
+
 _SAY_EVERY = 5_000
 _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
@@ -35,8 +40,20 @@ _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
     metavar="ZONE",
     help="Time zone of log times without one: Europe/Berlin or +08:00. Default: inferred from the logs.",
 )
+@click.option(
+    "--html",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Also write a page for each incident, and index.html with all of them, into DIR.",
+)
 def replay(
-    paths: tuple[Path, ...], config_file: Path | None, as_json: bool, timeline: bool, time_zone: TimeZone | None
+    paths: tuple[Path, ...],
+    config_file: Path | None,
+    as_json: bool,
+    timeline: bool,
+    time_zone: TimeZone | None,
+    folder: Path | None,
 ) -> None:
     """Show the incidents in log files and recordings. Needs no Spark and no Kafka.
 
@@ -47,28 +64,52 @@ def replay(
     Exit status: 0 if all files were understood, 2 if one of them has nothing that flinkwatch understands.
     """
     settings = settings_of(config_file)
-    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    issues = in_force(read_files(settings.known_issues.files))
-    topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
     found = replay_report.IncidentLog()
-    with status("reading") as say:
-        inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
-        arrived = _read(inputs, reader, topics.config, say)
-        published = publish(settings.live, at=0, by="replay")
-        with gc_paused():
-            for transition in run(arrived, published, topics.config, versions=inputs.versions(), issues=issues):
-                if as_json:
-                    echo_json(msgspec.json.encode(transition))
-                else:
-                    found.take(transition)
+    kept: list[Transition] = []
+    with status("reading") as say, gc_paused():
+        replayed = replay_files(paths, settings, time_zone, say)
+        for transition in replayed.transitions:
+            if folder is not None:
+                kept.append(transition)
+            if as_json:
+                echo_json(msgspec.json.encode(transition))
+            else:
+                found.take(transition)
+    inputs = replayed.inputs
+    if folder is not None:
+        from streaming.incident_pages import of_replay, write_pages
+
+        write_pages(folder, of_replay(kept, inputs, settings))
     failed = read_report.failures(inputs.files)
     if as_json:
         for one in failed:
             echo(f"flinkwatch: {read_report.sentence(one)}", error=True)
     else:
         _print_found(found, inputs, timeline, time_zone)
+    if folder is not None:
+        echo(f"Wrote {folder / 'index.html'}.", error=as_json)
     if failed:
-        sys.exit(_NOT_UNDERSTOOD)
+        sys.exit(NOT_UNDERSTOOD)
+
+
+class ReplayedFiles(NamedTuple):
+    """The files of a replay, and its transitions, which are made while they are taken."""
+
+    inputs: InputFiles
+    transitions: Iterator[Transition]
+
+
+def replay_files(
+    paths: Iterable[Path], settings: Settings, time_zone: TimeZone | None, say: Callable[[str], None]
+) -> ReplayedFiles:
+    """A replay of files under the settings of `--config`; `say` shows how far it is. Raises RecordingError."""
+    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
+    issues = in_force(read_files(settings.known_issues.files))
+    topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
+    inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=say)
+    arrived = _read(inputs, reader, topics.config, say)
+    published = publish(settings.live, at=0, by="replay")
+    return ReplayedFiles(inputs, run(arrived, published, topics.config, versions=inputs.versions(), issues=issues))
 
 
 def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:

@@ -1,10 +1,10 @@
 """The differences between two configurations, key by key, for the log and the command line."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from detectors.settings.live import LiveSettings
+from sinks.contract.wording import written
 
 _ABSENT = "—"
 
@@ -37,11 +37,6 @@ def leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from leaves(f"{prefix}.{key}", inner)
     else:
         yield prefix, value
-
-
-def written(value: Any) -> str:
-    """A value as a person writes it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _by_key(live: LiveSettings) -> dict[str, str]:

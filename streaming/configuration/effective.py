@@ -6,7 +6,7 @@ from typing import NamedTuple
 from detectors.settings.live import LiveSettings
 from detectors.settings.overrides import matching, resolve
 from detectors.values.name_pattern import NamePatterns
-from streaming.configuration.diff import written
+from sinks.contract.wording import written
 
 
 class EffectiveSetting(NamedTuple):

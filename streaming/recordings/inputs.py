@@ -244,6 +244,9 @@ def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
     named: list[tuple[Path, str, bool]] = []
     for path in paths:
         if path.is_dir():
+            if (recorded := _of_scenario(path)) is not None:
+                named.append((recorded, path.name, False))
+                continue
             inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
             readable = [p for p in inside if p.suffix not in _SKIPPED]
             if not readable:
@@ -254,6 +257,11 @@ def _walk(paths: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
     many = Counter(label for _, label, _ in named)
     for path, label, walked in named:
         yield path, label if many[label] == 1 else path.as_posix(), walked
+
+
+def _of_scenario(folder: Path) -> Path | None:
+    """The records of a scenario's folder, whose other files are about them (tests/README.md); None: it is none."""
+    return next((p for p in sorted(folder.glob("input.jsonl*")) if p.is_file()), None)
 
 
 def _hidden(path: Path) -> bool:
