@@ -19,6 +19,7 @@ from detectors.settings.live import (
 from detectors.settings.overrides import Override, matching, resolve
 from sinks.web.page_context import ThresholdInForce
 from sinks.web.site.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow
+from sinks.web.thresholds import thresholds_of
 
 _CHANGES_SHOWN = 50
 _MOST_KNOWN = 200
@@ -75,24 +76,8 @@ class PublishedSettings:
         return found
 
     def thresholds(self, transition: Transition) -> list[ThresholdInForce]:
-        """The settings of the detectors that found something, if the transition was decided by those now in force."""
-        if transition.config != self.hash:
-            return []
-        usual = DetectorSettings().model_dump(mode="json")
-        effective = self.effective(transition.cluster, transition.job_name)
-        kinds = sorted({finding.kind for finding in transition.findings} & effective.keys())
-        return [
-            ThresholdInForce(
-                f"{kind}.{name}",
-                str(value),
-                str(usual[kind][name]),
-                type(effective[kind].config).model_fields[name].description or "",
-                "overrides" if name in effective[kind].overridden else "",
-            )
-            for kind in kinds
-            for name, value in effective[kind].written.items()
-            if name != "enabled"
-        ]
+        """The settings that decided the transition, if they are those now in force."""
+        return thresholds_of(self._live, transition) if transition.config == self.hash else []
 
     def document(self, now: int, problem: str | None) -> ConfigurationDocument | None:
         """What is in force; None if no configuration was published yet."""

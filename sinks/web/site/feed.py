@@ -128,22 +128,20 @@ class SiteFeed:
                 self._store.remove(key)
             else:
                 self._store.add(decode_transition(record.value), record.value)
+        elif record.value is None:
+            self._store.not_notified(key)
         else:
-            receiver, _, incident = key.partition("/")
-            if record.value is None:
-                self._store.not_notified(receiver, incident)
-            else:
-                one = _decode_entry(record.value)
-                self._store.notified(
-                    LoggedNotification(
-                        receiver=receiver,
-                        incident=one.incident,
-                        seq=one.seq,
-                        state=one.state,
-                        at=one.at,
-                        reason=one.reason,
-                    )
+            one = _decode_entry(record.value)
+            self._store.notified(
+                LoggedNotification(
+                    receiver=key.removesuffix(f"/{one.incident}"),
+                    incident=one.incident,
+                    seq=one.seq,
+                    state=one.state,
+                    at=one.at,
+                    reason=one.reason,
                 )
+            )
 
     def _check(self, consumer: Any) -> None:
         """Ask for the ends of the topics from time to time: a consumer alone does not notice that Kafka is down."""

@@ -92,6 +92,7 @@ def incident(document: IncidentDocument, asked: Asked) -> str:
         incident_address=f"{asked.prefix}/incidents/{{incident}}",
         runbook_base_url=asked.runbook_base_url,
         navigation=[(label, asked.prefix + path) for label, path in _NAVIGATION],
+        notice=document.problem or "",
     )
     return render_incident(document.transitions[::-1], context)
 
@@ -169,7 +170,8 @@ def _as_json(value: object) -> str:
 
 
 def _page(template: str, asked: Asked, document: msgspec.Struct, **values: object) -> str:
-    return render(template, document=document, **values, **_frame(asked))
+    context = PageContext(notice=getattr(document, "problem", None) or "")
+    return render(template, document=document, context=context, **values, **_frame(asked))
 
 
 def _frame(asked: Asked) -> dict[str, Any]:

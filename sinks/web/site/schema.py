@@ -14,6 +14,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema_text() -> str:
     """The schema as text. Each document has its definition in `$defs`."""
     _, definitions = msgspec.json.schema_components(ALL, ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        if "description" in definition:
+            definition["description"] = " ".join(definition["description"].split())
     whole = {
         "$schema": DIALECT,
         "title": "Documents of flinkwatch's status site",

@@ -140,9 +140,11 @@ class IncidentStore:
             "INSERT OR REPLACE INTO notifications VALUES (?, ?, ?, ?, ?, ?)", (*row, sent.reason[:_TEXT])
         )
 
-    def not_notified(self, receiver: str, incident: str) -> None:
-        """The entry was removed from the notification log."""
-        self._writer.execute("DELETE FROM notifications WHERE incident = ? AND receiver = ?", (incident, receiver))
+    def not_notified(self, key: str) -> None:
+        """The entry with this key, which is receiver/incident, was removed from the notification log."""
+        # Either name may contain a slash.
+        pairs = [(key[:at], key[at + 1 :]) for at, character in enumerate(key[:_NAME]) if character == "/"]
+        self._writer.executemany("DELETE FROM notifications WHERE receiver = ? AND incident = ?", pairs)
 
     def commit(self) -> None:
         self._writer.commit()

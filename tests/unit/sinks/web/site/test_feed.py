@@ -105,9 +105,11 @@ def test_incidents_notifications_and_the_configuration_arrive(feeding: Feeding) 
 def test_tombstones_remove_incidents_and_notifications(feeding: Feeding) -> None:
     feeding.opens("i")
     feeding.opens("kept")
-    entry = msgspec.json.encode(Entry(incident="kept", seq=1, state="sent", at=5))
-    feeding.kafka.write(TOPICS.deliveries, "slack/kept", entry)
+    for receiver in ("slack", "slack:a/b"):
+        entry = msgspec.json.encode(Entry(incident="kept", seq=1, state="sent", at=5))
+        feeding.kafka.write(TOPICS.deliveries, f"{receiver}/kept", entry)
     feeding.kafka.write(TOPICS.deliveries, "slack/kept", None)
+    feeding.kafka.write(TOPICS.deliveries, "slack:a/b/kept", None)
     feeding.kafka.write(TOPICS.incidents, "i", None)
     feeding.run(nothing)
     assert feeding.kept() == ["kept"]

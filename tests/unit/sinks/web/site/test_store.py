@@ -98,14 +98,18 @@ def test_a_file_that_reaches_its_limit_is_an_error_and_a_new_one_begins_empty(tm
     store = IncidentStore(DAY_MS, most_bytes=500_000, folder=tmp_path, wall=lambda: NOW / 1000)
     store.open()
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        for number in range(2_000):
-            one = make_transition(incident=f"{number}-{hash(number)}", advice=str(list(map(hash, "abcdefgh"))))
-            store.add(one, msgspec.json.encode(one))
+        fill(store)
     store.close()
     store.open()
     with store.reading() as db:
         assert lookup.count(db, lookup.where(Query())) == 0
     store.close()
+
+
+def fill(store: IncidentStore) -> None:
+    for number in range(2_000):
+        one = make_transition(incident=f"{number}-{hash(number)}", advice=str(list(map(hash, "abcdefgh"))))
+        store.add(one, msgspec.json.encode(one))
 
 
 def test_a_store_that_is_not_open_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
