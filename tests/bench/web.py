@@ -1,0 +1,100 @@
+"""What the status site costs: `python tests/bench/web.py [--incidents N] [--requests N]`.
+
+`flinkwatch deliver` as a user starts it, on a real broker, with N open incidents that were notified before. It runs
+twice, without the site and with it: the difference of the resident memory is what the site takes. Then every page and
+document is asked for, one request after the other, and so are scrapes. The last line is JSON.
+"""
+
+import argparse
+import json
+import sys
+import time
+from contextlib import closing
+
+from kafka import KafkaAdminClient, KafkaProducer
+
+from sinks.kafka.topics import ensure_topics
+from tests.bench.delivery import TOPICS, Deliverer, deliverer, fill, show_jobs
+from tests.bench.latency import quantile
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import SlackServer
+
+PATHS = {
+    "open": "/",
+    "search": "/?q=overdue&cluster=cluster-7",
+    "last_part": "/?offset=9900",
+    "incident": "/incidents/open-00007",
+    "history": "/history",
+    "clusters": "/clusters",
+    "cluster": "/clusters/cluster-7",
+    "config": "/config",
+    "receivers": "/receivers",
+    "api_incidents": "/api/v1/incidents",
+    "api_incident": "/api/v1/incidents/open-00007",
+    "metrics": "/metrics",
+}
+GOALS = {"more_rss_mb": 20.0, "page_p99_ms": 100.0}
+
+
+def settled_memory(running: Deliverer) -> float:
+    """Resident MB once everything was read."""
+    running.await_text("/-/ready", b"is ready", 120)
+    running.await_text("/metrics", b'^flinkwatch_notifications_queue_length{integration="slack"} 0', 120)
+    time.sleep(5)
+    return running.memory()[0]
+
+
+def timed(running: Deliverer, path: str, requests: int) -> list[float]:
+    """Milliseconds of each request, after three that warm up."""
+    found = []
+    for number in range(requests + 3):
+        begin = time.perf_counter()
+        running.get(path)
+        if number >= 3:
+            found.append((time.perf_counter() - begin) * 1000)
+    return found
+
+
+def measure(incidents: int, requests: int) -> dict[str, float]:
+    """The figures."""
+    figures: dict[str, float] = {"incidents": incidents}
+    with Broker() as broker, SlackServer() as slack:
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+            ensure_topics(admin, TOPICS, create=True)
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=0)) as producer:
+            fill(producer, incidents)
+            show_jobs(producer, 200)
+        with deliverer(broker.bootstrap, slack, site=False) as running:
+            figures["rss_without_mb"] = settled_memory(running)
+            figures["metrics_without_p50_ms"] = quantile(timed(running, "/metrics", 20), 0.5)
+        with deliverer(broker.bootstrap, slack) as running:
+            began = time.monotonic()
+            running.await_text("/api/v1/incidents?limit=1", b'"total"', 120)
+            figures["filled_after_s"] = round(time.monotonic() - began, 1)
+            figures["rss_with_mb"] = settled_memory(running)
+            for name, path in PATHS.items():
+                times = timed(running, path, requests)
+                figures[f"{name}_p50_ms"] = round(quantile(times, 0.5), 1)
+                figures[f"{name}_p99_ms"] = round(quantile(times, 0.99), 1)
+            figures["rss_after_requests_mb"] = running.memory()[0]
+    figures["more_rss_mb"] = round(figures["rss_after_requests_mb"] - figures["rss_without_mb"], 1)
+    pages = [value for name, value in figures.items() if name.endswith("_p99_ms") and not name.startswith("metrics")]
+    return figures | {"page_p99_ms": max(pages)}
+
+
+def main() -> None:
+    """Measure and print; exit status 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--incidents", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=100)
+    options = parser.parse_args()
+    figures = measure(options.incidents, options.requests)
+    missed = [f"{name} is {figures[name]}, goal {goal}" for name, goal in GOALS.items() if figures[name] > goal]
+    for line in missed:
+        print(f"missed: {line}")
+    print(json.dumps(figures))
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
