@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from detectors.incident import SEVERITIES, Transition, decode_transition
 from sinks.web.site.documents import ClusterSummary, Count, IncidentSummary, LoggedNotification
-from sinks.web.site.query import Query
+from sinks.web.site.query import SiteQuery
 
 _COLUMNS = ", ".join(IncidentSummary.__struct_fields__)
 # The cluster with the worst incident first, silenced incidents last in their cluster.
@@ -27,7 +27,7 @@ class Where(NamedTuple):
     values: tuple[str | int, ...] = ()
 
 
-def where(query: Query, *conditions: str, since: int = 0) -> Where:
+def where(query: SiteQuery, *conditions: str, since: int = 0) -> Where:
     """The incidents that a query selects; `since` is the earliest end (epoch ms)."""
     parts, values = list(conditions), list[str | int]()
     for name in ("cluster", "job", "kind", "state"):
@@ -51,12 +51,12 @@ def count(db: sqlite3.Connection, selected: Where) -> int:
     return int(found)
 
 
-def by_cluster(db: sqlite3.Connection, selected: Where, query: Query) -> list[IncidentSummary]:
+def by_cluster(db: sqlite3.Connection, selected: Where, query: SiteQuery) -> list[IncidentSummary]:
     """A part of the selected incidents, by cluster and severity."""
     return _summaries(db, selected, _BY_CLUSTER, query.limit, query.offset)
 
 
-def newest(db: sqlite3.Connection, selected: Where, query: Query) -> list[IncidentSummary]:
+def newest(db: sqlite3.Connection, selected: Where, query: SiteQuery) -> list[IncidentSummary]:
     """A part of the selected incidents, the newest first."""
     return _summaries(db, selected, _NEWEST, query.limit, query.offset)
 

@@ -23,7 +23,7 @@ from sinks.web.site.documents import (
     ReadingNow,
     Receivers,
 )
-from sinks.web.site.query import KINDS, Query
+from sinks.web.site.query import KINDS, SiteQuery
 from sinks.web.templating import render
 
 REFRESH_S = 30
@@ -43,7 +43,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     prefix: str
     path: str
-    query: Query
+    query: SiteQuery
     now: int
     refreshes: bool = False
     runbook_base_url: str = ""
@@ -125,7 +125,7 @@ def receivers(document: Receivers, asked: Asked) -> str:
 
 def error_page(problem: Problem, prefix: str) -> str:
     """The page of an error. It shows nothing of the request."""
-    asked = Asked(prefix=prefix, path="", query=Query(), now=0)
+    asked = Asked(prefix=prefix, path="", query=SiteQuery(), now=0)
     return render("error.html.j2", problem=problem, **_frame(asked))
 
 

@@ -29,7 +29,7 @@ class BadQueryError(ValueError):
         self.allowed = allowed
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class SiteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for; an empty text selects everything. `q` is searched in ID, names, kind and summary."""
 
     q: str = ""
@@ -45,7 +45,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     def chosen(self) -> dict[str, str]:
         """The parameters that differ from their defaults, as text."""
-        usual = Query()
+        usual = SiteQuery()
         return {
             name: str(value)
             for name in self.__struct_fields__
@@ -63,7 +63,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         return self.with_offset(path, following) if following < total else None
 
 
-def parse(text: str, allowed: tuple[str, ...]) -> Query:
+def parse(text: str, allowed: tuple[str, ...]) -> SiteQuery:
     """The query string of an address that has the parameters `allowed`. Empty values count as left out, since a form
     sends every field. Raises BadQueryError.
     """
@@ -79,7 +79,7 @@ def parse(text: str, allowed: tuple[str, ...]) -> Query:
             raise BadQueryError(f"{name} occurs twice", list(allowed))
         if value:
             found[name] = _value(name, value)
-    return msgspec.convert(found, Query)
+    return msgspec.convert(found, SiteQuery)
 
 
 def _value(name: str, value: str) -> str | int:

@@ -18,7 +18,7 @@ from sinks.secret import SecretError
 from sinks.web.site import answers, pages, views
 from sinks.web.site.exchange import Request, Response
 from sinks.web.site.guard import allowed_names, host_problem, may_read
-from sinks.web.site.query import BadQueryError, Query, parse
+from sinks.web.site.query import BadQueryError, SiteQuery, parse
 from sinks.web.site.schema import schema_text
 from sinks.web.site.settings import WebConfig
 from sinks.web.site.sources import Sources
@@ -34,7 +34,7 @@ _LIST = ("limit", "offset")
 _NAMES = ("q", "cluster", "job", "kind", "severity")
 
 
-class Route(NamedTuple):
+class SitePath(NamedTuple):
     """A path below / and the same below /api/v1. If it ends with a slash, the name that follows is what is asked for.
 
     `waits`: the answer is 503 until the topics have been read.
@@ -48,14 +48,14 @@ class Route(NamedTuple):
     waits: bool = True
 
 
-ROUTES = (
-    Route("/", "/incidents", views.open_incidents, pages.open_incidents, (*_NAMES, *_LIST, "refresh")),
-    Route("/incidents/", "/incidents/", views.incident, pages.incident, _LIST),
-    Route("/history", "/history", views.history, pages.history, (*_NAMES, "state", "days", *_LIST)),
-    Route("/clusters", "/clusters", views.clusters, pages.clusters, ("q", *_LIST, "refresh")),
-    Route("/clusters/", "/clusters/", views.cluster, pages.cluster, (*_LIST, "refresh")),
-    Route("/config", "/config", views.configuration, pages.configuration),
-    Route("/receivers", "/receivers", views.receivers, pages.receivers, ("refresh",), waits=False),
+SITE_PATHS = (
+    SitePath("/", "/incidents", views.open_incidents, pages.open_incidents, (*_NAMES, *_LIST, "refresh")),
+    SitePath("/incidents/", "/incidents/", views.incident, pages.incident, _LIST),
+    SitePath("/history", "/history", views.history, pages.history, (*_NAMES, "state", "days", *_LIST)),
+    SitePath("/clusters", "/clusters", views.clusters, pages.clusters, ("q", *_LIST, "refresh")),
+    SitePath("/clusters/", "/clusters/", views.cluster, pages.cluster, (*_LIST, "refresh")),
+    SitePath("/config", "/config", views.configuration, pages.configuration),
+    SitePath("/receivers", "/receivers", views.receivers, pages.receivers, ("refresh",), waits=False),
 )
 
 
@@ -124,7 +124,7 @@ class StatusSite:
         finally:
             self._turn.release()
 
-    def _show(self, route: Route, name: str, query: Query, headers: Message, path: str) -> Response:
+    def _show(self, route: SitePath, name: str, query: SiteQuery, headers: Message, path: str) -> Response:
         as_json, prefix = path.startswith(API), self._config.prefix
         document = route.view(self._sources, name, query, f"{prefix}{path}")
         if document is None:
@@ -151,9 +151,9 @@ class StatusSite:
         return answers.failure(status, detail, as_json=as_json, prefix=prefix, allowed=allowed, login=login)
 
 
-def _route(path: str, as_json: bool) -> tuple[Route | None, str]:
+def _route(path: str, as_json: bool) -> tuple[SitePath | None, str]:
     """The route of a path, and the name in it."""
-    for route in ROUTES:
+    for route in SITE_PATHS:
         pattern = route.document if as_json else route.path
         if not pattern.endswith("/") or pattern == "/":
             if path == pattern:

@@ -15,7 +15,7 @@ from sinks.web.site.documents import (
     Receivers,
 )
 from sinks.web.site.lookup import OPEN, Where, where
-from sinks.web.site.query import Query
+from sinks.web.site.query import SiteQuery
 from sinks.web.site.readings import detectors_now, readings_now
 from sinks.web.site.receivers import receivers_health
 from sinks.web.site.sources import Sources
@@ -23,11 +23,11 @@ from sinks.web.site.sources import Sources
 _DAY_MS = 86_400_000
 _CLUSTERS_SHOWN = 100
 
-View = Callable[[Sources, str, Query, str], Document | None]
+View = Callable[[Sources, str, SiteQuery, str], Document | None]
 """Sources, the name in the path, the query, and the path of the document itself, for `next`."""
 
 
-def open_incidents(sources: Sources, _: str, query: Query, path: str) -> OpenIncidents:
+def open_incidents(sources: Sources, _: str, query: SiteQuery, path: str) -> OpenIncidents:
     selected = where(query, OPEN)
     with sources.store.reading() as db:
         total = lookup.count(db, selected)
@@ -40,7 +40,7 @@ def open_incidents(sources: Sources, _: str, query: Query, path: str) -> OpenInc
         )
 
 
-def incident(sources: Sources, name: str, query: Query, path: str) -> IncidentDocument | None:
+def incident(sources: Sources, name: str, query: SiteQuery, path: str) -> IncidentDocument | None:
     with sources.store.reading() as db:
         found = lookup.incident(db, name)
         if found is None:
@@ -60,7 +60,7 @@ def incident(sources: Sources, name: str, query: Query, path: str) -> IncidentDo
         )
 
 
-def history(sources: Sources, _: str, query: Query, path: str) -> History:
+def history(sources: Sources, _: str, query: SiteQuery, path: str) -> History:
     since = sources.now_ms() // _DAY_MS * _DAY_MS - (query.days - 1) * _DAY_MS
     selected = where(query, since=since)
     with sources.store.reading() as db:
@@ -78,7 +78,7 @@ def history(sources: Sources, _: str, query: Query, path: str) -> History:
         )
 
 
-def clusters(sources: Sources, _: str, query: Query, path: str) -> Clusters:
+def clusters(sources: Sources, _: str, query: SiteQuery, path: str) -> Clusters:
     with sources.store.reading() as db:
         found = lookup.clusters(db)
     named = {one.cluster for one in found}
@@ -92,12 +92,12 @@ def clusters(sources: Sources, _: str, query: Query, path: str) -> Clusters:
     )
 
 
-def cluster(sources: Sources, name: str, query: Query, path: str) -> ClusterDocument | None:
+def cluster(sources: Sources, name: str, query: SiteQuery, path: str) -> ClusterDocument | None:
     readings = sorted(sources.readings(name), key=lambda reading: reading.key())
     with sources.store.reading() as db:
         selected = Where(f"{OPEN} AND cluster = ?", (name,))
         opened = {one.name: one.count for one in lookup.counts(db, "kind", selected)}
-        incidents = lookup.by_cluster(db, selected, Query())
+        incidents = lookup.by_cluster(db, selected, SiteQuery())
         if not readings and not lookup.count(db, Where("cluster = ?", (name,))):
             return None
     shown = readings[query.offset : query.offset + query.limit]
@@ -113,11 +113,11 @@ def cluster(sources: Sources, name: str, query: Query, path: str) -> ClusterDocu
     )
 
 
-def configuration(sources: Sources, _: str, query: Query, path: str) -> ConfigurationDocument | None:  # noqa: ARG001
+def configuration(sources: Sources, _: str, query: SiteQuery, path: str) -> ConfigurationDocument | None:  # noqa: ARG001
     return sources.settings.document(sources.now_ms(), sources.problem())
 
 
-def receivers(sources: Sources, _: str, query: Query, path: str) -> Receivers:  # noqa: ARG001
+def receivers(sources: Sources, _: str, query: SiteQuery, path: str) -> Receivers:  # noqa: ARG001
     with sources.store.reading() as db:
         states = lookup.notification_states(db)
     return Receivers(

@@ -16,7 +16,7 @@ from sinks.delivery.notification_log import Entry
 from sinks.web.site import lookup
 from sinks.web.site.configuration import PublishedSettings
 from sinks.web.site.feed import SiteFeed
-from sinks.web.site.query import Query
+from sinks.web.site.query import SiteQuery
 from sinks.web.site.store import IncidentStore
 from tests.unit.sinks.memory_kafka import TOPICS, BoardConsumer, MemoryKafka
 from tests.unit.sinks.samples import OPENED_AT, make_transition
@@ -68,7 +68,7 @@ class Feeding:
 
     def kept(self) -> list[str]:
         with self.store.reading() as db:
-            return sorted(one.incident for one in lookup.newest(db, lookup.where(Query()), Query()))
+            return sorted(one.incident for one in lookup.newest(db, lookup.where(SiteQuery()), SiteQuery()))
 
 
 @pytest.fixture

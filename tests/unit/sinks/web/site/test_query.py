@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.web.site.query import BadQueryError, Query, parse
+from sinks.web.site.query import BadQueryError, SiteQuery, parse
 
 ALLOWED = ("q", "cluster", "kind", "severity", "limit", "offset")
 
 
 def test_a_form_sends_empty_fields_that_select_everything() -> None:
-    assert parse("q=&cluster=&kind=&severity=", ALLOWED) == Query()
-    assert parse("", ALLOWED) == Query()
+    assert parse("q=&cluster=&kind=&severity=", ALLOWED) == SiteQuery()
+    assert parse("", ALLOWED) == SiteQuery()
 
 
 def test_values_are_decoded() -> None:
-    assert parse("cluster=a%2Fb+c&limit=5&offset=7", ALLOWED) == Query(cluster="a/b c", limit=5, offset=7)
+    assert parse("cluster=a%2Fb+c&limit=5&offset=7", ALLOWED) == SiteQuery(cluster="a/b c", limit=5, offset=7)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_any_query_string_is_read_or_refused(text: str) -> None:
 
 @given(st.text(max_size=100), st.integers(0, 1000))
 def test_the_address_of_another_part_selects_the_same(text: str, offset: int) -> None:
-    query = Query(q=text.encode("utf-8", "replace").decode(), kind="node_lost", limit=7)
+    query = SiteQuery(q=text.encode("utf-8", "replace").decode(), kind="node_lost", limit=7)
     again = parse(query.with_offset("/", offset).partition("?")[2], ALLOWED)
     assert (again.q, again.kind, again.limit, again.offset) == (query.q, query.kind, 7, offset)
 
 
 def test_a_list_ends_with_its_last_entry() -> None:
-    assert Query(limit=10).next("/x", 11) == "/x?limit=10&offset=10"
-    assert Query(limit=10).next("/x", 10) is None
-    assert Query(limit=10, offset=10).next("/x", 11) is None
+    assert SiteQuery(limit=10).next("/x", 11) == "/x?limit=10&offset=10"
+    assert SiteQuery(limit=10).next("/x", 10) is None
+    assert SiteQuery(limit=10, offset=10).next("/x", 11) is None

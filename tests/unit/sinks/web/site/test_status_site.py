@@ -13,7 +13,7 @@ from detectors.incident import Silenced
 from detectors.incidents.silences import Silence
 from detectors.settings.live import SILENCE_KEY, LiveSettings, publish_silence
 from sinks.web.site.documents import ALL
-from sinks.web.site.status_site import API, ROUTES
+from sinks.web.site.status_site import API, SITE_PATHS
 from sinks.web.templating import content_security_policy
 from tests.unit.sinks.samples import OPENED_AT
 from tests.unit.sinks.web.site.filled import DAY_MS, NOW, FilledSite
@@ -371,4 +371,4 @@ def test_links_have_the_path_of_the_external_address_whether_a_proxy_removes_it_
 
 
 def test_every_page_has_a_document_and_the_two_have_paths_that_match() -> None:
-    assert [route.document for route in ROUTES if route.path not in (route.document, "/")] == []
+    assert [route.document for route in SITE_PATHS if route.path not in (route.document, "/")] == []

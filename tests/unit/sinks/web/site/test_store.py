@@ -8,7 +8,7 @@ import pytest
 
 from sinks.web.site import lookup
 from sinks.web.site.documents import IncidentSummary
-from sinks.web.site.query import Query
+from sinks.web.site.query import SiteQuery
 from sinks.web.site.store import MOST_TRANSITIONS, IncidentStore
 from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition
 from tests.unit.sinks.web.site.filled import DAY_MS, NOW, FilledSite
@@ -102,7 +102,7 @@ def test_a_file_that_reaches_its_limit_is_an_error_and_a_new_one_begins_empty(tm
     store.close()
     store.open()
     with store.reading() as db:
-        assert lookup.count(db, lookup.where(Query())) == 0
+        assert lookup.count(db, lookup.where(SiteQuery())) == 0
     store.close()
 
 
@@ -127,11 +127,11 @@ def test_a_store_that_is_not_open_is_an_error_and_leaves_no_file(tmp_path: Path)
 def test_a_reader_sees_one_state_while_the_writer_goes_ahead(filled: FilledSite) -> None:
     filled.add_incident("a")
     with filled.store.reading() as db:
-        assert lookup.count(db, lookup.where(Query())) == 1
+        assert lookup.count(db, lookup.where(SiteQuery())) == 1
         filled.add_incident("b")
-        assert lookup.count(db, lookup.where(Query())) == 1
+        assert lookup.count(db, lookup.where(SiteQuery())) == 1
     with filled.store.reading() as db:
-        assert lookup.count(db, lookup.where(Query())) == 2
+        assert lookup.count(db, lookup.where(SiteQuery())) == 2
 
 
 def test_a_reader_cannot_write(filled: FilledSite) -> None:
