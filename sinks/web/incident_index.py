@@ -15,7 +15,7 @@ def render_index(found: Mapping[str, Sequence[Transition]], context: PageContext
     newest = [transitions[-1] for transitions in found.values()]
     main = [t for t in newest if not t.part_of]
     return render(
-        "index.html.j2",
+        "replay_index.html.j2",
         context=context,
         incidents=main[:_MOST],
         hidden=max(len(main) - _MOST, 0),

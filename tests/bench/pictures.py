@@ -1,7 +1,8 @@
-"""Pictures for the docs: `python tests/bench/pictures.py [fleet] [cluster] [flinkwatch] [message] [chart]`.
+"""Pictures for the docs: `python tests/bench/pictures.py [fleet] [cluster] [flinkwatch] [message] [chart] [incident]`.
 
 Fleet and Cluster show recordings as if they had happened at the same time; flinkwatch is scraped while the demo runs.
-The message and the chart in its thread are what Slack would show. Needs Debian's packages prometheus and chromium.
+The message and the chart in its thread are what Slack would show; incident is the page of one. Needs Debian's packages
+prometheus and chromium.
 """
 
 import sys
@@ -16,6 +17,7 @@ from streaming.job.heartbeat import canary_value
 from streaming.recordings.play import create_topics
 from streaming.recordings.redate import redated
 from tests.bench.drawing import View, draw
+from tests.bench.page_pictures import draw_page
 from tests.bench.slack_pictures import draw_message
 from tests.dashboard_queries import read, scraping
 from tests.demo.playback import Playback
@@ -37,6 +39,8 @@ FLEET = {
 }
 MESSAGES = {"message": ("late-barrier-acks", 4), "chart": ("checkpoint-creep", 1)}
 """The scenario and how many changes of its incident are shown."""
+PAGE = ("post-mortem-002", 5)
+"""The same for the page of an incident."""
 
 
 def main(names: list[str]) -> None:
@@ -51,6 +55,8 @@ def main(names: list[str]) -> None:
     for name, (scenario, changes) in MESSAGES.items():
         if name in names:
             draw_message(scenario, changes, IMAGES / f"{name}.png", charts=name == "chart")
+    if "incident" in names:
+        draw_page(*PAGE, IMAGES / "incident.png")
 
 
 def recorded(names: list[str], folder: Path) -> None:
@@ -87,4 +93,4 @@ def beside_the_demo(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["fleet", "cluster", "flinkwatch", *MESSAGES])
+    main(sys.argv[1:] or ["fleet", "cluster", "flinkwatch", *MESSAGES, "incident"])

@@ -1,6 +1,7 @@
-"""Commands on a real broker: what `play` writes, and what a silence matches."""
+"""Commands on a real broker: what `play` writes, what a silence matches, and the page of an incident of the topic."""
 
 import gzip
+import re
 import time
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
+from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
+from sinks.delivery.notification_log import Entry
 from streaming.cli.main import cli
 from streaming.recordings.recording import line_of
 from tests.embedded.broker import Broker
-from tests.unit.sinks.samples import make_transition
+from tests.unit.sinks.samples import OPENED_AT, make_transition
+from tests.unit.sinks.web.page_samples import chain
 
 pytestmark = pytest.mark.e2e
 NAME = "commands"
@@ -25,8 +29,8 @@ NAME = "commands"
 def config(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The configuration of an installation of its own, with its topics."""
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    own = (f"{NAME}.logs", f"{NAME}.metrics", f"{NAME}.config", f"{NAME}.incidents", f"{NAME}.readings")
-    admin.create_topics([NewTopic(name, 1, 1) for name in own])
+    own = ("logs", "metrics", "config", "incidents", "readings", "deliveries")
+    admin.create_topics([NewTopic(f"{NAME}.{name}", 1, 1) for name in own])
     admin.close()
     file = tmp_path_factory.mktemp("commands") / "own.yaml"
     kafka = {
@@ -82,6 +86,27 @@ def test_a_silence_counts_the_open_incidents_of_the_topic(broker: Broker, config
     ]
     assert (row["state"], row["mutes"]) == ("active", 1)
     assert f"Ended silence {row['id']}." in run("silence", "expire", row["id"], "--config", config).stdout
+
+
+def test_the_page_of_an_incident_shows_its_changes_its_thresholds_and_what_was_sent(
+    broker: Broker, config: Path, tmp_path: Path
+) -> None:
+    live = LiveSettings.model_validate({"detectors": {"late_barrier_acks": {"settle": "7s"}}})
+    published = publish(live, 1, "ann", "apply")
+    sent = Entry(incident="9f2c41d07b3e", seq=1, state="sent", at=OPENED_AT + 2_000)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for t in chain(config=published.hash):
+        producer.send(f"{NAME}.incidents", key=t.incident.encode(), value=msgspec.json.encode(t))
+    producer.send(f"{NAME}.deliveries", key=b"slack/9f2c41d07b3e", value=msgspec.json.encode(sent))
+    producer.send(f"{NAME}.config", key=CONFIG_KEY, value=encode_published(published))
+    producer.flush()
+    producer.close()
+    page = tmp_path / "page.html"
+    assert run("report", "9f2c41d07b3e", "--config", config, "--out", page).exit_code == 0
+    html = page.read_text()
+    assert [f'id="change-{n}"' in html for n in (1, 2, 3, 4)] == [True, True, True, False]
+    assert "slack notified of change 1" in html
+    assert re.search(r"late_barrier_acks\.settle</code></th><td>7s<", html)
 
 
 def _read(broker: Broker, topic: str) -> list[Record]:

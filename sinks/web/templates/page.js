@@ -1,7 +1,7 @@
 "use strict";
 // Every page is complete without this script; it only adds what HTML cannot do: copying, and keys that step.
+for (const one of document.querySelectorAll("[data-script]")) one.hidden = false;
 for (const button of document.querySelectorAll("button.copy")) {
-  button.hidden = false;
   button.addEventListener("click", async () => {
     const label = button.textContent;
     try {

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from detectors.incident import (
     Evidence,
     Finding,
@@ -63,32 +65,33 @@ def chain(**changes: Any) -> list[Transition]:
 
 def many(count: int = 60, findings: int = 20, *, text: str = "") -> list[Transition]:
     """An incident with `count` changes and as many findings as an incident lists; `text` is in every field."""
-    return [_one_of_many(seq, findings, text) for seq in range(1, count + 1)]
+    found = [_finding(i, text) for i in range(findings)]
+    return [_one_of_many(seq, found, text) for seq in range(1, count + 1)]
 
 
-def _one_of_many(seq: int, findings: int, text: str) -> Transition:
-    at = OPENED_AT + seq * MINUTE
+def _finding(i: int, text: str) -> Finding:
     words = text or "the heap of this TaskManager is 97% full after every collection and grows by 12 MB per minute"
-    found = [
-        Finding(
-            kind=text or ("heap_exhaustion" if i % 2 else "taskmanager_lost"),
-            subject=f"{text}{i}",
-            entity=dict.fromkeys(
-                ("cluster", "job_id", "job_name", "task", "tm_id", "host", "checkpoint"), f"{text}{i}"
-            ),
-            since=SINCE + i * 1_000,
-            at=at,
-            severity="critical",
-            summary=f"{words} {seq}",
-            evidence=[Evidence(text or "flink.logs", i, n, SINCE + n, words) for n in range(5)],
-            forecast=Forecast(text or "the heap is full", at + MINUTE, at, at + 2 * MINUTE),
-            series=Series(text or f"heap {i}", text or "bytes", [(SINCE + n * 999, n * i * 1e9) for n in range(64)]),
-            advice=f"{words} {i}",
-            closed_at=at if i == 3 else None,
-            closed_because=text,
-        )
-        for i in range(findings)
-    ]
+    name = f"{text}{i}"
+    return Finding(
+        kind=text or ("heap_exhaustion" if i % 2 else "taskmanager_lost"),
+        subject=name,
+        entity=dict.fromkeys(KEYS, name),
+        since=SINCE + i * 1_000,
+        at=OPENED_AT,
+        severity="critical",
+        summary=words,
+        evidence=[Evidence(text or "flink.logs", i, n, SINCE + n, words) for n in range(5)],
+        forecast=Forecast(text or "the heap is full", OPENED_AT + MINUTE, OPENED_AT, OPENED_AT + 2 * MINUTE),
+        series=Series(text or f"heap {i}", text or "bytes", [(SINCE + n * 999, n * i * 1e9) for n in range(64)]),
+        advice=words,
+        closed_at=OPENED_AT + 5 if i == 3 else None,
+        closed_because=text,
+    )
+
+
+def _one_of_many(seq: int, base: list[Finding], text: str) -> Transition:
+    at = OPENED_AT + seq * MINUTE
+    found = [replace(one, at=at, summary=one.summary if text else f"{one.summary} {seq}") for one in base]
     return make_transition(
         incident=text or "9f2c41d07b3e",
         seq=seq,
@@ -101,8 +104,8 @@ def _one_of_many(seq: int, findings: int, text: str) -> Transition:
         evidence=found[0].evidence,
         job_id=text or "a1b2c3",
         job_name=text or "orders-enrichment",
-        advice=f"{words} {seq}",
-        reason=f"new finding: {words}",
+        advice=f"{found[0].advice} {seq}",
+        reason=f"new finding: {text or seq}",
         forecast=found[0].forecast,
         config=text or "c0ffee12",
         silence=Silenced(text or "s1", at, text or "ann", text or "backfill"),

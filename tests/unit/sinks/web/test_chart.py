@@ -62,7 +62,7 @@ def test_labels_of_the_axis_of_time_are_whole_steps() -> None:
     assert re.findall(r'text-anchor="middle">(.*?)<', html) == ["14:02", "14:04", "14:06", "14:08", "14:10", "14:12"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(POINTS, POINTS, POINTS, st.none() | st.floats(), TIMES, TIMES, TIMES)
 def test_whatever_the_numbers_the_picture_is_well_formed_and_inside_its_frame(
     points: list[tuple[int, float]],

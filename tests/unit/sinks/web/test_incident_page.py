@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incident import Silenced
+from detectors.incident import KnownIssue, LateArrival, Silenced
 from sinks.contract import phrases
 from sinks.contract.wording import moment
 from sinks.web.incident_page import render_incident
@@ -117,6 +117,23 @@ def test_a_resolved_incident_asks_for_nothing_now() -> None:
 def test_without_data_the_page_shows_what_to_check() -> None:
     page = Page(render_incident([*chain()[:2], make_transition(seq=3, transition="stale", reason="no data")])).text
     assert phrases.NO_DATA in page
+
+
+@pytest.mark.parametrize(
+    ("address", "linked"), [("https://issues.example.org/FLINK-1", True), ("javascript:alert(1)", False)]
+)
+def test_a_known_issue_is_a_link_only_if_its_address_is_one(address: str, linked: bool) -> None:
+    issue = KnownIssue("FLINK-1", "It hangs", "1.20", "Restart it", address, "affected")
+    page = Page(render_incident(chain(known_issue=issue)))
+    assert "It hangs (affected). Fixed in 1.20. Until then: Restart it" in page.text
+    assert (address in links(page)) == linked
+
+
+def test_an_exercise_and_a_late_arrival_are_named_in_the_headline() -> None:
+    late = LateArrival(OPENED_AT - 600_000, OPENED_AT - 300_000, OPENED_AT)
+    headline = Page(render_incident(chain(cluster="exercise-prod", late=late)[:1])).text.split("What to do now")[0]
+    assert "EXERCISE, Checkpoint overdue" in headline
+    assert "Arrived 5 min late: written 13:53:00 to 13:58:00, read 14:03:00 UTC" in headline
 
 
 def test_changes_that_kafka_has_removed_are_counted() -> None:

@@ -85,3 +85,12 @@ def test_a_packed_log_of_several_is_unpacked_once_and_its_copy_is_removed(tmp_pa
     found = InputFiles([tmp_path / "all.log.gz"], READER, TOPICS)
     assert len(found.files[0].log.sections if found.files[0].log else []) == 5
     assert [a.record.offset for a in found.arrivals()] == [1, 3, 5, 7, 9, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("name", ["input.jsonl", "input.jsonl.gz"])
+def test_of_a_scenario_only_the_records_are_read(tmp_path: Path, name: str) -> None:
+    record = b'{"topic": "logs", "partition": 0, "offset": 0, "timestamp": 1, "value": "x"}\n'
+    (tmp_path / name).write_bytes(gzip.compress(record) if name.endswith("gz") else record)
+    (tmp_path / "README.md").write_text("About it.\n")
+    (tmp_path / "transitions.txt").write_text("2018-11-29 10:42:00.839 56aee5cc50ea #1 opened\n")
+    assert [one.path.name for one in InputFiles([tmp_path], READER, TOPICS).files] == [name]
