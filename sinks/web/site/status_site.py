@@ -6,6 +6,7 @@ the same content as JSON. Nothing can be changed over HTTP.
 
 import sqlite3
 import threading
+import time
 from email.message import Message
 from http import HTTPStatus
 from typing import NamedTuple
@@ -28,6 +29,7 @@ log = structlog.get_logger()
 API = "/api/v1"
 _OWN = ("/metrics", "/-/healthy", "/-/ready")
 _AT_ONCE, _WAIT_S = 2, 10.0
+_WARN_EVERY_S = 60.0
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _LIST = ("limit", "offset")
@@ -68,6 +70,7 @@ class StatusSite:
         self._names = allowed_names(config, address)
         # Pages must leave the process time for deliveries and scrapes.
         self._turn = threading.BoundedSemaphore(_AT_ONCE)
+        self._quiet_until = 0.0
 
     def respond(self, request: Request) -> Response | None:
         """The response; None for the server's own paths, unless they are protected and the login is missing."""
@@ -81,10 +84,10 @@ class StatusSite:
         except BadQueryError as error:
             return self._failure(HTTPStatus.BAD_REQUEST, str(error), as_json, error.allowed)
         except sqlite3.Error as error:
-            log.warning("the status site cannot read its incidents", error=str(error))
+            self._warn("the status site cannot read its incidents", error=str(error))
             return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, f"incidents cannot be read: {error}", as_json)
-        except Exception:
-            log.exception("the status site failed to answer")
+        except Exception as error:  # noqa: BLE001 - it is logged
+            self._warn("the status site failed to answer", exc_info=error)
             return self._failure(HTTPStatus.INTERNAL_SERVER_ERROR, "the reason is in flinkwatch's log", as_json)
 
     def _without_prefix(self, path: str) -> str:
@@ -100,7 +103,7 @@ class StatusSite:
             if may_read(request.headers, self._config):
                 return None
         except SecretError as error:
-            log.warning("the status site refuses everyone, because its secret cannot be read", error=str(error))
+            self._warn("the status site refuses everyone, because its secret cannot be read", error=str(error))
             detail = "the token or password of the status site cannot be read; see flinkwatch's log"
             return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, detail, as_json)
         scheme = "Basic" if self._config.has_password else "Bearer"
@@ -143,6 +146,13 @@ class StatusSite:
         )
         again = (("Refresh", str(pages.REFRESH_S)),) if refreshes and query.refresh != "off" else ()
         return answers.page(route.page(document, asked), headers=again)
+
+    def _warn(self, event: str, **fields: object) -> None:
+        """Log at most one warning a minute, since anyone may send requests."""
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _WARN_EVERY_S
+            log.warning(event, **fields)
 
     def _failure(
         self, status: HTTPStatus, detail: str, as_json: bool, allowed: list[str] | None = None, login: str = ""

@@ -1,6 +1,8 @@
 """Pages and documents of the status site: what they show, status codes, headers, ETag, parts of lists, logins."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,36 @@ def test_links_have_the_path_of_the_external_address_whether_a_proxy_removes_it_
 
 def test_every_page_has_a_document_and_the_two_have_paths_that_match() -> None:
     assert [route.document for route in SITE_PATHS if route.path not in (route.document, "/")] == []
+
+
+def test_no_more_than_two_pages_are_made_at_once_and_a_third_is_asked_to_come_again(
+    filled: FilledSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delivery and scrapes share the process."""
+    monkeypatch.setattr("sinks.web.site.status_site._WAIT_S", 0.05)
+    busy, go = threading.Barrier(3, timeout=30), threading.Event()
+    delivery = filled.collector.delivery
+
+    def slow() -> Any:
+        if not go.is_set():
+            busy.wait()
+            go.wait(30)
+        return iter(())
+
+    monkeypatch.setattr(delivery, "collect", slow)
+    with ThreadPoolExecutor() as pool:
+        two = [pool.submit(filled.get, "/receivers") for _ in range(2)]
+        busy.wait()
+        third = filled.get("/history")
+        go.set()
+        assert [one.result(30).status for one in two] == [200, 200]
+    assert (third.status, dict(third.headers)["Retry-After"]) == (503, "5")
+    assert filled.get("/history").status == 200
+
+
+def test_requests_cannot_fill_the_log(filled: FilledSite) -> None:
+    filled.store.close()
+    with capture_logs() as lines:
+        for _ in range(5):
+            filled.get("/")
+    assert len(lines) == 1
