@@ -21,6 +21,7 @@ import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
 from msgspec.structs import replace
 
+from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
 from sinks.kafka.topics import ensure_topics
 from tests.bench.delivery import START_MS, TOPICS, Deliverer, deliverer, fill, incident, show_jobs
 from tests.bench.latency import quantile
@@ -73,6 +74,9 @@ def measure(incidents: int, requests: int) -> dict[str, float]:
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
             ensure_topics(admin, TOPICS, create=True)
         with closing(KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=0)) as producer:
+            producer.send(
+                TOPICS.config, key=CONFIG_KEY, value=encode_published(publish(LiveSettings(), START_MS, "ann"))
+            )
             fill(producer, incidents)
             show_jobs(producer, 200)
         with deliverer(broker.bootstrap, slack, site=False) as running:

@@ -3,7 +3,7 @@
 import sqlite3
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from detectors.incident import SEVERITIES, Transition, decode_transition
 from sinks.web.site.documents import ClusterSummary, Count, IncidentSummary, LoggedNotification
@@ -12,7 +12,7 @@ from sinks.web.site.query import SiteQuery
 _COLUMNS = ", ".join(IncidentSummary.__struct_fields__)
 # The cluster with the worst incident first, silenced incidents last in their cluster.
 _WORST = "CASE WHEN silenced THEN -1 ELSE severity END"
-_BY_CLUSTER = f"max({_WORST}) OVER (PARTITION BY cluster) DESC, cluster, {_WORST} DESC, since, incident"
+_BY_CLUSTER = f"worst_of_cluster DESC, cluster, {_WORST} DESC, since, incident"
 _RANKS: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _NEWEST = "opened_at DESC, incident"
 _NAMES_SHOWN, _EARLIER_SHOWN = 100, 10
@@ -53,7 +53,14 @@ def count(db: sqlite3.Connection, selected: Where) -> int:
 
 def by_cluster(db: sqlite3.Connection, selected: Where, query: SiteQuery) -> list[IncidentSummary]:
     """A part of the selected incidents, by cluster and severity."""
-    return _summaries(db, selected, _BY_CLUSTER, query.limit, query.offset)
+    # A window function would sort all columns of all incidents; this way SQLite sorts as many as are shown.
+    worst = f"SELECT cluster, max({_WORST}) AS worst_of_cluster FROM incidents WHERE {selected.text} GROUP BY cluster"  # noqa: S608
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM incidents JOIN ({worst}) USING (cluster) WHERE {selected.text} "  # noqa: S608
+        f"ORDER BY {_BY_CLUSTER} LIMIT ? OFFSET ?",
+        (*selected.values, *selected.values, query.limit, query.offset),
+    )
+    return [_summary(row) for row in rows]
 
 
 def newest(db: sqlite3.Connection, selected: Where, query: SiteQuery) -> list[IncidentSummary]:
@@ -79,8 +86,12 @@ def _summaries(db: sqlite3.Connection, selected: Where, order: str, limit: int, 
         f"SELECT {_COLUMNS} FROM incidents WHERE {selected.text} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608
         (*selected.values, limit, offset),
     )
-    names = IncidentSummary.__struct_fields__
-    return [IncidentSummary(**dict(zip(names, row, strict=True)) | {"severity": SEVERITIES[row[4]]}) for row in rows]
+    return [_summary(row) for row in rows]
+
+
+def _summary(row: Sequence[Any]) -> IncidentSummary:
+    fields = dict(zip(IncidentSummary.__struct_fields__, row, strict=True))
+    return IncidentSummary(**fields | {"severity": SEVERITIES[fields["severity"]]})
 
 
 def clusters(db: sqlite3.Connection, selected: Where = Where(OPEN)) -> list[ClusterSummary]:  # noqa: B008 - immutable
