@@ -11,6 +11,7 @@ from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.webhook import WebhookConfig
 from sinks.prometheus.http_server import PrometheusConfig
 from sinks.routing import Routing
+from sinks.web.site.settings import WebConfig
 
 SLACK = "slack"
 """The receiver of Slack's own channel; others are `slack:<channel>`."""
@@ -25,6 +26,7 @@ class Sinks(BaseModel):
     prometheus: PrometheusConfig = Field(
         default_factory=PrometheusConfig, description="HTTP server with metrics for Prometheus and health checks."
     )
+    web: WebConfig = Field(default_factory=WebConfig, description="Status site: incidents as web pages and as JSON.")
     webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="Signed JSON to a receiver of your own.")
     alertmanager: AlertmanagerConfig = Field(default_factory=AlertmanagerConfig, description="Alerts for Alertmanager.")
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")

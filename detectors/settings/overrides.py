@@ -59,6 +59,11 @@ class WrittenValue(NamedTuple):
     override: int | None
 
 
+def matching(overrides: Sequence[Override], cluster: str, job: str) -> list[int]:
+    """The numbers of the overrides for a job of a cluster. `job` is empty if it is unknown or there is no job."""
+    return [i for i, o in enumerate(overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
+
+
 def resolve(
     detectors: Mapping[str, Mapping[str, Any]], overrides: Sequence[Override], chosen: Iterable[int]
 ) -> dict[str, dict[str, WrittenValue]]:

@@ -1,6 +1,7 @@
 """The delivery loops: incidents and readings from Kafka to every receiver and to the metrics page.
 
-Each receiver has a thread with a DeliveryWorker, and so has the metrics page, so that none of them delays another.
+Each receiver has a thread with a DeliveryWorker, and so have the metrics page and the status site, so that none of them
+delays another.
 Offsets are committed after delivery. A record whose commit was lost comes again, and the notification log says that it
 was sent. If Kafka does not answer, a thread waits and starts again.
 """
@@ -26,6 +27,13 @@ from sinks.prometheus.http_server import StatusServer
 from sinks.receivers import make_receivers
 from sinks.secret import SecretError
 from sinks.settings import Sinks
+from sinks.web.site.configuration import PublishedSettings
+from sinks.web.site.documents import Check
+from sinks.web.site.feed import SiteFeed
+from sinks.web.site.guard import check_secrets
+from sinks.web.site.sources import Sources
+from sinks.web.site.status_site import StatusSite
+from sinks.web.site.store import IncidentStore
 
 log = structlog.get_logger()
 
@@ -56,6 +64,8 @@ class Delivery:
         self.page.registry.register(self.board)
         self._receivers = make_receivers(sinks)
         self._page_enabled = sinks.prometheus.enabled
+        self._web = sinks.web
+        self._store = IncidentStore(sinks.web.retention)
         self._stop = threading.Event()
         reader = CollectorFeed(clients, topics, self.board)
         self.page.add_readiness_check("readings", reader.problem)
@@ -64,15 +74,38 @@ class Delivery:
         self._actions = SlackActions(clients, topics, sinks, self.board, reader.incomplete)
         for name, remark in self._actions.remarks.items():
             self.page.add_remark(name, remark)
+        site = self._add_site(clients, topics, sinks) if sinks.prometheus.enabled and sinks.web.enabled else None
         work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
+            *([self._thread("status site", partial(site.run, self._stop))] if site is not None else []),
             *(self._thread(receiver.name, partial(work, receiver)) for receiver in self._receivers),
             *(self._thread(name, partial(run, self._stop)) for name, run in self._actions.threads.items()),
         ]
 
+    def _add_site(self, clients: Clients, topics: TopicNames, sinks: Sinks) -> SiteFeed:
+        """Add the status site to the page. Returns the feed that fills it."""
+        settings = PublishedSettings()
+        feed = SiteFeed(clients, topics, self._store, settings)
+        sources = Sources(
+            store=self._store,
+            collector=self.board,
+            settings=settings,
+            problem=feed.problem,
+            incomplete=feed.incomplete,
+            checks=lambda: [Check(*one) for one in self.page.checks()],
+            runbook_base_url=sinks.slack.runbook_base_url or sinks.alertmanager.runbook_base_url,
+        )
+        self.page.add_site(StatusSite(sinks.web, sinks.prometheus.address, sources).respond)
+        self.page.add_remark("status site", feed.problem)
+        return feed
+
     def check(self) -> None:
-        """Raises SecretError without a sink's secret."""
+        """Raises SecretError without a secret of a sink or of the status site."""
+        try:
+            check_secrets(self._web)
+        except SecretError as error:
+            raise SecretError(f"sinks.web.{error}") from None
         for receiver in self._receivers:
             try:
                 receiver.sink.check()
@@ -103,6 +136,7 @@ class Delivery:
             if isinstance(receiver.sink, EditingSink):
                 receiver.sink.close(max(0.0, begun + DRAIN_S - time.monotonic()))
         self.page.stop()
+        self._store.close()
 
     def run(self) -> None:
         """`start`, then blocks until `stop` is called from elsewhere."""

@@ -19,6 +19,7 @@ from detectors.incident import Transition
 from detectors.values.durations import Duration
 from sinks.contract.outcome import Delivered, Outcome, Refused
 from sinks.contract.sink import Notification, ResendingSink, Traits
+from sinks.contract.site_links import incident_url
 from sinks.contract.wording import runbook_url, silence_words
 from sinks.integrations.http_post import bearer, post_json
 from sinks.integrations.shared_settings import MinSeverity, RunbookBaseUrl, Timeout, TokenEnv, file_with
@@ -72,8 +73,11 @@ class AlertmanagerConfig(BaseModel):
 
 
 class AlertmanagerSink(ResendingSink):
-    def __init__(self, config: AlertmanagerConfig, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, config: AlertmanagerConfig, external_url: str = "", wall: Callable[[], float] = time.time
+    ) -> None:
         self._config = config
+        self._external_url = external_url
         self._wall = wall
         self.resend_s = config.resend_interval / 1000
         self._open: dict[str, bytes] = {}
@@ -89,7 +93,7 @@ class AlertmanagerSink(ResendingSink):
     def send(self, notification: Notification) -> Outcome:
         """Send one alert. If its labels have changed, the alert with the old labels is resolved."""
         transition = notification.transition
-        made = alert(transition, self._config.runbook_base_url)
+        made = alert(transition, self._config.runbook_base_url, self._external_url)
         before = self._open.get(transition.incident)
         if before is not None and transition.silence is not None:
             made["labels"] = _labels(before)
@@ -140,7 +144,7 @@ class AlertmanagerSink(ResendingSink):
         return _rfc3339(self._wall() + self._config.resolve_timeout / 1000)
 
 
-def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
+def alert(transition: Transition, runbook_base_url: str = "", external_url: str = "") -> dict[str, Any]:
     """An incident in the form of Alertmanager's API, without endsAt.
 
     The labels identify the alert, so everything that may change later, such as the cause, is an annotation.
@@ -162,7 +166,8 @@ def alert(transition: Transition, runbook_base_url: str = "") -> dict[str, Any]:
         "silence": silence_words(transition),
         "runbook_url": runbook_url(runbook_base_url, transition.cause),
     }
-    return {
+    url = incident_url(external_url, transition.incident)
+    return ({"generatorURL": url} if url else {}) | {
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {name: value[:_TEXT_LIMIT] for name, value in annotations.items() if value},
         "startsAt": _rfc3339((transition.opened_at or transition.at) / 1000),

@@ -11,6 +11,7 @@ from detectors.events.identity import EXERCISE
 from detectors.incident import Severity, Transition
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Rate, Sink, Traits
+from sinks.contract.site_links import incident_url
 from sinks.contract.wording import silence_words
 from sinks.integrations.http_post import post_json
 from sinks.integrations.shared_settings import Timeout, file_with
@@ -46,8 +47,9 @@ class PagerDutyConfig(BaseModel):
 
 
 class PagerDutySink(Sink):
-    def __init__(self, config: PagerDutyConfig) -> None:
+    def __init__(self, config: PagerDutyConfig, external_url: str = "") -> None:
         self._config = config
+        self._external_url = external_url
 
     @property
     def traits(self) -> Traits:
@@ -61,7 +63,7 @@ class PagerDutySink(Sink):
         """Send a trigger event, which also updates an open alert, or a resolve event."""
         try:
             # A plain str: msgspec encodes no subclass.
-            body = msgspec.json.encode(event(notification.transition, str(self._key())))
+            body = msgspec.json.encode(event(notification.transition, str(self._key()), self._external_url))
         except SecretError as error:
             return Refused("no_secret", str(error), "setup", "authError")
         return post_json(self._config.url, body, {}, self._config.timeout / 1000)
@@ -75,7 +77,7 @@ def _summary(transition: Transition) -> str:
     return f"{exercise}{transition.cause} on {transition.job_name or transition.cluster}: {transition.summary}"
 
 
-def event(transition: Transition, routing_key: str) -> dict[str, Any]:
+def event(transition: Transition, routing_key: str, external_url: str = "") -> dict[str, Any]:
     head = {"routing_key": routing_key, "dedup_key": transition.incident, "client": "flinkwatch"}
     if transition.transition == "resolved":
         return head | {"event_action": "resolve"}
@@ -97,4 +99,6 @@ def event(transition: Transition, routing_key: str) -> dict[str, Any]:
         "class": transition.cause,
         "custom_details": details,
     }
+    if url := incident_url(external_url, transition.incident):
+        head |= {"client_url": url}
     return head | {"event_action": "trigger", "payload": payload}

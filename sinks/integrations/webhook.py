@@ -5,7 +5,9 @@
     X-Flinkwatch-Timestamp: <epoch seconds>
     X-Flinkwatch-Signature: v1=<hex HMAC-SHA256 of "v1:<timestamp>:<body>">
 
-    {"version": 1, "key": "<incident>/<seq>", "transition": {…}}
+    {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>"}
+
+`url` needs sinks.web.external_url.
 
 The receiver must compute the signature over the received bytes, compare it in constant time and refuse old timestamps.
 A repeated request has the same key. While the receiver is not available, only an incident's newest change is kept.
@@ -23,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Sink, Traits
+from sinks.contract.site_links import incident_url
 from sinks.integrations.http_post import bearer, post_json
 from sinks.integrations.shared_settings import MinSeverity, Timeout, TokenEnv, file_with
 from sinks.secret import Secret, SecretError, read_secret
@@ -57,8 +60,9 @@ class WebhookConfig(BaseModel):
 
 
 class WebhookSink(Sink):
-    def __init__(self, config: WebhookConfig, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: WebhookConfig, external_url: str = "", wall: Callable[[], float] = time.time) -> None:
         self._config = config
+        self._external_url = external_url
         self._wall = wall
 
     @property
@@ -72,7 +76,10 @@ class WebhookSink(Sink):
     def send(self, notification: Notification) -> Outcome:
         transition = notification.transition
         key = f"{transition.incident}/{transition.seq}"
-        body = msgspec.json.encode({"version": 1, "key": key, "transition": transition})
+        content: dict[str, object] = {"version": 1, "key": key, "transition": transition}
+        if url := incident_url(self._external_url, transition.incident):
+            content["url"] = url
+        body = msgspec.json.encode(content)
         try:
             headers = self._headers(key, body)
         except SecretError as error:

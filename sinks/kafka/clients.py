@@ -124,6 +124,12 @@ class Clients:
         with closing(self.producer()) as made:
             made.send(topic, key=key, value=value).get(timeout=2 * _WRITE_MS / 1000)
 
+    def site_consumer(self) -> Any:
+        """A KafkaConsumer that reads all incidents, notification logs and configurations from their beginning."""
+        made = self._consumer()
+        made.subscribe([self._topics.incidents, self._topics.deliveries, self._topics.config])
+        return made
+
     def producer(self) -> Any:
         return producer(self._access, within_ms=_WRITE_MS)
 

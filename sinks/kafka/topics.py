@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 _HOUR_MS = 3_600_000
 _FOR_EVER = -1
+_LAG = "min.compaction.lag.ms"
+_KEEP_CHANGES_MS = 14 * 24 * _HOUR_MS
 
 
 class TopicNames(BaseModel):
@@ -42,7 +44,7 @@ class TopicNames(BaseModel):
 
     @property
     def incidents(self) -> str:
-        """Transitions by incident id: the newest one is the state of the incident. Compacted."""
+        """Transitions by incident id: the newest one is the state of the incident. Compacted, after 14 days."""
         return f"{self.prefix}.incidents"
 
     @property
@@ -88,6 +90,7 @@ class Topic(NamedTuple):
     policy: Literal["compact", "delete"]
     retention_ms: int | None = None
     dated_by_broker: bool = True
+    compacted_after_ms: int | None = None
 
     def configs(self) -> dict[str, str]:
         # With "producer" the broker compresses nothing itself, whatever its default is.
@@ -97,13 +100,15 @@ class Topic(NamedTuple):
             configs["message.timestamp.type"] = "LogAppendTime"
         if self.retention_ms is not None:
             configs["retention.ms"] = str(self.retention_ms)
+        if self.compacted_after_ms is not None:
+            configs[_LAG] = str(self.compacted_after_ms)
         return configs
 
 
 def wanted_topics(topics: TopicNames, incidents: int | None = None) -> tuple[Topic, ...]:
     """Every topic flinkwatch writes. deliveries gets as many partitions as `incidents` has, if that exists."""
     return (
-        Topic(topics.incidents, topics.partitions, "compact"),
+        Topic(topics.incidents, topics.partitions, "compact", compacted_after_ms=_KEEP_CHANGES_MS),
         Topic(topics.readings, topics.partitions, "compact"),
         Topic(topics.rejected, topics.partitions, "delete", 7 * 24 * _HOUR_MS),
         Topic(topics.config, 1, "delete", _FOR_EVER),
@@ -134,6 +139,29 @@ def ensure_topics(admin: Any, topics: TopicNames, create: bool) -> None:
     problems += _partition_problems(admin, topics, counts)
     if problems:
         raise TopicsError("Kafka topics are not as flinkwatch needs them:\n" + "\n".join(problems))
+
+
+def topic_hints(admin: Any, topics: TopicNames) -> list[str]:
+    """What would be better about topics that exist, each with the command for it; nothing that must be so.
+
+    Raises kafka.errors.KafkaError.
+    """
+    found = settings_of(admin, {topics.incidents: [_LAG]})[topics.incidents][_LAG]
+    if found is None or int(found) >= _KEEP_CHANGES_MS:
+        return []
+    command = _alter(admin, topics.incidents, {_LAG: str(_KEEP_CHANGES_MS)})
+    hint = (
+        f"{topics.incidents}: {_LAG} is {found}; with {_KEEP_CHANGES_MS} the status site and `flinkwatch report` show "
+        f"every change of the last 14 days, not only the newest one of each incident\n  {command}"
+    )
+    return [hint]
+
+
+def _alter(admin: Any, topic: str, configs: Mapping[str, str]) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server {_bootstrap(admin)} --entity-type topics "
+        f"--entity-name {topic} --alter --add-config {','.join(f'{k}={v}' for k, v in configs.items())}"
+    )
 
 
 def _partition_counts(admin: Any, topics: TopicNames) -> dict[str, int]:
@@ -170,12 +198,8 @@ def _policy_problems(admin: Any, present: list[Topic]) -> list[str]:
     problems = []
     for name, found in settings_of(admin, wanted).items():
         if wrong := {key: value for key, value in wanted[name].items() if found[key] != value}:
-            command = (
-                f"kafka-configs.sh --bootstrap-server {_bootstrap(admin)} --entity-type topics "
-                f"--entity-name {name} --alter --add-config {','.join(f'{k}={v}' for k, v in wrong.items())}"
-            )
             differs = ", ".join(f"{key} is {found[key]}, must be {value}" for key, value in wrong.items())
-            problems.append(f"{name}: {differs}\n  {command}")
+            problems.append(f"{name}: {differs}\n  {_alter(admin, name, wrong)}")
     return problems
 
 

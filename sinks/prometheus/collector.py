@@ -5,6 +5,7 @@ Every scrape builds all metrics again, so a series ends when its incident or rea
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
@@ -83,6 +84,16 @@ class IncidentCollector(Collector):
                 self._readings.pop(key, None)
             else:
                 self._readings[key] = compact(reading)
+
+    def readings_of(self, cluster: str) -> list[Reading]:
+        """The latest readings of a cluster."""
+        with self._lock:
+            return [one for one in self._readings.values() if one.labels.get("cluster") == cluster]
+
+    def readings_by_cluster(self) -> Counter[str]:
+        """How many readings each cluster has; those of flinkwatch itself have the name ""."""
+        with self._lock:
+            return Counter(one.labels.get("cluster", "") for one in self._readings.values())
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:

@@ -6,12 +6,12 @@ from threading import Event
 from typing import Any
 
 import structlog
-from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from detectors.incident import Transition, decode_reading, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.clients import Clients
+from sinks.kafka.progress import Progress
 from sinks.kafka.reading import follow
 from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
@@ -36,8 +36,7 @@ class CollectorFeed:
         self._problem: str | None = "Kafka has not been read yet"
         self.next_check = 0.0
         self._news_from: dict[int, int] | None = None
-        self._ends_at_start: dict[TopicPartition, int] = {}
-        self._complete = False
+        self._progress = Progress((topics.incidents, topics.readings))
 
     def problem(self) -> str | None:
         """Why the collector is not up to date; None if it is."""
@@ -48,7 +47,7 @@ class CollectorFeed:
 
         Later problems do not change that: incidents may then be outdated, but none are missing.
         """
-        return None if self._complete else "not all incidents and readings have been read yet; see /-/ready"
+        return None if self._progress.complete else "not all incidents and readings have been read yet; see /-/ready"
 
     def run(self, stop: Event) -> None:
         """Read until `stop`. Raises kafka.errors.KafkaError."""
@@ -109,17 +108,8 @@ class CollectorFeed:
         else:
             ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
             positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
-            self._judge_completeness(ends, positions)
-            behind = sum(max(0, end - positions[part]) for part, end in ends.items())
+            behind = self._progress.note(ends, positions)
             # Once it has caught up, a few unread records are no problem.
             fine = behind == 0 or (self._problem is None and behind < _MUCH)
             self._problem = None if fine else f"{behind} records of incidents and readings are unread"
         self.next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)
-
-    def _judge_completeness(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]) -> None:
-        """Complete means read up to the ends at the start, so that new records do not delay it."""
-        for part, end in ends.items():
-            # A topic that was recreated is shorter than before.
-            self._ends_at_start[part] = min(self._ends_at_start.get(part, end), end)
-        if {part.topic for part in ends} == {self._topics.incidents, self._topics.readings}:
-            self._complete = self._complete or all(positions[part] >= self._ends_at_start[part] for part in ends)

@@ -1,4 +1,4 @@
-"""The HTTP server: /metrics for Prometheus, /-/healthy and /-/ready for orchestrators."""
+"""The HTTP server: /metrics for Prometheus, /-/healthy and /-/ready for orchestrators, and the status site, if any."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sinks.prometheus.bounded_server import BoundedServer
 from sinks.prometheus.catalogue import scraped
+from sinks.web.site.exchange import Request, Responder, Response
 
 log = structlog.get_logger()
 
@@ -71,6 +72,7 @@ class StatusServer:
             self.registry.register(collector)
         self._remarks: dict[str, ReadinessCheck] = {}
         self._incomplete: ReadinessCheck = lambda: None
+        self._site: Responder = lambda _: None
         self.server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -85,6 +87,14 @@ class StatusServer:
     def hold_metrics_while(self, incomplete: ReadinessCheck) -> None:
         """Make /metrics return 503 while `incomplete` gives a reason: missing incidents would resolve alerts."""
         self._incomplete = incomplete
+
+    def add_site(self, site: Responder) -> None:
+        """Have `site` answer first; requests that it leaves are answered by this server."""
+        self._site = site
+
+    def checks(self) -> list[tuple[str, str | None]]:
+        """All checks and remarks of /-/ready, with the reason of each that does not pass."""
+        return [*self._readiness.answers(), *((name, remark()) for name, remark in list(self._remarks.items()))]
 
     @property
     def port(self) -> int:
@@ -113,6 +123,13 @@ class StatusServer:
             self.server.server_close()
             self._thread.join(timeout=2)
             self.server = self._thread = None
+
+    def respond(self, request: Request) -> Response:
+        """The response of the site, or this server's own."""
+        if (response := self._site(request)) is not None:
+            return response
+        status, content_type, body = self.answer(request.path, request.headers.get("Accept", ""))
+        return Response(status, (("Content-Type", content_type),), body)
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
         match path:
@@ -147,17 +164,19 @@ class _StatusHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked(self.connection)
         try:
-            path = urlsplit(self.path).path
+            parts = urlsplit(self.path)
         except ValueError:
             self.send_error(HTTPStatus.BAD_REQUEST, "Malformed URI")
             return
-        status, content_type, body = self.page.answer(path, self.headers.get("Accept", ""))
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
+        response = self.page.respond(Request(parts.path, parts.query, self.headers))
+        self.send_response(response.status)
+        for name, value in response.headers:
+            self.send_header(name, value)
+        if response.status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(response.body)
 
     def do_HEAD(self) -> None:
         self.do_GET()

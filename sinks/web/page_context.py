@@ -52,6 +52,7 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
     incident_address  address of another incident's page with {incident} in it; empty: there is none
     runbook_base_url  as in the settings of Slack; empty: no links to runbooks
     navigation        links at the top of the page: label and address
+    notice            why the page may be outdated; empty if it is not
     """
 
     earlier: Sequence[EarlierIncident] = ()
@@ -61,6 +62,7 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
     incident_address: str = ""
     runbook_base_url: str = ""
     navigation: Sequence[tuple[str, str]] = ()
+    notice: str = ""
 
     def address_of(self, incident: str) -> str:
         """The address of an incident's page; empty without one."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from detectors.incident import Transition
 from detectors.settings.live import LiveSettings, settings_hash
-from detectors.settings.overrides import resolve
+from detectors.settings.overrides import matching, resolve
 from sinks.contract.wording import written
 from sinks.web.page_context import ThresholdInForce
 
@@ -21,9 +21,8 @@ def thresholds_of(live: LiveSettings, transition: Transition) -> list[ThresholdI
 
 def thresholds_in_force(live: LiveSettings, cluster: str, job: str, kinds: Iterable[str]) -> list[ThresholdInForce]:
     """The settings of `kinds` for a job of a cluster, with overrides applied."""
-    chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
     usual = LiveSettings().detectors
-    found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)
+    found = resolve(live.detectors.model_dump(mode="json"), live.overrides, matching(live.overrides, cluster, job))
     defaults = usual.model_dump(mode="json")
     return [
         ThresholdInForce(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.settings.live import LiveSettings
-from detectors.settings.overrides import resolve
+from detectors.settings.overrides import matching, resolve
 from detectors.values.name_pattern import NamePatterns
 from sinks.contract.wording import written
 
@@ -23,9 +23,8 @@ class EffectiveSetting(NamedTuple):
 
 def settings_for(live: LiveSettings, cluster: str, job: str) -> list[EffectiveSetting]:
     """The settings for a job of a cluster; an empty job name means detectors that do not work per job."""
-    chosen = [i for i, o in enumerate(live.overrides) if o.fits_cluster(cluster) and (not o.by_job or o.fits_job(job))]
     usual = LiveSettings().detectors.model_dump(mode="json")
-    found = resolve(live.detectors.model_dump(mode="json"), live.overrides, chosen)
+    found = resolve(live.detectors.model_dump(mode="json"), live.overrides, matching(live.overrides, cluster, job))
     return [
         EffectiveSetting(f"{kind}.{key}", written(one.value), written(usual[kind][key]), one.override)
         for kind, block in found.items()

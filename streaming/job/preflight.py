@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import structlog
 from kafka.errors import KafkaError
 
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explained
-from sinks.kafka.topics import TopicsError, ensure_topics
+from sinks.kafka.topics import TopicsError, ensure_topics, topic_hints
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError, TopicMissingError
+
+log = structlog.get_logger()
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -30,6 +33,8 @@ def check_topics(settings: Settings) -> dict[str, int]:
             ensure_topics(admin, kafka.topics, kafka.topics.create)
         except TopicsError as error:
             raise PreflightError(str(error)) from error
+        for hint in topic_hints(admin, kafka.topics):
+            log.warning("a topic could be set up better", hint=hint)
         known = set(admin.list_topics())
         missing = [t for t in (*kafka.logs, *kafka.metrics) if t not in known]
         if missing:

@@ -104,7 +104,7 @@ def show_jobs(producer: KafkaProducer, jobs: int) -> int:
 class Deliverer:
     """`flinkwatch deliver` as a process of its own."""
 
-    def __init__(self, bootstrap: str, slack: SlackServer, folder: Path) -> None:
+    def __init__(self, bootstrap: str, slack: SlackServer, folder: Path, *, site: bool = True) -> None:
         self.port = free_port()
         document = {
             "kafka": {"access": {"bootstrap_servers": bootstrap}},
@@ -119,6 +119,7 @@ class Deliverer:
                     "digest_above": 10_000,
                 },
                 "prometheus": {"address": "127.0.0.1", "port": self.port},
+                "web": {"enabled": site},
             },
         }
         config, self.log = folder / "flinkwatch.yaml", folder / "deliver.log"
@@ -157,10 +158,10 @@ class Deliverer:
 
 
 @contextmanager
-def deliverer(bootstrap: str, slack: SlackServer) -> Iterator[Deliverer]:
+def deliverer(bootstrap: str, slack: SlackServer, *, site: bool = True) -> Iterator[Deliverer]:
     """Runs inside the block."""
     with tempfile.TemporaryDirectory(prefix="flinkwatch-bench-") as folder:
-        running = Deliverer(bootstrap, slack, Path(folder))
+        running = Deliverer(bootstrap, slack, Path(folder), site=site)
         try:
             yield running
         finally:

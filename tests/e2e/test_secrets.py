@@ -31,7 +31,10 @@ VARIABLES = (
     "WEBHOOK_KEY",
     "WEBHOOK_TOKEN",
     "AM_TOKEN",
+    "SITE_TOKEN",
+    "SITE_PASSWORD",
 )
+SITE_PAGES = ("/", "/config", "/receivers", "/api/v1/config", "/api/v1/receivers")
 UI_PAGES = ("/environment/", "/jobs/", "/SQL/", "/executors/", "/StreamingQuery/", "/api/v1/applications")
 
 
@@ -68,6 +71,7 @@ def configured(access: dict[str, Any], slack: SlackServer, folder: Path, ui_port
         "webhook": {"enabled": True, "url": nowhere, "secret_env": "WEBHOOK_KEY", "token_env": "WEBHOOK_TOKEN"},
         "alertmanager": {"enabled": True, "urls": [nowhere], "token_env": "AM_TOKEN"},
         "pagerduty": {"enabled": True, "url": nowhere},
+        "web": {"token_env": "SITE_TOKEN", "password_env": "SITE_PASSWORD"},
     }
     events = folder / "events"
     events.mkdir()
@@ -82,8 +86,9 @@ def configured(access: dict[str, Any], slack: SlackServer, folder: Path, ui_port
     return {"access": access, "sinks": sinks, "spark": spark}
 
 
-def page(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+def page(url: str, token: str = "") -> bytes:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    with urllib.request.urlopen(request, timeout=20) as answer:
         content: bytes = answer.read()
         return content
 
@@ -133,6 +138,7 @@ def test_no_secret_comes_out(tmp_path: Path) -> None:
             here.wait_for(lambda: len(here.transitions()) >= len(expected))
             here.wait_for(lambda: bool(slack.parents()))
             out |= {name: page(f"{here.job.page_url}{name}") for name in ("/metrics", "/-/healthy")}
+            out |= {f"site {name}": page(f"{here.job.page_url}{name}", secrets["SITE_TOKEN"]) for name in SITE_PAGES}
             out |= {f"ui {name}": page(f"http://127.0.0.1:{ui_port}{name}") for name in UI_PAGES}
             application = json.loads(out["ui /api/v1/applications"])[0]["id"]
             api = f"http://127.0.0.1:{ui_port}/api/v1/applications/{application}"

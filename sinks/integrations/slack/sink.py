@@ -32,11 +32,13 @@ class SlackSink(EditingSink):
 
     attachment = "put a picture into its thread"
 
-    def __init__(self, config: SlackConfig, client: SlackClient, charts: Charts | None = None) -> None:
+    def __init__(
+        self, config: SlackConfig, client: SlackClient, charts: Charts | None = None, external_url: str = ""
+    ) -> None:
         self._config = config
         self._client = client
         self._charts = Charts(client.upload) if charts is None else charts
-        self._links = Links(config.runbook_base_url, config.dashboard_url, config.explain_url)
+        self._links = Links(config.runbook_base_url, config.dashboard_url, config.explain_url, external_url)
 
     @property
     def traits(self) -> Traits:

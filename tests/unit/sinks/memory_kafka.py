@@ -73,6 +73,9 @@ class MemoryKafka:
             _refuse(0.0)
         self.write(topic, key.decode(), value)
 
+    def site_consumer(self) -> Any:
+        return BoardConsumer(self, (TOPICS.incidents, TOPICS.deliveries, TOPICS.config))
+
     def producer(self) -> Any:
         return Producer(self)
 
@@ -177,11 +180,15 @@ class GroupConsumer(_Consumer):
 
 
 class BoardConsumer(_Consumer):
-    """Reads everything from the beginning."""
+    """Reads everything from the beginning, by default what the collector needs."""
+
+    def __init__(self, kafka: MemoryKafka, topics: tuple[str, ...] = (TOPICS.incidents, TOPICS.readings)) -> None:
+        super().__init__(kafka)
+        self._topics = topics
 
     def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Kept]]:
         for partition in list(self._kafka.logs):
-            if partition.topic in (TOPICS.incidents, TOPICS.readings):
+            if partition.topic in self._topics:
                 self._positions.setdefault(partition, 0)
         return super().poll(timeout_ms, max_records)
 
@@ -190,6 +197,9 @@ class BoardConsumer(_Consumer):
 
     def position(self, partition: TopicPartition, timeout_ms: int) -> int:
         return self._positions[partition]
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._positions |= dict.fromkeys(partitions, 0)
 
 
 class FeedbackConsumer(BoardConsumer):

@@ -1,4 +1,4 @@
-"""Links in a message: runbook of the cause, dashboard at the time of the incident, page that explains it."""
+"""Links in a message: incident on the status site, runbook of the cause, dashboard, page that explains it."""
 
 import re
 from string import Formatter
@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from detectors.incident import Transition
+from sinks.contract.site_links import incident_url
 from sinks.contract.wording import runbook_url
 
 PLACES = ("cluster", "job", "incident", "from", "to")
@@ -39,10 +40,13 @@ class Links(msgspec.Struct, frozen=True):
     runbook_base_url: str = ""
     dashboard_url: str = ""
     explain_url: str = ""
+    external_url: str = ""
 
     def of(self, transition: Transition, since: int, until: int) -> list[str]:
         """The links of an incident from `since` to `until` (epoch ms), in Slack's markup."""
         found: list[str] = []
+        if page := incident_url(self.external_url, transition.incident):
+            found.append(_link(page, "Incident"))
         if runbook := runbook_url(self.runbook_base_url, transition.cause):
             found.append(_link(runbook, "Runbook"))
         values = {

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from email import message_from_string
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,10 @@ from sinks.delivery.service import Delivery
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.kafka.access import KafkaAccess
 from sinks.prometheus.http_server import PrometheusConfig
+from sinks.secret import SecretError
 from sinks.settings import Sinks
+from sinks.web.site.exchange import Request
+from sinks.web.site.settings import WebConfig
 from tests.unit.sinks.delivery.test_delivery import metric
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
 
@@ -165,7 +169,7 @@ def test_what_still_follows_messages_has_the_rest_of_the_ten_seconds(
 
 def test_it_runs_until_it_is_stopped_and_then_its_page_is_closed(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
     page = PrometheusConfig(address="127.0.0.1", port=0)
-    monkeypatch.setattr(f"{__name__}.SINKS", Sinks(slack=SINKS.slack, prometheus=page))
+    monkeypatch.setattr(f"{__name__}.SINKS", Sinks(slack=SINKS.slack, prometheus=page, web=WebConfig(enabled=False)))
     goes_on = threading.Event()
     loops.work = lambda: goes_on.wait(20)
     delivery = loops.delivery(1)
@@ -180,3 +184,42 @@ def test_it_runs_until_it_is_stopped_and_then_its_page_is_closed(loops: Loops, m
     running.join(20)
     assert not running.is_alive()
     assert delivery.page.port == 0
+
+
+def with_site(monkeypatch: pytest.MonkeyPatch, **web: Any) -> Sinks:
+    """Sinks with a page on a free port and the status site; its feed only waits."""
+    monkeypatch.setattr("sinks.delivery.service.SiteFeed.run", lambda _, stop: stop.wait())
+    page = PrometheusConfig(address="127.0.0.1", port=0)
+    sinks = Sinks(slack=SINKS.slack, prometheus=page, web=WebConfig(**web))
+    monkeypatch.setattr(f"{__name__}.SINKS", sinks)
+    return sinks
+
+
+def test_the_site_is_on_the_page_and_its_trouble_does_not_make_the_process_unready(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_site(monkeypatch)
+    page = loops.delivery(1).page
+    request = Request("/", "", message_from_string("Host: localhost"))
+    assert page.respond(request).status == 503
+    assert "topics are still read" in page.respond(request).body.decode()
+    assert ("status site", "Kafka has not been read yet") in page.checks()
+    assert page.respond(request._replace(path="/-/healthy")).body == b"flinkwatch is healthy\n"
+    assert "flinkwatch_ready{" not in page.respond(request._replace(path="/-/ready")).body.decode()
+    assert page.answer("/-/ready", "")[2].decode().count("status site: Kafka has not been read yet") == 1
+
+
+def test_without_the_site_the_page_is_as_before(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_site(monkeypatch, enabled=False)
+    page = loops.delivery(1).page
+    request = Request("/incidents/x", "", message_from_string("Host: evil.example"))
+    assert page.respond(request).status == 404
+    assert page.respond(request._replace(path="/")).status == 200
+    assert "status site" not in dict(page.checks())
+
+
+def test_a_site_without_its_secret_is_refused_at_start(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SITE_TOKEN", raising=False)
+    with_site(monkeypatch, token_env="SITE_TOKEN")
+    with pytest.raises(SecretError, match=r"sinks\.web\.token_env: environment variable SITE_TOKEN is not set"):
+        loops.delivery(1).check()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics, wanted_topics
+from sinks.kafka.topics import TopicNames, TopicsError, ensure_topics, topic_hints, wanted_topics
 
 NAMES = TopicNames()
 
@@ -56,7 +56,7 @@ def test_missing_topics_are_made_with_their_policies() -> None:
         # The stream's clock runs on the time that a beat was given.
         name: (count, configs | {"compression.type": "producer"} | ({} if name == "flinkwatch.heartbeat" else DATED))
         for name, (count, configs) in {
-            "flinkwatch.incidents": (4, {"cleanup.policy": "compact"}),
+            "flinkwatch.incidents": (4, {"cleanup.policy": "compact", "min.compaction.lag.ms": "1209600000"}),
             "flinkwatch.readings": (4, {"cleanup.policy": "compact"}),
             "flinkwatch.rejected": (4, {"cleanup.policy": "delete", "retention.ms": "604800000"}),
             "flinkwatch.config": (1, {"cleanup.policy": "delete", "retention.ms": "-1"}),
@@ -66,6 +66,25 @@ def test_missing_topics_are_made_with_their_policies() -> None:
         }.items()
     }
     ensure_topics(admin, NAMES, create=False)
+
+
+@pytest.mark.parametrize(("lag", "hints"), [("0", 1), ("1209599999", 1), ("1209600000", 0), ("9223372036854775807", 0)])
+def test_an_older_topic_that_is_compacted_at_once_gets_a_hint_with_the_command(lag: str, hints: int) -> None:
+    admin = MemoryAdmin(**right())
+    admin.topics["flinkwatch.incidents"][1]["min.compaction.lag.ms"] = lag
+    ensure_topics(admin, NAMES, create=True)
+    found = topic_hints(admin, NAMES)
+    assert len(found) == hints
+    for hint in found:
+        assert f"min.compaction.lag.ms is {lag};" in hint
+        assert hint.endswith(
+            "kafka-configs.sh --bootstrap-server a:9092,b:9092 --entity-type topics --entity-name flinkwatch.incidents "
+            "--alter --add-config min.compaction.lag.ms=1209600000"
+        )
+
+
+def test_a_broker_that_does_not_give_the_setting_gets_no_hint() -> None:
+    assert topic_hints(MemoryAdmin(**right()), NAMES) == []
 
 
 def test_a_new_ledger_takes_the_partitions_of_existing_incidents() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.unit.streaming.cli.test_explain import broker, stored  # noqa: F401 - a fixture
+from tests.unit.streaming.cli.incidents.test_explain import broker, stored  # noqa: F401 - a fixture
 
 from streaming.cli.main import cli
 from streaming.errors import ConfigError, PublishedError
