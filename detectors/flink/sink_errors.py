@@ -1,6 +1,8 @@
 """Counters of records that sinks could not write, and whether they rise for longer than a burst.
 
 Two metrics count the same errors (`numRecordsSendErrors` replaces `numRecordsOutErrors`), so each is judged by itself.
+A sink that tries a few records again all the time has single errors in every sample. These do not count: otherwise they
+would join one burst to a long rise.
 Healthy sinks have counters of 0, which are not kept.
 """
 
@@ -19,7 +21,8 @@ class ErrorCounter(msgspec.Struct, array_like=True):
     """A subtask's counter of errors: its value, and the rises that follow each other within minutes.
 
     `time`, `since` and `last` are event times of the newest sample and of the first and last rise; `rises` is their
-    number and `errors` their sum. `sent` are the records sent so far, `sent_before` those before the first rise.
+    number and `errors` their sum. `sent` are the records sent so far, `sent_before` those before the first rise, and
+    `sent_last` those at the newest sample.
     """
 
     value: int
@@ -30,13 +33,18 @@ class ErrorCounter(msgspec.Struct, array_like=True):
     last: int = 0
     rises: int = 0
     errors: int = 0
+    sent_last: int = 0
 
-    def take(self, value: int, time: int) -> bool:
-        """Take in a sample. Returns whether the counter has risen; a restart sets it back."""
+    def take(self, value: int, time: int, min_share: float) -> bool:
+        """Take in a sample. Returns whether the counter has risen by that share of what was sent since the last one.
+
+        A restart sets it back.
+        """
         if time <= self.time:
             return False
         rise, self.value, self.time = value - self.value, value, time
-        if rise <= 0:
+        sent, self.sent_last = self.sent - self.sent_last, self.sent
+        if rise <= 0 or (sent > 0 and rise < min_share * sent):
             return False
         if time - self.last > _STREAK_MS:
             self.since, self.rises, self.errors, self.sent_before = time, 0, 0, self.sent
@@ -54,8 +62,8 @@ class SinkErrors(msgspec.Struct, array_like=True):
 
     counters: dict[str, ErrorCounter] = {}
 
-    def take(self, sample: Sample, time: int) -> ErrorCounter | None:
-        """Take in a sample. Returns the counter if it has risen."""
+    def take(self, sample: Sample, time: int, min_share: float) -> ErrorCounter | None:
+        """Take in a sample. Returns the counter if it has risen by that share of the records sent."""
         labels = sample.labels
         subtask = (
             labels.get(name, "") for name in ("tm_id", "task_id", "operator_id", "operator_name", "subtask_index")
@@ -69,7 +77,7 @@ class SinkErrors(msgspec.Struct, array_like=True):
         key = f"{job}|{sample.name}|{where}"
         counter = self.counters.get(key)
         if counter is not None:
-            return counter if counter.take(value, time) else None
+            return counter if counter.take(value, time, min_share) else None
         if value > 0 and job:
             put_bounded(self.counters, key, ErrorCounter(value, time), _MAX_COUNTERS)
         return None

@@ -83,6 +83,13 @@ PATTERNS: tuple[LogPattern, ...] = (
         anchor="has been notified as aborted",
         since="1.11",
     ),
+    LogPattern(
+        "checkpoint_async_failed",
+        rf".+ - asynchronous part of checkpoint (?P<checkpoint>{N}) could not be completed\.",
+        anchor="asynchronous part of checkpoint",
+        since="1.13",
+        throws=True,
+    ),
     LogPattern("checkpoints_stopped", rf"Stopping checkpoint coordinator for job {JOB}"),
     LogPattern(
         "checkpoint_timeout_set", r"Loading configuration property: execution\.checkpointing\.timeout, (?P<value>.+)"

@@ -22,6 +22,8 @@ _THROWN = re.compile(r"Could not (?:perform checkpoint|complete snapshot|materia
 _THROTTLED = re.compile(
     r"\bSlow ?Down\b|reduce your request rate|over the account limit|rateLimitExceeded|429 Too Many Requests"
 )
+# What a task meets that still writes its part of a checkpoint when the checkpoint is aborted.
+_ABORTED = re.compile(r"CancellationException|Interrupted|ClosedChannel|[Ss]tream (?:is |was )?(?:already )?closed")
 _HARMLESS = (
     "not all required tasks",
     "coordinator is suspending",
@@ -47,7 +49,7 @@ class FailedCheckpoint(msgspec.Struct, array_like=True):
     """A failed checkpoint: event time and clock of its first line, the record, and the reason (empty until known).
 
     `thrown`: it made a task fail, so the restart that follows is its effect. `doubtful`: it came so soon after a
-    restart that it counts only with a reason of its own.
+    restart that it counts only with a reason of its own. `upload`: why a task could not write its part of it.
     """
 
     time: int
@@ -56,6 +58,7 @@ class FailedCheckpoint(msgspec.Struct, array_like=True):
     why: str = ""
     thrown: bool = False
     doubtful: bool = False
+    upload: str = ""
 
 
 class FailedCheckpoints(msgspec.Struct, array_like=True):
@@ -79,6 +82,11 @@ class FailedCheckpoints(msgspec.Struct, array_like=True):
     def count(self) -> int:
         """The number of failures in a row."""
         return self.before + len(self.counting())
+
+    def why(self) -> str:
+        """Why the last of them failed, empty if it is not known. What kept a task from writing explains an expiry."""
+        failed = [f for _, f in sorted(self.counting().items(), reverse=True)]
+        return next((f.upload for f in failed if f.upload), "") or next((f.why for f in failed if f.why), "")
 
     def enough(self, in_a_row: int, wait: int) -> int | None:
         """Clock at which that many have failed and `wait` ms for their reasons are over; None while there are fewer."""
@@ -136,6 +144,14 @@ def reason(fact: Failure) -> str:
     # Flink's wrapper for an exception of another process: its message begins with the real class.
     why = (fact.message if name == "SerializedThrowable" else f"{name}: {fact.message}").rstrip(": .")
     return f"the object store accepts no more requests per second: {why}" if _THROTTLED.search(why) else why
+
+
+def upload_error(fact: Failure) -> str:
+    """Why a task could not write its part of a checkpoint, empty if that had been aborted before.
+
+    Clients of object stores retry for longer than many checkpoint timeouts, so the JobManager only sees an expiry.
+    """
+    return "" if _ABORTED.search(fact.thrown) else reason(fact)
 
 
 def failed_snapshot(fact: Failure) -> int:

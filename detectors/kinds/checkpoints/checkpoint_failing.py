@@ -7,7 +7,8 @@ These do not count: savepoints; triggers refused because not all tasks run; chec
 the end of the job ("Checkpoint Coordinator is suspending", a task that is closing or has failed); checkpoints dropped
 in favour of a newer one. An exception in the synchronous part of a snapshot is never declined, whatever the tolerance:
 the task fails (`Could not perform checkpoint N`) and the job restarts, but the checkpoint has failed too. The reason is
-in the stack trace after the line, so all failures except expiries wait for `confirmation_delay`.
+in the stack trace after the line, so all failures except expiries wait for `confirmation_delay`. A task that could not
+write its part (`asynchronous part of checkpoint N could not be completed`) shows why a checkpoint expired.
 
 Why it matters: state is no longer saved. Each failure of the job now replays from an ever older checkpoint, and a sink
 that commits on checkpoints shows nothing new. Before Flink 1.11 expiries did not count against the tolerance
@@ -29,6 +30,7 @@ from detectors.flink.checkpointing.failed_checkpoints import (
     failed_snapshot,
     harmless,
     reason,
+    upload_error,
 )
 from detectors.flink.facts import Fact, Failure
 from detectors.incident import Finding, Reading
@@ -112,6 +114,9 @@ class CheckpointFailing(JobDetector):
         if thrown >= 0 and fact.of == "task_state":
             # Each line of the stack trace adds to the reason.
             own.throw(number, FailedCheckpoint(job.time, job.clock, job.record(), reason(fact), thrown=True))
+        elif fact.of == "checkpoint_async_failed":
+            if number in own.failed:
+                own.failed[number].upload = upload_error(fact)
         elif of_limit:
             if own.limit is None and job.time > own.completed and not fact.again:
                 own.limit = job.record()
@@ -149,9 +154,10 @@ class CheckpointFailing(JobDetector):
         """Failures in a row."""
         yield job.reading("checkpoint_consecutive_failures", job.own.count(), job=job.label)
 
-    def _failed_job(self, view: _View, fact: Failure, number: int, new: bool) -> "_Job | None":
+    def _failed_job(self, view: _View, fact: Failure, thrown: int, new: bool) -> "_Job | None":
         """The job of a failure. The line of a failing task names no job, so take the only one at this checkpoint."""
-        at_it = [j for j, known in view.state.jobs.items() if number >= 0 and known.triggered == number]
+        number, jobs = max(thrown, fact.number), view.state.jobs.items()
+        at_it = [j for j, known in jobs if number >= 0 and (known.triggered == number or number in known.failed)]
         job = at_it[0] if len(at_it) == 1 and not fact.job else view.job
         return self.new_job(view, job) if new else self.job(view, job)
 
@@ -172,7 +178,7 @@ class CheckpointFailing(JobDetector):
     def _finding(self, job: _Job) -> Finding:
         own, version = job.own, job.topology.version
         failed, count = sorted(own.counting().items()), own.count()
-        why = next((f.why for _, f in reversed(failed) if f.why), "Flink gives no reason")
+        why = own.why() or "Flink gives no reason"
         summary = f"{count} checkpoints in a row failed" if count != 1 else "a checkpoint failed"
         if failed:
             summary += f" (last: checkpoint {failed[-1][0]}): {why}"

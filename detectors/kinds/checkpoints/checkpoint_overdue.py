@@ -7,11 +7,12 @@ ends.
 
 Why it matters: a hanging checkpoint is the first sign of a stuck sink, a full heap or barriers behind slow input,
 minutes before the checkpoint timeout (10 min by default). Until one completes, every failure replays from the last.
-`late_barrier_acks` shows why a checkpoint expired, `checkpoint_duration_creep` reports slow growth. Savepoints are
-never overdue and do not count as history; neither does the first checkpoint after a restore. If the JobManager's
-metrics stop together with its lines, the checkpoint may have completed unseen: that is left to `telemetry_lost`. If
-lines of the job's last checkpoints are missing, its last line may be missing too. Then a second sign is waited for: a
-sample that shows it in progress, or that the next checkpoint is not triggered when it should be.
+`late_barrier_acks` shows why a checkpoint expired, `checkpoint_duration_creep` reports slow growth. If a task logs,
+often after the expiry, that it could not write its part, the exception is named as the reason. Savepoints are never
+overdue and do not count as history; neither does the first checkpoint after a restore. If the JobManager's metrics stop
+together with its lines, the checkpoint may have completed unseen: that is left to `telemetry_lost`. If lines of the
+job's last checkpoints are missing, its last line may be missing too. Then a second sign is waited for: a sample that
+shows it in progress, or that the next checkpoint is not triggered when it should be.
 
 Reference: Flink, "Checkpointing under backpressure"; post-mortem 000, where checkpoint 1232 hung for 177 s before the
 TaskManager was lost, and nothing else warned.
@@ -26,6 +27,8 @@ from detectors.detector import DetectorConfig, JobDetector, JobStates, JobView, 
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.checkpointing.checkpoints import GAUGE_LAG_MS, InProgress
+from detectors.flink.checkpointing.failed_checkpoints import upload_error
+from detectors.flink.facts import Failure
 from detectors.flink.job_states import ENDING
 from detectors.incident import Evidence, Finding, Forecast, Reading
 from detectors.numerics.trend import quantile
@@ -38,18 +41,30 @@ _SAME_SCRAPE_MS = 500
 _GAP_FADES = 64
 # Intervals after which the next checkpoint should have been triggered.
 _NEXT_BY = 1.1
+_STACK_TRACE_MS = 2_000
 
 _Job: TypeAlias = "JobView[CheckpointOverdue.Config, JobStates[OverdueJob], OverdueJob]"
 _View: TypeAlias = "View[CheckpointOverdue.Config, JobStates[OverdueJob]]"
 
 
 class OverdueCheckpoint(msgspec.Struct, array_like=True):
-    """The checkpoint that the open finding is about. `expired` counts expiries since the last completed one."""
+    """The checkpoint that the open finding is about. `expired` counts expiries since the last completed one.
+
+    `upload` is why a task could not write its part, by the failure with the id `upload_id`; it is reported at the clock
+    `upload_at`, when its stack trace is complete.
+    """
 
     checkpoint: int
     since: int
     records: list[Evidence]
     expired: int = 0
+    upload: str = ""
+    upload_id: str = ""
+    upload_at: int | None = None
+
+    def has(self, number: int) -> bool:
+        """Whether it is one of the checkpoints that have expired since the last completed one."""
+        return self.checkpoint - self.expired < number <= self.checkpoint
 
 
 class CheckpointGauge(msgspec.Struct, array_like=True):
@@ -134,8 +149,23 @@ class CheckpointOverdue(JobDetector):
         before = job.own.late
         since = before.since if before else fact.since if fact.triggered else job.time
         records = [*([fact.triggered] if fact.triggered else []), job.record()]
-        job.own.late = OverdueCheckpoint(fact.number, since, records, (before.expired if before else 0) + 1)
-        job.report(self._finding(job, job.own.late))
+        job.own.late = late = OverdueCheckpoint(fact.number, since, records, (before.expired if before else 0) + 1)
+        if before is not None:
+            late.upload, late.upload_id = before.upload, before.upload_id
+        job.report(self._finding(job, late))
+
+    @on(Failure, job="none")
+    def explained(self, view: _View, fact: Failure) -> None:
+        """Take in why a task could not write its part. The line names no job, so only one may be at this checkpoint."""
+        if fact.of != "checkpoint_async_failed":
+            return
+        at_it = [job for job, own in view.state.jobs.items() if own.late is not None and own.late.has(fact.number)]
+        job = self.job(view, at_it[0]) if len(at_it) == 1 else None
+        late = job.own.late if job is not None else None
+        if late is not None and (not late.upload or late.upload_id == fact.id):
+            # Each line of the stack trace adds to the reason.
+            late.upload, late.upload_id = upload_error(fact), fact.id
+            late.upload_at = view.clock + _STACK_TRACE_MS
 
     @on(facts.JobStateChanged)
     def job_changed(self, job: _Job, fact: facts.JobStateChanged) -> None:
@@ -157,7 +187,10 @@ class CheckpointOverdue(JobDetector):
 
     def due(self, job: _Job) -> None:
         """Report a checkpoint whose age has reached the limit."""
-        overdue, gauge = job.checkpoints.oldest(), job.own.gauge
+        overdue, gauge, late = job.checkpoints.oldest(), job.own.gauge, job.own.late
+        if late is not None and late.upload_at is not None and job.clock >= late.upload_at:
+            late.upload_at = None
+            job.report(self._finding(job, late))
         if overdue is None or job.own.late is not None or job.clock < self._report_at(job, overdue[1]):
             return
         number, checkpoint = overdue
@@ -168,8 +201,10 @@ class CheckpointOverdue(JobDetector):
         job.report(self._finding(job, job.own.late))
 
     def deadline(self, job: _Job) -> int | None:
-        """When the oldest checkpoint in progress becomes overdue."""
-        oldest = job.checkpoints.oldest() if job.own.late is None else None
+        """When the oldest checkpoint in progress becomes overdue, or when the reason of an expiry is complete."""
+        if job.own.late is not None:
+            return job.own.late.upload_at
+        oldest = job.checkpoints.oldest()
         return None if oldest is None else self._report_at(job, oldest[1])
 
     def job_readings(self, job: _Job) -> Iterator[Reading]:
@@ -216,6 +251,8 @@ class CheckpointOverdue(JobDetector):
             summary = (
                 f"checkpoint {late.checkpoint} has not completed after {humanize(job.clock - late.since)} ({usual})"
             )
+        if late.upload:
+            summary += f", because a task could not write its part: {late.upload}"
         expiry = late.since + timeout
         return job.finding(
             job.id,
@@ -226,10 +263,19 @@ class CheckpointOverdue(JobDetector):
             confidence="sure" if late.expired else "fair" if learned else "learning",
             evidence=late.records,
             forecast=None if late.expired else Forecast("the checkpoint expires", expiry, expiry, expiry),
-            advice="Open the checkpoint in Flink's UI and see which subtasks have not acknowledged. Look at "
-            "backpressure and at garbage collection on their TaskManager. Do not restart the job to get rid of the "
+            advice=(_ADVICE_UPLOAD if late.upload else _ADVICE) + "Do not restart the job to get rid of the "
             "checkpoint: a failure now replays from the last completed one.",
         )
+
+
+_ADVICE = (
+    "Open the checkpoint in Flink's UI and see which subtasks have not acknowledged. Look at backpressure and at "
+    "garbage collection on their TaskManager. "
+)
+_ADVICE_UPLOAD = (
+    "Repair the checkpoint storage that the exception names: it may be full, unreachable, throttled, or refuse the "
+    "credentials. "
+)
 
 
 def _sample_deadline(gauge: CheckpointGauge, checkpoint: InProgress) -> int:

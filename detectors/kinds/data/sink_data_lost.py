@@ -3,12 +3,12 @@
 Opens as critical when a Kafka sink cannot commit the transaction of a completed checkpoint: `encountered error and data
 has been potentially lost`, `its producer is already fenced`, `it's in an invalid state`. Opens as a warning when a
 subtask's counter of records that the sink could not write (`numRecordsOutErrors`, `numRecordsSendErrors`) rises in at
-least `min_rises` samples over `min_duration`, by `min_errors` and by `min_share` of what was sent. Resolved when a
-checkpoint completes `recovered_after` the last sign, when a job without checkpoints has been RUNNING for `running_for`
-without another one, or when the job ends.
+least `min_rises` samples over `min_duration`, by `min_errors` in all and each time by `min_share` of what was sent.
+Resolved when a checkpoint completes `recovered_after` the last sign, when a job without checkpoints has been RUNNING
+for `running_for` without another one, or when the job ends.
 
 Not reported: a fenced transaction in a recovery that connector 4 expects; single errors; the few that a sink with
-batches tries again under load (the share); counters that begin again after a restart.
+batches tries again under load (the share), also with a burst among them; counters that begin again after a restart.
 
 Why it matters: records of a lost transaction are in no topic, although the checkpoint that holds them has completed: no
 restart brings them back. Rising errors mean that a sink drops records or repeats them, often long before the job fails.
@@ -99,7 +99,8 @@ class SinkDataLost(RepeatedSigns):
     def measured(self, view: _View, samples: list[Sample]) -> None:
         rising: dict[str, tuple[str, int]] = {}
         for sample in samples:
-            counter = view.state.errors.take(sample, view.time)
+            config: SinkDataLost.Config = self.config_of(sample.labels.get("job_id", ""))
+            counter = view.state.errors.take(sample, view.time, config.min_share)
             if counter is not None and self._lasts(sample.labels["job_id"], counter):
                 rising[sample.labels["job_id"]] = sample.labels.get("operator_name", "") or "a sink", counter.since
         for job, (operator, since) in rising.items():

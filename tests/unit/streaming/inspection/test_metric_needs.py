@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from detectors import DETECTORS
-from detectors.events.event import MetricEvent
+from detectors.engine.replay_clock import trusted_clock
+from detectors.events.event import Event, MetricEvent, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary.metric_names import NAMES
 from detectors.settings.live import LiveSettings, publish
 from streaming.inspection.metric_needs import NEEDS, MetricNeed, missing, without_metrics
-from streaming.recordings.inputs import clocks_of
-from streaming.recordings.recording import records_of
+from streaming.recordings.recorded_arrivals import source_of
 from streaming.recordings.replay import Arrived, run
-from tests.recorded import recording
+from tests.recorded import records
 
 HANDLERS = {detector.kind: set(detector.handlers) for detector in DETECTORS}
 SCENARIOS = {
@@ -53,22 +53,23 @@ def test_with_all_metrics_nothing_is_missing_and_without_any_everything_is() -> 
 def kinds(name: str, without: frozenset[str]) -> set[str]:
     """The kinds of all findings of a scenario whose records lack some metrics."""
     reader = Reader(Identity(), frozenset({"flink.metrics"}))
-    file = recording(name)
 
     def arrived() -> list[Arrived]:
         found: list[Arrived] = []
-        for clock, record in zip(clocks_of(file, reader), records_of(file), strict=True):
-            events = reader.read(record)
-            if isinstance(events, list):
-                events = [_without(e, without) if isinstance(e, MetricEvent) else e for e in events]
-            found.append((clock, record, events))
+        read = [(record, reader.read(record)) for record in records(name)]
+        clocks = trusted_clock([(source_of(record, events), record.timestamp) for record, events in read])
+        for clock, (record, events) in zip(clocks, read, strict=True):
+            kept = events if isinstance(events, Rejected) else [_without(e, without) for e in events]
+            found.append((clock, record, kept))
         return found
 
     published = publish(LiveSettings(), at=0, by="test")
     return {f.kind for t in run(arrived(), published, "flinkwatch.config") for f in t.findings}
 
 
-def _without(event: MetricEvent, names: frozenset[str]) -> MetricEvent:
+def _without(event: Event, names: frozenset[str]) -> Event:
+    if not isinstance(event, MetricEvent):
+        return event
     return msgspec.structs.replace(event, samples=[s for s in event.samples if s.name not in names])
 
 

@@ -27,6 +27,12 @@ class Failing(Followed):
         """A checkpoint is declined, without a reason."""
         return self.line("checkpoint_declined", at, checkpoint=str(number), job=JOB)
 
+    def not_written(self, number: int, at: int, message: str, root: str = "x.AmazonS3Exception") -> "Failing":
+        """A TaskManager's asynchronous part of a checkpoint fails."""
+        own = {"of": "checkpoint_async_failed", "first": "", "frame": "", "id": f"{number}/{at}"}
+        self.line(FAILURE, at, source="tm", checkpoint=str(number), **own, **{"class": root, "message": message})
+        return self
+
     def expiries(self, count: int = 3) -> "Failing":
         """Checkpoints that expire, one every ten seconds."""
         for n in range(1, count + 1):
@@ -249,3 +255,23 @@ def test_a_stack_trace_that_is_sent_again_after_the_recovery_opens_nothing() -> 
     assert [t.transition for t in once][:1] == ["opened"]
     jm.sent_again(60 * SECOND, only=lambda e: e.event_type == "thrown")
     assert encoded(jm.transitions(10 * MINUTE)) == encoded(once)
+
+
+SLOW_DOWN = "Please reduce your request rate. (Service: Amazon S3; Status Code: 503; Error Code: SlowDown)"
+
+
+def test_an_expiry_is_explained_by_a_task_that_could_not_write_its_part() -> None:
+    history = job().not_written(1, 45 * SECOND, SLOW_DOWN).expired(1, 60 * SECOND).expired(2, 120 * SECOND)
+    history.not_written(1, 125 * SECOND, SLOW_DOWN).expired(3, 180 * SECOND)
+    (finding,) = history.findings()
+    assert finding.summary == (
+        "3 checkpoints in a row failed (last: checkpoint 3): the object store accepts no more requests per second: "
+        f"AmazonS3Exception: {SLOW_DOWN}"
+    )
+
+
+def test_a_task_that_was_interrupted_by_the_abort_explains_nothing() -> None:
+    history = job().expired(1, 0).expired(2, 10 * SECOND)
+    history.not_written(2, 11 * SECOND, "", root="java.util.concurrent.CancellationException").expired(3, 20 * SECOND)
+    (finding,) = history.findings()
+    assert finding.summary.endswith(": it expired before completing")

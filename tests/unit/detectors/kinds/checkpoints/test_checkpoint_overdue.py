@@ -1,6 +1,6 @@
 """A checkpoint in progress is overdue only if its end would have been seen."""
 
-from tests.unit.detectors.story import JOB, MINUTE, SECOND, Story, story
+from tests.unit.detectors.story import JOB, MINUTE, OTHER, SECOND, Story, story
 from tests.unit.detectors.streams import START
 
 
@@ -102,3 +102,23 @@ def test_what_a_source_notes_closes_the_finding() -> None:
     history.line("checkpoint_completed_for_source", at="420 s", checkpoint="7")
     (opened, ended) = history.transitions("20 min")
     assert (opened.transition, ended.transition) == ("opened", "resolved")
+
+
+def not_written(*jobs: str) -> list[str]:
+    """The last summary of each incident: a checkpoint of each job expires, and then a task fails to write its part."""
+    history = story("checkpoint_overdue")
+    for job in jobs:
+        history.job(job, job).at("10 s").checkpoints(6, every="10 s", lasting="20 ms").triggered(7, "70 s")
+        history.expired(7, "130 s")
+    causes = (("java.io.IOException", "Could not flush", ""), ("x.AmazonS3Exception", "Status Code: 500", ""))
+    history.by("tm").line("checkpoint_async_failed", "150 s", checkpoint="7").stack(*causes, at="150 s")
+    return list({t.incident: t.summary for t in history.transitions("4 min")}.values())
+
+
+def test_an_expiry_is_explained_by_a_task_that_could_not_write_its_part() -> None:
+    (summary,) = not_written(JOB)
+    assert summary.endswith(", because a task could not write its part: AmazonS3Exception: Status Code: 500")
+
+
+def test_a_task_explains_nothing_where_several_jobs_are_at_its_checkpoint() -> None:
+    assert ["because" in summary for summary in not_written(JOB, OTHER)] == [False, False]

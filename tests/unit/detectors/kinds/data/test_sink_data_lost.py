@@ -65,6 +65,11 @@ def test_records_that_are_tried_again_now_and_then_are_not_this() -> None:
     assert sink().counts(*range(1, 100, 5), sent=1_000).opened(HOUR) == []
 
 
+def test_a_burst_amid_single_errors_is_not_this() -> None:
+    before, burst, after = range(1, 60, 2), (359, 659, 957), range(959, 1_020, 2)
+    assert sink().counts(*before, *burst, *after, sent=1_000).opened(HOUR) == []
+
+
 def test_counters_that_restarts_set_back_do_not_rise() -> None:
     assert sink().counts(*[90, 0, 80, 0, 70, 0] * 5).opened(HOUR) == ["sink_data_lost"]
     assert sink().counts(*[90, 80, 70, 60, 50, 40, 30, 20, 10]).opened(HOUR) == []

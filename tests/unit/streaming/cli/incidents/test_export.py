@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.unit.streaming.cli.incidents.test_explain import broker, stored  # noqa: F401 - a fixture
 
 from streaming.cli.main import cli
 from streaming.errors import ConfigError, PublishedError
 from streaming.inspection.export import ExportError
+from tests.unit.streaming.cli.incidents.test_explain import broker, stored  # noqa: F401 - a fixture
 from tests.unit.streaming.memory_broker import MemoryBroker
 
 
