@@ -40,6 +40,13 @@ NEEDS: tuple[MetricNeed, ...] = (
         frozenset({"metaspace_used"}),
         weaker=("metaspace_exhaustion",),
     ),
+    MetricNeed("Status.JVM.Threads.Count", frozenset({"threads"}), weaker=("thread_exhaustion",)),
+    MetricNeed(
+        "cAdvisor's container_memory_working_set_bytes",
+        frozenset({"container_memory"}),
+        weaker=("memory_limit_kill",),
+        only_with="containers",
+    ),
     MetricNeed(
         "the JobManager's Status.JVM.Memory.Heap.Used",
         frozenset({"jm_heap_used"}),

@@ -87,7 +87,7 @@ def test_a_recording_shows_its_hosts_and_formats() -> None:
     survey = surveyed(*records_of(recording("otlp-events-job-failed")))
     found = survey.clusters["orders"]
     assert found.logs.hosts == {"orders-7d9f"}
-    assert dict(found.logs.formats) == {"OpenTelemetry protobuf": 41, "JSON layout": 41}
+    assert dict(found.logs.formats) == {"OpenTelemetry protobuf": 44, "JSON layout": 44}
     assert survey.topics[LOGS].first <= survey.topics[LOGS].last
 
 
